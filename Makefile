@@ -1,0 +1,48 @@
+# make tour       install what it needs into .venv, then train four language models in about two minutes
+# make test       everything that is quick; make test-all adds what is not
+# make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
+# TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)
+
+PYTHON ?= python3
+TORCH ?= cpu
+TORCH_INDEX ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: setup tour test test-all check bench clean
+
+tour: $(VENV)/firth-$(TORCH)
+	$(BIN)/firth tour
+
+setup: $(VENV)/firth-$(TORCH)
+
+test: $(VENV)/dev-$(TORCH) check
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/dev-$(TORCH) check
+	$(BIN)/python -m pytest -m "long or not long"
+
+check: $(VENV)/dev-$(TORCH)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+
+$(VENV)/firth-$(TORCH): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "firth needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing torch ($(TORCH)) and firth into $(VENV); the first time this takes a minute or two"
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	$(PIP) --editable .
+ifeq ($(TORCH),cuda)
+	@$(BIN)/python -c 'import sys, torch; sys.exit(0 if torch.version.cuda else "this torch is a CPU build; give TORCH_INDEX the index of a CUDA build")'
+endif
+	@touch $@
+
+$(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

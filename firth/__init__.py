@@ -1,0 +1,27 @@
+"""firth: word vectors, recurrent language models, attention and Transformers, in one toolkit.
+
+Names are fetched when first used, so that `import firth` does not wait for torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from firth.errors import FirthError
+from firth.version import __version__
+
+if TYPE_CHECKING:
+    from firth.api import Model, load, train_recipe
+
+__all__ = ["FirthError", "Model", "__version__", "load", "train_recipe"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from firth import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'firth' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,8 @@
+"""The public face in Python: load(), Model, recipes, train_recipe()."""
+
+from firth.api.completion import Completion
+from firth.api.model import Model, Score, load
+from firth.api.recipe import Expected, Recipe, compose, read_recipe
+from firth.api.training import Watcher, train_recipe
+
+__all__ = ["Completion", "Expected", "Model", "Recipe", "Score", "Watcher", "compose", "load", "read_recipe", "train_recipe"]

@@ -1,0 +1,150 @@
+"""Model: text in, text out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from firth.api.completion import Completion, complete
+from firth.api.reading import read_log_probabilities
+from firth.api.recipe import Recipe, read_recipe
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.errors import DataError
+from firth.evaluation.perplexity import perplexity
+from firth.models import LanguageModel, language_model
+from firth.text import TokenFile, Tokenizer, encode_file, prepare
+from firth.training import checkpoint
+from firth.training.config import Device
+from firth.training.folder import RunFolder
+from firth.training.loop import device_for
+
+
+@dataclass(frozen=True)
+class Score:
+    """log p(text) in nats, over the `tokens` that were predicted."""
+
+    tokens: int
+    log_probability: float
+    perplexity: float
+    bits_per_character: float | None
+
+
+class Model:
+    """A trained language model with its tokenizer."""
+
+    def __init__(self, network: LanguageModel, tokenizer: Tokenizer, recipe: Recipe) -> None:
+        self.network, self.tokenizer, self.recipe = network, tokenizer, recipe
+        self.device = next(network.parameters()).device
+        network.eval()
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """The continuation of `prompt`; what is not given comes from the recipe's [decoding]."""
+        given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        return "".join(self.stream(prompt, self.decoding(given)))
+
+    def decoding(self, given: dict[str, int | float | None]) -> DecodingConfig:
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(self.recipe.decoding, **chosen)  # type: ignore[arg-type]
+
+    def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
+        """The continuation, piece by piece as it is drawn. A piece is held back while it ends inside a character."""
+        ids = self.ids(prompt) if prompt else self.opening()
+        prompt_BT = torch.from_numpy(ids.astype(np.int64)).unsqueeze(0).to(self.device)
+        if not prompt_BT.numel():
+            raise DataError("the prompt is empty and the vocabulary has neither <eos> nor a newline to begin with; give a prompt")
+        written, shown = ids.tolist(), len(self.tokenizer.decode(ids))
+        for token_B in generate(self.network, prompt_BT, config):
+            token = int(token_B)
+            if token == self.tokenizer.eos and self.tokenizer.kind != "word":  # the document is over
+                return
+            written.append(token)
+            text = self.tokenizer.decode(np.asarray(written))
+            if not text.endswith("\N{REPLACEMENT CHARACTER}"):
+                yield text[shown:]
+                shown = len(text)
+
+    def score(self, texts: Sequence[str]) -> list[Score]:
+        """log p of each text, read as if a document or line began with it (see `opening`)."""
+        return [self._score(text) for text in texts]
+
+    def _score(self, text: str) -> Score:
+        ids = np.concatenate((self.opening(), self.ids(text)))
+        if len(ids) < 2:
+            raise DataError(f"{text[:20]!r} has nothing to predict; expected at least two tokens of text")
+        log_p = read_log_probabilities(self.network, ids)
+        total, tokens = math.fsum(log_p), len(log_p)
+        characters = len(text) if len(self.opening()) else len(text) - 1
+        bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
+        return Score(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
+
+    def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
+        """Fillers of the blank `__`, ranked by log p(left + filler + right); see firth/api/completion.py."""
+        return complete(self, text, candidates, proposals)
+
+    def evaluate(self, path: str | Path | None = None) -> dict[str, object]:
+        """Metrics on the text at `path`, or on the run's own test, validation or training text, the first it has."""
+        split, text = self._evaluation_text(path)
+        config = self.recipe.training
+        measured = perplexity(
+            self.network, text, lossless=self.tokenizer.lossless, batch=config.batch, context=config.context, dtype=config.dtype
+        )
+        return {**dataclasses.asdict(measured), "split": split}
+
+    def _evaluation_text(self, path: str | Path | None) -> tuple[str, TokenFile]:
+        if path is not None:
+            return str(path), encode_file(path, self.tokenizer, self.recipe.data)
+        data = prepare(self.recipe.data, self.tokenizer)
+        if data.test is not None:
+            return "test", data.test
+        return ("valid", data.valid) if data.valid is not None else ("train", data.train)
+
+    def ids(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Token ids of `text`; a text the vocabulary cannot spell is an error that names what it cannot."""
+        unseen = self.tokenizer.unseen(text)
+        if unseen and self.tokenizer.kind == "char":
+            shown = ", ".join(repr(character) for character in unseen[:5])
+            raise DataError(
+                f"the text has {shown}, which this model never saw in training; leave it out or train on text that has it"
+            )
+        if unseen:
+            warnings.warn(f"read as <unk>, never seen in training: {', '.join(unseen[:5])}", stacklevel=2)
+        return self.tokenizer.encode(text).astype(np.int64)
+
+    def opening(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """What stands before the first token of a text: the end of a document, or of a line; nothing where there is neither."""
+        if self.tokenizer.eos is not None:
+            return np.asarray([self.tokenizer.eos], dtype=np.int64)
+        if not self.tokenizer.unseen("\n"):
+            return self.tokenizer.encode("\n").astype(np.int64)
+        return np.zeros(0, dtype=np.int64)
+
+
+def load(path: str | Path, device: Device = "auto") -> Model:
+    """The model of a run folder, with the weights that were best on validation."""
+    folder = RunFolder.open(Path(path))
+    recipe = read_recipe(folder.recipe)
+    tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
+    network = language_model(recipe.model, tokenizer.vocab)
+    weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DataError(f"the weights in {folder.path} do not fit its recipe.toml; one of them was changed by hand") from error
+    return Model(network.to(device_for(device)), tokenizer, recipe)

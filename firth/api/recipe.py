@@ -1,0 +1,92 @@
+"""A recipe: the tables [data] [tokenizer] [model] [objective] [training] [decoding] [expected], composed and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from firth.config import Table, build, override, read_toml, to_toml
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError
+from firth.models import ModelConfig, TransformerConfig
+from firth.objectives.next_token import ObjectiveConfig
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.training.config import TrainingConfig
+
+Metric = Literal["loss", "perplexity", "bits_per_character"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What training by this recipe gives: measured by us, and published by others where somebody did."""
+
+    metric: Metric
+    direction: Literal["lower", "higher"] = "lower"
+    published: float | None = None
+    source: str | None = None
+    measured: float | None = None
+    hardware: str | None = None
+    date: str | None = None
+    minutes: float | None = None
+    tolerance: float = 0.02  # how far a fresh run may be from `measured`, in units of the metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    summary: str = ""
+    data: DataConfig
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    expected: Expected | None = None
+
+    def __post_init__(self) -> None:
+        context = self.model.context if isinstance(self.model, TransformerConfig) else None
+        if context is not None and context < self.training.context:
+            raise ConfigError(
+                f"training.context = {self.training.context} is longer than model.context = {context}; raise the latter"
+            )
+
+    def resolved(self) -> Recipe:
+        """The same recipe with what it leaves open filled in, so that it means the same anywhere and later."""
+        model, data = self.model, self.data
+        if isinstance(model, TransformerConfig) and model.context is None:
+            model = dataclasses.replace(model, context=self.training.context)
+        data = dataclasses.replace(
+            data, path=_absolute(data.path), valid_path=_absolute(data.valid_path), test_path=_absolute(data.test_path)
+        )
+        return dataclasses.replace(self, model=model, data=data)
+
+    def toml(self) -> str:
+        return to_toml(self)
+
+
+def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+    """The recipe in a TOML file, with `--a.b=value` settings put in."""
+    return compose(read_toml(path), assignments)
+
+
+def compose(table: Table, assignments: Sequence[str] = ()) -> Recipe:
+    changed = override(table, assignments)
+    if assignments:
+        changed.pop("expected", None)  # it speaks of the recipe as written, not of this one
+        _prefer_new_source(changed, assignments)
+    return build(Recipe, changed)
+
+
+def _absolute(path: str | None) -> str | None:
+    return path if path in (None, "-") else str(Path(str(path)).absolute())
+
+
+def _prefer_new_source(table: Table, assignments: Sequence[str]) -> None:
+    """`--data.path=my.txt` on a recipe with data.name takes the place of that name."""
+    sources = {"name", "path", "text"}
+    given = {assignment.lstrip("-").partition("=")[0].removeprefix("data.") for assignment in assignments} & sources
+    if given:
+        for other in sources - given:
+            table.get("data", {}).pop(other, None)

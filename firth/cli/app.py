@@ -1,0 +1,106 @@
+"""The application and what every verb shares: one-line errors, exit codes, where output goes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from firth.errors import FirthError
+from firth.version import __version__
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+app = typer.Typer(
+    name="firth",
+    help="Word vectors, recurrent language models, attention and Transformers: trained on your own text, decoded, looked into.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+Seed = Annotated[int | None, typer.Option(help="Same seed, same text.")]
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error; allowed anywhere.")] = False,
+) -> None:
+    if version:
+        print(f"firth {__version__}")
+        raise typer.Exit
+
+
+def _no_subcommand(arguments: list[str]) -> list[str]:
+    return arguments
+
+
+def verb(takes_settings: bool = False) -> Callable[[F], F]:
+    """Register a function as `firth NAME`. Its FirthErrors become one line on stderr and an exit code."""
+
+    def register(function: F) -> F:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            try:
+                function(*args, **kwargs)
+            except FirthError as error:
+                if debugging():
+                    raise
+                complain(str(error))
+                raise typer.Exit(error.exit_code) from None
+            except KeyboardInterrupt:
+                complain("interrupted")
+                raise typer.Exit(128 + signal.SIGINT) from None
+
+        settings = {"allow_extra_args": True, "ignore_unknown_options": True} if takes_settings else {}
+        app.command(name=function.__name__.rstrip("_"), context_settings=settings)(guarded)
+        return function
+
+    return register
+
+
+def main() -> None:
+    """The entry point of `firth`."""
+    if "--debug" in sys.argv[1:]:
+        sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
+        os.environ["FIRTH_DEBUG"] = "1"
+    warnings.showwarning = _warn
+    try:
+        app()
+    except BrokenPipeError:  # `firth generate … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + 13)
+    except Exception as error:
+        if debugging():
+            raise
+        complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
+        sys.exit(1)
+
+
+def debugging() -> bool:
+    return bool(os.environ.get("FIRTH_DEBUG"))
+
+
+def complain(message: str) -> None:
+    print(f"firth: {' '.join(message.split())}", file=sys.stderr)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    if issubclass(category, UserWarning) or debugging():
+        complain(f"note: {message}")

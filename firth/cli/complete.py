@@ -1,0 +1,42 @@
+"""firth complete"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+
+
+@verb()
+def complete(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    text: Annotated[str, typer.Argument(help='A text with one blank: "I was in a __. I was eating popcorn"')],
+    candidates: Annotated[
+        str | None, typer.Option(help="Fillers to choose from, separated by commas; proposed by the model if left out.")
+    ] = None,
+    proposals: Annotated[int, typer.Option(help="How many fillers to propose.", min=1)] = 8,
+    as_json: Json = False,
+) -> None:
+    """Rank fillers of a blank by log p(left + filler + right), beside what the left context alone would say."""
+    from firth.api import load
+
+    chosen = candidates.split(",") if candidates is not None else None
+    found = load(run).complete(text, chosen, proposals=proposals)
+    if as_json:
+        print_json([dataclasses.asdict(completion) for completion in found])
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("filler")
+    for heading in ("log p(whole text)", "share", "p(filler | left)", "share by left alone"):
+        table.add_column(heading, justify="right")
+    for c in found:
+        numbers = (f"{c.log_probability:.2f}", f"{c.share:.1%}", f"{c.probability_given_left:.2e}", f"{c.share_given_left:.1%}")
+        table.add_row(c.filler, *numbers)
+    Console().print(table)

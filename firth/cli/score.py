@@ -1,0 +1,33 @@
+"""firth score"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+
+
+@verb()
+def score(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    file: Annotated[str, typer.Argument(help="A text file; '-' reads standard input.")],
+    as_json: Json = False,
+) -> None:
+    """How probable a text is under a model: log p(text), perplexity, bits per character."""
+    from firth.api import load
+    from firth.text import read_text
+
+    model = load(run)
+    result = model.score([read_text(file, model.recipe.data)])[0]
+    if as_json:
+        print_json(dataclasses.asdict(result))
+        return
+    print(f"{'tokens':<20}{result.tokens:,}")
+    print(f"{'log probability':<20}{result.log_probability:.4f} nats")
+    print(f"{'perplexity':<20}{result.perplexity:.4f}")
+    if result.bits_per_character is not None:
+        print(f"{'bits per character':<20}{result.bits_per_character:.4f}")

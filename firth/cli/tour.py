@@ -1,0 +1,66 @@
+"""firth tour"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.app import complain, verb
+from firth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firth.api import Watcher
+    from firth.figures.page import Section
+
+
+@verb()
+def tour(
+    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 2.0,
+    out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
+) -> None:
+    """Train four generations of language models on the documentation on your disk, and compare them."""
+    import sys
+
+    from firth.experiments.tour import Audience, take
+
+    if minutes <= 0:
+        raise ConfigError(f"--minutes is {minutes}; expected more than 0")
+    report = take(minutes, out, Audience(_watching, _show))
+    print(f"Report with the loss curves and longer samples: {report}")
+    print(f'Go on with one of them: firth generate {out}/runs/transformer "The list "')
+    if not no_open and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(report.absolute().as_uri())
+
+
+@contextmanager
+def _watching(label: str) -> Iterator[Watcher]:
+    from firth.api import Watcher
+    from firth.cli.progress import TrainingProgress
+
+    with TrainingProgress(label) as progress:
+        yield Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain)
+
+
+def _show(section: Section) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if Console().is_terminal else 130)
+    console.print(Text(section.title, style="bold"))
+    console.print(Text(section.lead))
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    for n, heading in enumerate(section.table.headings):
+        table.add_column(heading, justify="right" if 0 < n < len(section.table.headings) - 1 else "left")
+    for row in section.table.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+    console.print()

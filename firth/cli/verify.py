@@ -1,0 +1,34 @@
+"""firth verify"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, complain, print_json, verb
+
+
+@verb()
+def verify(
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe or a TOML file with an [expected] table.")],
+    as_json: Json = False,
+) -> None:
+    """Train a recipe afresh and compare with the result it promises. Exit code 1 where they differ."""
+    from firth.api import Watcher
+    from firth.cli.progress import TrainingProgress
+    from firth.experiments.verify import verify as run
+
+    with TrainingProgress() as progress:
+        verdict = run(recipe, Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain))
+    if as_json:
+        print_json(dataclasses.asdict(verdict))
+    else:
+        word = "passed" if verdict.passed else "FAILED"
+        print(f"{word}: {verdict.recipe} gave {verdict.metric} {verdict.measured:.4f}")
+        print(f"expected {verdict.expected} ± {verdict.tolerance}")
+        if verdict.published is not None:
+            print(f"published {verdict.published}, a gap of {verdict.measured - verdict.published:+.4f}")
+    if not verdict.passed:
+        raise typer.Exit(1)

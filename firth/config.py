@@ -1,0 +1,177 @@
+"""TOML and `--a.b=value` → frozen, typed dataclasses.
+
+A config is an ordinary frozen dataclass; its annotations are the schema. Understood: bool, int, float, str, Literal,
+`X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses told apart by their Literal fields (`kind`).
+An unknown key, a wrong type or a missing key is a ConfigError that names the key by its full path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import tomli_w
+
+from firth.errors import ConfigError, did_you_mean
+
+T = TypeVar("T")
+Table = dict[str, Any]
+
+
+def read_toml(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def to_toml(config: object) -> str:
+    return tomli_w.dumps(to_table(config))
+
+
+def to_table(config: object) -> Table:
+    """The config as nested dicts; what is None is left out, because TOML has no null."""
+    assert dataclasses.is_dataclass(config)
+    table: Table = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value is None:
+            continue
+        if dataclasses.is_dataclass(value):
+            value = to_table(value)
+        table[field.name] = list(value) if isinstance(value, tuple) else value
+    return table
+
+
+def override(table: Mapping[str, Any], assignments: Iterable[str]) -> Table:
+    """A copy of `table` with each `a.b=value` put in; the value is read as TOML, and as a bare string where it is not TOML."""
+    result = _copied(table)
+    for assignment in assignments:
+        key, equals, text = assignment.lstrip("-").partition("=")
+        if not equals or "." not in key:
+            raise ConfigError(f'"{assignment}" is not a setting; write --table.key=value, for example --model.depth=6')
+        *path, last = key.split(".")
+        place = result
+        for name in path:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f'"{key}" goes through "{name}", which is a value, not a table')
+        place[last] = _toml_value(text)
+    return result
+
+
+def build(schema: type[T], table: Mapping[str, Any], at: str = "") -> T:
+    """An instance of the dataclass `schema` from nested dicts; `at` is the path that error messages start with."""
+    hints = typing.get_type_hints(schema)
+    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in fields:
+            where = f'"{at}"' if at else "the recipe"
+            raise ConfigError(f'unknown key "{_join(at, key)}" in {where}.{did_you_mean(key, fields)}')
+    values = {}
+    for name, field in fields.items():
+        if name in table:
+            values[name] = _convert(hints[name], table[name], _join(at, name))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            values[name] = _convert_missing(hints[name], _join(at, name))
+    return schema(**values)
+
+
+def _convert_missing(hint: Any, at: str) -> Any:
+    """A table that is absent is an empty one; a value that is absent is an error."""
+    if any(dataclasses.is_dataclass(option) for option in _options(hint)):
+        return _convert(hint, {}, at)
+    raise ConfigError(f'"{at}" is missing; expected {_spelled(hint)}')
+
+
+def _convert(hint: Any, value: Any, at: str) -> Any:
+    options = _options(hint)
+    tables = [option for option in options if dataclasses.is_dataclass(option)]
+    if tables and isinstance(value, Mapping):
+        return build(_told_apart(tables, value, at), value, at)
+    for option in options:
+        converted = _fit(option, value)
+        if converted is not None:
+            return converted
+    literals = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    hint_text = did_you_mean(value, map(str, literals)) if literals and isinstance(value, str) else ""
+    raise ConfigError(f'"{at}" is {value!r}; expected {_spelled(hint)}.{hint_text}')
+
+
+def _fit(option: Any, value: Any) -> Any:
+    """`value` as an `option`, or None where it does not fit. 1 is a float; True is not an int."""
+    if get_origin(option) is Literal:
+        return value if value in get_args(option) and not isinstance(value, bool) else None
+    if get_origin(option) is tuple:
+        if not isinstance(value, (list, tuple)):
+            return None
+        items = [_fit(get_args(option)[0], item) for item in value]
+        return None if None in items else tuple(items)
+    if option is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value if type(value) is option else None
+
+
+def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
+    """The one dataclass of a union whose Literal fields accept what the table says."""
+    left = tables
+    discriminators = {
+        name for table in tables for name, hint in typing.get_type_hints(table).items() if get_origin(hint) is Literal
+    }
+    shared = [name for name in discriminators if all(name in typing.get_type_hints(table) for table in tables)]
+    for name in sorted(shared, key=("family", "kind").count, reverse=True):
+        choices = {choice: table for table in left for choice in get_args(typing.get_type_hints(table)[name])}
+        if len(left) == 1:
+            break
+        if name in value:
+            if value[name] not in choices:
+                raise ConfigError(f'"{_join(at, name)}" is {value[name]!r}; expected one of {", ".join(map(repr, choices))}.')
+            left = [table for table in left if value[name] in get_args(typing.get_type_hints(table)[name])]
+    if len(left) > 1:
+        kinds = [choice for table in left for choice in get_args(typing.get_type_hints(table).get("kind"))]
+        raise ConfigError(f'"{_join(at, "kind")}" is missing; expected one of {", ".join(map(repr, kinds))}')
+    return left[0]
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(option for option in get_args(hint) if option is not type(None))
+    return (hint,)
+
+
+def _spelled(hint: Any) -> str:
+    words = []
+    for option in _options(hint):
+        if get_origin(option) is Literal:
+            words.append("one of " + ", ".join(map(repr, get_args(option))))
+        elif get_origin(option) is tuple:
+            words.append(f"a list of {_spelled(get_args(option)[0])}")
+        elif dataclasses.is_dataclass(option):
+            words.append("a table")
+        else:
+            words.append(
+                {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}.get(option, str(option))
+            )
+    return " or ".join(words)
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _copied(table: Mapping[str, Any]) -> Table:
+    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+
+
+def _join(at: str, name: str) -> str:
+    return f"{at}.{name}" if at else name

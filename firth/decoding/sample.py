@@ -1,0 +1,58 @@
+"""Choosing the next token. Letters: B batch, V vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    """The `[decoding]` table of a recipe, and the options of `firth generate`."""
+
+    tokens: int = 200
+    temperature: float = 1.0  # 0: always the most probable token
+    top_k: int = 0  # sample from the k most probable tokens; 0: from all
+    top_p: float = 1.0  # sample from the fewest tokens that together have this probability
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, holds, expected in (
+            ("tokens", self.tokens >= 1, "at least 1"),
+            ("temperature", self.temperature >= 0, "0 or more"),
+            ("top_k", self.top_k >= 0, "0 or more"),
+            ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
+            ("seed", self.seed >= 0, "0 or more"),
+        ):
+            if not holds:
+                raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
+
+
+def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) -> Tensor:
+    """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature), cut to top_k and top_p."""
+    if config.temperature == 0:
+        return logits_BV.argmax(-1)
+    probability_BV = torch.softmax(restrict(logits_BV.float() / config.temperature, config.top_k, config.top_p), -1)
+    # Drawn on the CPU, so that a seed means the same text on every device.
+    return torch.multinomial(probability_BV.cpu(), 1, generator=generator).squeeze(-1).to(logits_BV.device)
+
+
+def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:
+    """−∞ for every token outside the top k and outside the nucleus (Holtzman et al. 2020): the smallest set of most probable
+    tokens whose probability reaches top_p. Ties go to the smaller id; at least one token always stays."""
+    if (top_k == 0 or top_k >= logits_BV.shape[-1]) and top_p == 1:
+        return logits_BV
+    sorted_BV, order_BV = torch.sort(logits_BV, dim=-1, descending=True, stable=True)
+    out_BV = torch.zeros_like(sorted_BV, dtype=torch.bool)
+    if top_k:
+        out_BV[..., top_k:] = True
+    if top_p < 1:
+        # The nucleus is that of the distribution left after top_k.
+        probability_BV = torch.softmax(sorted_BV.masked_fill(out_BV, -torch.inf), -1)
+        before_BV = probability_BV.cumsum(-1) - probability_BV
+        out_BV |= before_BV >= top_p
+    return logits_BV.masked_fill(torch.zeros_like(out_BV).scatter(-1, order_BV, out_BV), -torch.inf)

@@ -1,0 +1,1 @@
+"""Recipes that ship with firth, the tour, and the check that a recipe gives what it promises."""

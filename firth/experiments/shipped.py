@@ -1,0 +1,39 @@
+"""Recipes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.config import Table, read_toml
+from firth.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from firth.api import Recipe
+
+FOLDER = Path(__file__).parent / "recipes"
+
+
+def shipped() -> dict[str, Table]:
+    """Every shipped recipe as its TOML says it; does not need torch."""
+    return {path.stem: read_toml(path) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def recipe_path(name: str) -> Path:
+    """A shipped recipe's file, or the TOML file of that path."""
+    own = FOLDER / f"{name}.toml"
+    if own.is_file():
+        return own
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise ConfigError(f"there is no file {name}; expected a recipe in TOML or the name of a shipped one (`firth recipes`)")
+    raise ConfigError(f'there is no recipe "{name}".{did_you_mean(name, (p.stem for p in FOLDER.glob("*.toml")))}')
+
+
+def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
+    from firth.api import read_recipe
+
+    return read_recipe(recipe_path(name), assignments)

@@ -1,0 +1,47 @@
+"""Does a recipe give what it promises? Train it afresh and compare."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.api import Watcher, load, train_recipe
+from firth.errors import ConfigError
+from firth.experiments.shipped import find_recipe
+
+
+@dataclass(frozen=True)
+class Verdict:
+    recipe: str
+    metric: str
+    measured: float  # now
+    expected: float  # what the recipe says was measured
+    published: float | None
+    tolerance: float
+    passed: bool
+
+
+def verify(name: str, watcher: Watcher) -> Verdict:
+    """A fresh run passes when it is within `tolerance` of the recipe's `measured`; better by more than that fails too, because
+    then the recipe's figure is no longer true."""
+    recipe = find_recipe(name)
+    expected = recipe.expected
+    if expected is None or expected.measured is None:
+        raise ConfigError(
+            f'recipe "{name}" has no [expected] measured value to verify; train it with `firth train {name} --out RUN`'
+        )
+    with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder:
+        run = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
+        value = load(run.path, recipe.training.device).evaluate()[expected.metric]
+    if not isinstance(value, float):
+        raise ConfigError(f'recipe "{name}" promises {expected.metric}, which its tokenizer does not define')
+    return Verdict(
+        recipe=name,
+        metric=expected.metric,
+        measured=value,
+        expected=expected.measured,
+        published=expected.published,
+        tolerance=expected.tolerance,
+        passed=abs(value - expected.measured) <= expected.tolerance,
+    )

@@ -1,0 +1,41 @@
+"""What a picture is here: a Plotly figure together with the numbers it was drawn from."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth import files
+
+# Okabe & Ito 2008: distinct under every common colour vision. Line styles differ too, for print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+
+
+@dataclass(frozen=True)
+class Table:
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def html(self) -> str:
+        head = "".join(f"<th>{html.escape(heading)}</th>" for heading in self.headings)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Figure:
+    plot: Any  # plotly.graph_objects.Figure
+    table: Table
+
+    def html(self) -> str:
+        """The figure as a <div>; the page that holds it brings plotly.js."""
+        text: str = self.plot.to_html(full_html=False, include_plotlyjs=False)
+        return text
+
+    def save(self, path: Path) -> None:
+        """A page of its own that opens without a network."""
+        files.write_text(path, self.plot.to_html(include_plotlyjs=True))

@@ -1,0 +1,54 @@
+"""A report: one HTML file that opens anywhere, offline, with every user text escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from firth.figures.figure import Figure, Table
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fdfdfb; --line: #d8d8d2; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e4; --paper: #1c1c1e; --line: #444; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); }
+td { font-variant-numeric: tabular-nums; }
+pre { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 1rem; }
+.plot { background: #fff; border-radius: 4px; }
+details { margin: .5rem 0; }
+footer { color: #777; margin-top: 3rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One stop of a report."""
+
+    title: str
+    lead: str
+    table: Table
+    figures: Sequence[Figure] = ()
+    excerpts: Sequence[tuple[str, str]] = field(default=())  # (caption, text)
+
+    def html(self) -> str:
+        parts = [f"<h2>{html.escape(self.title)}</h2>", f"<p>{html.escape(self.lead)}</p>", self.table.html()]
+        for figure in self.figures:
+            parts.append(f'<div class="plot">{figure.html()}</div>')
+            parts.append(f"<details><summary>The numbers</summary>{figure.table.html()}</details>")
+        for caption, text in self.excerpts:
+            parts.append(f"<h3>{html.escape(caption)}</h3><pre>{html.escape(text)}</pre>")
+        return "\n".join(parts)
+
+
+def page(title: str, sections: Sequence[Section], footer: str) -> str:
+    from plotly.offline import get_plotlyjs
+
+    body = "\n".join(section.html() for section in sections)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>{html.escape(footer)}</footer></body></html>\n"
+    )

@@ -1,0 +1,118 @@
+"""Files that are whole or absent, and that know when they have been damaged.
+
+Everything firth leaves on disk goes through `replacing`: write under a temporary name beside the target, flush to the
+disk, rename, flush the folder. A reader therefore sees the old file or the new one, never half of either, whatever
+moment the machine stops at. Tensor files carry a SHA-256 of their content in their own header.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firth.errors import CorruptFile, RunError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TEMPORARY = ".writing-"  # the prefix of a file that is not yet what it will be
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; on leaving, it durably takes the place of `path`. On an error nothing remains of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())
+        _flush(temporary)
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half-written in `folder`."""
+    for left_over in folder.glob(TEMPORARY + "*"):
+        left_over.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file whose header holds `metadata` and the checksum of everything else in it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        try:
+            save_file(plain, temporary, metadata={**metadata, "sha256": _checksum(plain, metadata)})
+        except SafetensorError as error:  # the Rust side wraps a full disk in its own exception
+            raise OSError(str(error)) from error
+
+
+def load_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read what `save_tensors` wrote; `CorruptFile` if a single bit of it has changed."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise RunError(f"{path} does not exist")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (safe_open is not a dict)
+    except (SafetensorError, ValueError) as error:
+        raise CorruptFile(f"{path} is truncated or damaged ({error})") from error
+    expected = metadata.pop("sha256", None)
+    if expected != _checksum(tensors, metadata):
+        raise CorruptFile(f"{path} is damaged: its content does not match the checksum in its header")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, metadata
+
+
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over metadata, names, types, shapes and bytes, in the order of the names."""
+    import torch
+
+    digest = hashlib.sha256(json.dumps(dict(sorted(metadata.items()))).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """fsync a file, or a folder so that a rename inside it survives a power cut."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows cannot open a folder; its rename is journalled
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,64 @@
+"""One request for attention: what every kernel is handed, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.attention.mask import Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """B batch, H query heads, G key/value heads, Q queries, K keys, D head width, E value width."""
+
+    q_BHQD: Tensor
+    k_BGKD: Tensor
+    v_BGKE: Tensor
+    mask: Mask
+    scale: float
+    q_start: int | Tensor  # absolute position of the first query: one for all rows, or one per row
+
+    def __post_init__(self) -> None:
+        q, k, v = self.q_BHQD, self.k_BGKD, self.v_BGKE
+        shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+        if not (q.ndim == k.ndim == v.ndim == 4):
+            raise ConfigError(f"attend() takes q_BHQD, k_BGKD and v_BGKE, four axes each; given {shapes}")
+        if not (q.shape[0] == k.shape[0] == v.shape[0]):
+            raise ConfigError(f"q, k and v must have the same batch; given {shapes}")
+        if k.shape[1:3] != v.shape[1:3] or q.shape[3] != k.shape[3]:
+            raise ConfigError(f"k and v must have the same heads and length, q and k the same width; given {shapes}")
+        if q.shape[1] % k.shape[1]:
+            raise ConfigError(
+                f"{k.shape[1]} key/value heads do not divide {q.shape[1]} query heads; kv_heads must be a divisor of heads"
+            )
+        if len({q.dtype, k.dtype, v.dtype}) > 1 or len({q.device, k.device, v.device}) > 1:
+            kinds = ", ".join(f"{name} {t.dtype} on {t.device}" for name, t in (("q", q), ("k", k), ("v", v)))
+            raise ConfigError(f"q, k and v must share one dtype and one device; given {kinds}")
+        if isinstance(self.q_start, Tensor) and self.q_start.numel() not in (1, q.shape[0]):
+            raise ConfigError(
+                f"q_start has {self.q_start.numel()} starts for a batch of {q.shape[0]}; give one int, or one per row"
+            )
+
+    @property
+    def heads_per_group(self) -> int:
+        return self.q_BHQD.shape[1] // self.k_BGKD.shape[1]
+
+    @property
+    def starts_at_zero(self) -> bool:
+        return isinstance(self.q_start, int) and self.q_start == 0
+
+    def allowed_BHQK(self) -> Tensor:
+        """The mask as a boolean tensor; axes on which it does not depend stay 1."""
+        B, H, Q, _ = self.q_BHQD.shape
+        K, device = self.k_BGKD.shape[2], self.q_BHQD.device
+        start = self.q_start.to(device).view(-1, 1, 1, 1) if isinstance(self.q_start, Tensor) else self.q_start
+        return self.mask.allowed(
+            torch.arange(B, device=device).view(B, 1, 1, 1),
+            torch.arange(H, device=device).view(1, H, 1, 1),
+            torch.arange(Q, device=device).view(1, 1, Q, 1) + start,
+            torch.arange(K, device=device).view(1, 1, 1, K),
+        )

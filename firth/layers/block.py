@@ -1,0 +1,58 @@
+"""The Transformer block: the residual equation, twice. Letters: B batch, T time, d width."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.layers.attention import mask
+from firth.layers.feedforward import Activation, FeedForward
+from firth.layers.heads import SelfAttention
+from firth.layers.norm import NormKind, norm
+from firth.layers.state import KeyValue
+
+Placement = Literal["pre", "post"]
+
+
+class Block(nn.Module):
+    """pre:   x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
+    post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        hidden: int,
+        *,
+        activation: Activation,
+        norm_kind: NormKind,
+        placement: Placement,
+        bias: bool,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.placement, self.dropout = placement, dropout
+        self.attention = SelfAttention(width, heads, kv_heads, bias)
+        self.feedforward = FeedForward(width, hidden, activation, bias)
+        self.attention_norm = norm(norm_kind, width, bias)
+        self.feedforward_norm = norm(norm_kind, width, bias)
+
+    def forward(
+        self, x_BTd: Tensor, allowed: mask.Mask, turn_2TD: Tensor | None = None, past: KeyValue | None = None
+    ) -> tuple[Tensor, KeyValue | None]:
+        match self.placement:
+            case "pre":
+                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, turn_2TD, past)
+                x_BTd = x_BTd + self._drop(a_BTd)
+                x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
+            case "post":
+                a_BTd, past = self.attention(x_BTd, allowed, turn_2TD, past)
+                x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
+                x_BTd = self.feedforward_norm(x_BTd + self._drop(self.feedforward(x_BTd)))
+        return x_BTd, past
+
+    def _drop(self, x_BTd: Tensor) -> Tensor:
+        return F.dropout(x_BTd, self.dropout, self.training) if self.dropout else x_BTd

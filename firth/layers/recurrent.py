@@ -1,0 +1,228 @@
+"""Recurrent layers, twice: as equations one can read, and through torch's fused kernels; tests hold the two equal.
+
+Letters: B batch, T time, i input width, d width, L layers × directions. The weights live in torch's own single-layer
+modules with torch's names and gate orders, so they load and save as torch's do:
+RNN  weight_ih (d, i);  LSTM  (4d, i), rows i, f, g, o;  GRU  (3d, i), rows r, z, n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from firth.errors import ConfigError
+from firth.layers.state import RecurrentState, zeros
+
+CellKind = Literal["rnn", "lstm", "gru"]
+Reset = Literal["after", "before"]
+RecurrentKernel = Literal["auto", "fused", "cells"]
+
+
+class Weights(NamedTuple):
+    """One layer in one direction."""
+
+    input_gi: Tensor
+    hidden_gd: Tensor
+    input_bias_g: Tensor
+    hidden_bias_g: Tensor
+
+
+class RNNStep(NamedTuple):
+    h_Bd: Tensor
+
+
+class LSTMStep(NamedTuple):
+    h_Bd: Tensor
+    c_Bd: Tensor
+    input_Bd: Tensor
+    forget_Bd: Tensor
+    candidate_Bd: Tensor
+    output_Bd: Tensor
+
+
+class GRUStep(NamedTuple):
+    h_Bd: Tensor
+    reset_Bd: Tensor
+    update_Bd: Tensor
+    candidate_Bd: Tensor
+
+
+def rnn_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights) -> RNNStep:
+    """h' = tanh(W x + U h + b)   (Elman 1990)."""
+    return RNNStep(torch.tanh(F.linear(x_Bi, w.input_gi, w.input_bias_g) + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)))
+
+
+def lstm_cell(x_Bi: Tensor, h_Bd: Tensor, c_Bd: Tensor, w: Weights) -> LSTMStep:
+    """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), c' = f⊙c + i⊙g, h' = o⊙tanh(c')
+    (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000)."""
+    gates_Bg = F.linear(x_Bi, w.input_gi, w.input_bias_g) + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)
+    i, f, g, o = gates_Bg.chunk(4, dim=-1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c_next_Bd = f * c_Bd + i * g
+    return LSTMStep(o * c_next_Bd.tanh(), c_next_Bd, i, f, g, o)
+
+
+def gru_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights, reset: Reset) -> GRUStep:
+    """r, z = σ(W x + U h + b), h' = (1 − z)⊙n + z⊙h, and two candidates that are different functions:
+    reset="after"   n = tanh(W x + b + r⊙(U h + b'))   torch's and cuDNN's
+    reset="before"  n = tanh(W x + b + U(r⊙h) + b')    as published (Cho et al. 2014)."""
+    x_r, x_z, x_n = F.linear(x_Bi, w.input_gi, w.input_bias_g).chunk(3, dim=-1)
+    U_r, U_z, U_n = w.hidden_gd.chunk(3)
+    b_r, b_z, b_n = w.hidden_bias_g.chunk(3)
+    r = (x_r + F.linear(h_Bd, U_r, b_r)).sigmoid()
+    z = (x_z + F.linear(h_Bd, U_z, b_z)).sigmoid()
+    match reset:
+        case "after":
+            n = torch.tanh(x_n + r * F.linear(h_Bd, U_n, b_n))
+        case "before":
+            n = torch.tanh(x_n + F.linear(r * h_Bd, U_n, b_n))
+    return GRUStep((1 - z) * n + z * h_Bd, r, z, n)
+
+
+class Recurrent(nn.Module):
+    """`depth` recurrent layers, each reading the one below; with `bidirectional`, two per level, side by side."""
+
+    def __init__(
+        self,
+        kind: CellKind,
+        inputs: int,
+        width: int,
+        depth: int = 1,
+        *,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        reset: Reset = "after",
+    ) -> None:
+        super().__init__()
+        self.kind, self.width, self.dropout, self.reset = kind, width, dropout, reset
+        self.directions = 2 if bidirectional else 1
+        holder: Callable[..., nn.RNNBase] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[kind]
+        self.layers = nn.ModuleList(
+            holder(inputs if level == 0 else width * self.directions, width, batch_first=True, bidirectional=bidirectional)
+            for level in range(depth)
+        )
+
+    def initial_state(self, batch: int) -> RecurrentState:
+        like = next(self.parameters())
+        h_LBd = zeros(len(self.layers) * self.directions, batch, self.width, like)
+        return RecurrentState(h_LBd, torch.zeros_like(h_LBd) if self.kind == "lstm" else None)
+
+    def forward(
+        self,
+        x_BTi: Tensor,
+        state: RecurrentState | None = None,
+        *,
+        length_B: Tensor | None = None,
+        kernel: RecurrentKernel = "auto",
+    ) -> tuple[Tensor, RecurrentState]:
+        """All hidden states of the top level (zero after a row's length) and the last state of every level."""
+        if state is None:
+            state = self.initial_state(x_BTi.shape[0])
+        if length_B is not None:
+            _check_lengths(length_B, *x_BTi.shape[:2])
+        run = self._fused if self._chosen(kernel) == "fused" else self._cells
+        h_last, c_last = [], []
+        for level, layer in enumerate(self.layers):
+            if level and self.dropout:
+                x_BTi = F.dropout(x_BTi, self.dropout, self.training)
+            rows = slice(level * self.directions, (level + 1) * self.directions)
+            assert isinstance(layer, nn.RNNBase)
+            x_BTi, h_Bd, c_Bd = run(layer, x_BTi, state.h_LBd[rows], None if state.c_LBd is None else state.c_LBd[rows], length_B)
+            h_last.append(h_Bd)
+            c_last.append(c_Bd)
+        return x_BTi, RecurrentState(
+            torch.cat(h_last), torch.cat([c for c in c_last if c is not None]) if self.kind == "lstm" else None
+        )
+
+    def why_not_fused(self) -> str | None:
+        if self.kind == "gru" and self.reset == "before":
+            return 'no fused kernel computes the GRU with reset="before"'
+        return None
+
+    def _chosen(self, kernel: RecurrentKernel) -> Literal["fused", "cells"]:
+        reason = self.why_not_fused()
+        if kernel == "fused" and reason:
+            raise ConfigError(f'kernel "fused" cannot run this layer: {reason}; use kernel="cells"')
+        return "cells" if kernel == "cells" or reason else "fused"
+
+    def _fused(
+        self, layer: nn.RNNBase, x_BTi: Tensor, h_Ld: Tensor, c_Ld: Tensor | None, length_B: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        hidden = (h_Ld, c_Ld) if c_Ld is not None else h_Ld
+        if length_B is None:
+            y_BTd, last = layer(x_BTi, hidden)
+        else:
+            packed, last = layer(pack_padded_sequence(x_BTi, length_B.cpu(), batch_first=True, enforce_sorted=False), hidden)
+            y_BTd, _ = pad_packed_sequence(packed, batch_first=True, total_length=x_BTi.shape[1])
+        return (y_BTd, last[0], last[1]) if c_Ld is not None else (y_BTd, last, None)
+
+    def _cells(
+        self, layer: nn.RNNBase, x_BTi: Tensor, h_Ld: Tensor, c_Ld: Tensor | None, length_B: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        outputs, h_last, c_last = [], [], []
+        for direction in range(self.directions):
+            trace, h_Bd, c_Bd = self.unroll(
+                layer, x_BTi, h_Ld[direction], None if c_Ld is None else c_Ld[direction], length_B, backward=direction == 1
+            )
+            outputs.append(trace["h"])
+            h_last.append(h_Bd)
+            c_last.append(c_Bd)
+        return (
+            torch.cat(outputs, -1),
+            torch.stack(h_last),
+            torch.stack([c for c in c_last if c is not None]) if c_Ld is not None else None,
+        )
+
+    def unroll(
+        self,
+        layer: nn.RNNBase,
+        x_BTi: Tensor,
+        h_Bd: Tensor,
+        c_Bd: Tensor | None,
+        length_B: Tensor | None = None,
+        backward: bool = False,
+    ) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
+        """One layer in one direction through time: every gate as {name: B,T,d}, and the last h and c."""
+        weights = weights_of(layer, backward)
+        steps: list[RNNStep | LSTMStep | GRUStep] = []
+        times = range(x_BTi.shape[1])
+        for t in reversed(times) if backward else times:
+            step = self._cell(x_BTi[:, t], h_Bd, c_Bd, weights)
+            if length_B is None:
+                h_Bd, c_Bd = step.h_Bd, step.c_Bd if isinstance(step, LSTMStep) else None
+            else:  # after its end a row keeps its state and shows zeros
+                real_B1 = (t < length_B).to(x_BTi.device).unsqueeze(1)
+                h_Bd = torch.where(real_B1, step.h_Bd, h_Bd)
+                if isinstance(step, LSTMStep) and c_Bd is not None:
+                    c_Bd = torch.where(real_B1, step.c_Bd, c_Bd)
+                step = type(step)(*(value * real_B1 for value in step))
+            steps.append(step)
+        in_order = steps[::-1] if backward else steps
+        names = [name.removesuffix("_Bd") for name in in_order[0]._fields]
+        return {name: torch.stack([step[n] for step in in_order], dim=1) for n, name in enumerate(names)}, h_Bd, c_Bd
+
+    def _cell(self, x_Bi: Tensor, h_Bd: Tensor, c_Bd: Tensor | None, w: Weights) -> RNNStep | LSTMStep | GRUStep:
+        match self.kind:
+            case "rnn":
+                return rnn_cell(x_Bi, h_Bd, w)
+            case "lstm":
+                assert c_Bd is not None
+                return lstm_cell(x_Bi, h_Bd, c_Bd, w)
+            case "gru":
+                return gru_cell(x_Bi, h_Bd, w, self.reset)
+
+
+def _check_lengths(length_B: Tensor, batch: int, time: int) -> None:
+    given = length_B.tolist()
+    if len(given) != batch or not all(1 <= length <= time for length in given):
+        raise ConfigError(f"lengths are {given}; expected {batch} whole numbers in 1 … {time}, one for each row of the input")
+
+
+def weights_of(layer: nn.RNNBase, backward: bool = False) -> Weights:
+    suffix = "_l0_reverse" if backward else "_l0"
+    return Weights(*(getattr(layer, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))

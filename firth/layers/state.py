@@ -1,0 +1,106 @@
+"""What a model remembers between steps. Letters: B batch, T new tokens, C capacity, G key/value heads, D and E head widths,
+L layers × directions, d width.
+
+A state is a value: a step returns a new one and leaves the old one usable, so a caller may branch from it. All states
+answer `select(rows)`, which is all that beams and batches need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
+
+
+class State(Protocol):
+    def select(self, rows: Tensor) -> Self:
+        """The state of the given rows, in that order; a row may be taken more than once."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentState:
+    """h and, for an LSTM, c."""
+
+    h_LBd: Tensor
+    c_LBd: Tensor | None = None
+
+    def select(self, rows: Tensor | slice) -> RecurrentState:
+        return RecurrentState(self.h_LBd[:, rows], None if self.c_LBd is None else self.c_LBd[:, rows])
+
+    def detach(self) -> RecurrentState:
+        """The same values, with the graph behind them cut: the truncation of truncated backpropagation through time."""
+        return RecurrentState(self.h_LBd.detach(), None if self.c_LBd is None else self.c_LBd.detach())
+
+    @staticmethod
+    def join(states: Sequence[RecurrentState]) -> RecurrentState:
+        """The rows of all `states`, one after the other; undoes `select` of consecutive slices."""
+        cells = [state.c_LBd for state in states if state.c_LBd is not None]
+        return RecurrentState(torch.cat([state.h_LBd for state in states], dim=1), torch.cat(cells, dim=1) if cells else None)
+
+
+@dataclass(eq=False)
+class _Store:
+    """Room for keys and values, filled from the front; several KeyValue states may look at prefixes of one store."""
+
+    k_BGCD: Tensor
+    v_BGCE: Tensor
+    filled: int
+
+
+@dataclass(frozen=True, eq=False)
+class KeyValue:
+    """The keys and values of one attention layer so far."""
+
+    store: _Store | None = None
+    length: int = 0
+
+    def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
+        """All keys, all values, and the state that holds them. Appends in place unless another state already did."""
+        end = self.length + k_BGTD.shape[2]
+        store = self.store
+        if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
+            store = self._roomier(k_BGTD, v_BGTE, max(64, 2 * end))
+        store.k_BGCD[:, :, self.length : end] = k_BGTD
+        store.v_BGCE[:, :, self.length : end] = v_BGTE
+        store.filled = end
+        return store.k_BGCD[:, :, :end], store.v_BGCE[:, :, :end], KeyValue(store, end)
+
+    def _roomier(self, k_BGTD: Tensor, v_BGTE: Tensor, capacity: int) -> _Store:
+        (B, G, _, D), E = k_BGTD.shape, v_BGTE.shape[3]
+        store = _Store(k_BGTD.new_empty(B, G, capacity, D), v_BGTE.new_empty(B, G, capacity, E), self.length)
+        if self.store is not None:
+            store.k_BGCD[:, :, : self.length] = self.store.k_BGCD[:, :, : self.length]
+            store.v_BGCE[:, :, : self.length] = self.store.v_BGCE[:, :, : self.length]
+        return store
+
+    def select(self, rows: Tensor) -> KeyValue:
+        if self.store is None:
+            return self
+        k_BGKD, v_BGKE = (x[:, :, : self.length][rows] for x in (self.store.k_BGCD, self.store.v_BGCE))
+        return KeyValue(_Store(k_BGKD, v_BGKE, self.length), self.length)
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionState:
+    """One KeyValue per layer; `length` tokens have been read."""
+
+    layers: tuple[KeyValue, ...]
+
+    @property
+    def length(self) -> int:
+        return self.layers[0].length
+
+    def select(self, rows: Tensor) -> AttentionState:
+        return AttentionState(tuple(layer.select(rows) for layer in self.layers))
+
+    @staticmethod
+    def empty(depth: int) -> AttentionState:
+        return AttentionState(tuple(KeyValue() for _ in range(depth)))
+
+
+def zeros(layers: int, batch: int, width: int, like: Tensor) -> Tensor:
+    return torch.zeros(layers, batch, width, dtype=like.dtype, device=like.device)

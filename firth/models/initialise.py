@@ -1,0 +1,47 @@
+"""First weights, drawn from an explicit generator in the order of the parameters' names, so that a seed is a model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from firth.layers.position import Learned
+
+
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Draw every parameter of `model` in place."""
+    depth = max(1, sum(1 for _ in getattr(model, "blocks", ())))
+    drawn: set[int] = set()
+    with torch.no_grad():
+        for name, module in sorted(model.named_modules()):
+            for parameter_name, parameter in sorted(module.named_parameters(recurse=False)):
+                if id(parameter) not in drawn:
+                    drawn.add(id(parameter))
+                    _draw(name, module, parameter_name, parameter, depth, generator)
+
+
+def _draw(path: str, module: nn.Module, name: str, parameter: Tensor, depth: int, generator: torch.Generator) -> None:
+    match module:
+        case nn.RNNBase():
+            _draw_recurrent(module, name, parameter, generator)
+        case nn.LayerNorm() | nn.RMSNorm():
+            parameter.fill_(1.0 if name == "weight" else 0.0)
+        case nn.Linear() if name == "weight":
+            # The two products that write to the residual stream shrink with depth, so that its variance does not grow
+            # (Radford et al. 2019, §2.3).
+            writes = path.endswith(("attention.out", "feedforward.down"))
+            std = module.in_features**-0.5 * ((2 * depth) ** -0.5 if writes else 1.0)
+            parameter.normal_(0.0, std, generator=generator)
+        case nn.Embedding() | Learned():
+            parameter.normal_(0.0, 0.02, generator=generator)
+        case _:
+            parameter.zero_()  # biases
+
+
+def _draw_recurrent(module: nn.RNNBase, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+    bound = module.hidden_size**-0.5
+    parameter.uniform_(-bound, bound, generator=generator)
+    if isinstance(module, nn.LSTM) and name.startswith("bias"):
+        parameter.zero_()
+        if "ih" in name:  # a forget gate that starts open lets the gradient through (Jozefowicz et al. 2015)
+            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0

@@ -1,0 +1,162 @@
+"""Language models: p(x) = Π p(x_t | x_<t). Letters: B batch, T time, V vocabulary, d width, e embedding width.
+
+The seam is `forward(token_BT, state) → (logits_BTV, state)`, T ≥ 1: a prompt is one call, a step is a call with T = 1,
+training is a call without a state. The loss is not in here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.attention import mask
+from firth.layers.block import Block
+from firth.layers.norm import norm
+from firth.layers.position import Learned, Rotary, Sinusoidal
+from firth.layers.recurrent import Recurrent, RecurrentKernel
+from firth.layers.state import AttentionState, RecurrentState
+from firth.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+
+
+class LanguageModel(nn.Module, ABC):
+    """What decoding, scoring and training rely on."""
+
+    vocab: int
+    context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
+    carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
+
+    @abstractmethod
+    def start(self, batch: int) -> Any:
+        """The state before the first token."""
+
+    @abstractmethod
+    def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """What the output layer reads, and the state after the last token."""
+
+    @abstractmethod
+    def readout(self, x_BTd: Tensor) -> Tensor:
+        """The output layer: logits_BTV."""
+
+    def forward(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        x_BTd, state = self.hidden(token_BT, state)
+        return self.readout(x_BTd), state
+
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The seam of decoding: the logits after each of the T new tokens, and the state that has read them."""
+        logits_BTV, state = self(token_BT, state)
+        return logits_BTV, state
+
+
+class RecurrentLM(LanguageModel):
+    """embedding → RNN | LSTM | GRU → vocabulary. A one-hot input times a matrix is a row of it: the embedding."""
+
+    context = None
+    carries = True
+
+    def __init__(self, config: RecurrentConfig, vocab: int) -> None:
+        super().__init__()
+        self.config, self.vocab = config, vocab
+        inputs = config.embedding or config.width
+        self.embedding = nn.Embedding(vocab, inputs)
+        self.recurrent = Recurrent(config.kind, inputs, config.width, config.depth, dropout=config.dropout, reset=config.reset)
+        self.output = None if config.tied else nn.Linear(config.width, vocab)
+        self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
+
+    def start(self, batch: int) -> RecurrentState:
+        return self.recurrent.initial_state(batch)
+
+    def hidden(
+        self, token_BT: Tensor, state: RecurrentState | None = None, kernel: RecurrentKernel = "auto"
+    ) -> tuple[Tensor, RecurrentState]:
+        x_BTe = F.dropout(self.embedding(token_BT), self.config.dropout, self.training)
+        x_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
+        return F.dropout(x_BTd, self.config.dropout, self.training), state
+
+    def readout(self, x_BTd: Tensor) -> Tensor:
+        if self.output is None:
+            return F.linear(x_BTd, self.embedding.weight, self.output_bias)
+        logits_BTV: Tensor = self.output(x_BTd)
+        return logits_BTV
+
+
+class TransformerLM(LanguageModel):
+    """embedding (+ position) → blocks under a causal mask → vocabulary (Vaswani et al. 2017, the decoder alone)."""
+
+    carries = False
+
+    def __init__(self, config: TransformerConfig, vocab: int) -> None:
+        super().__init__()
+        if config.context is None:
+            raise ConfigError("model.context is missing; a Transformer needs the longest text it reads at once")
+        self.config, self.vocab, self.context = config, vocab, config.context
+        width, head_width = config.width, config.width // config.heads
+        self.embedding = nn.Embedding(vocab, width)
+        self.position: Learned | Sinusoidal | None = None
+        self.rotary: Rotary | None = None
+        match config.position:
+            case "learned":
+                self.position = Learned(config.context, width)
+            case "sinusoidal":
+                self.position = Sinusoidal(config.context, width, config.base)
+            case "rotary":
+                self.rotary = Rotary(config.context, head_width, config.base)
+            case "none":
+                pass
+        self.blocks = nn.ModuleList(
+            Block(
+                width,
+                config.heads,
+                config.groups,
+                config.inner,
+                activation=config.activation,
+                norm_kind=config.norm,
+                placement=config.norm_placement,
+                bias=config.bias,
+                dropout=config.dropout,
+            )
+            for _ in range(config.depth)
+        )
+        # A post-norm block ends in a norm already.
+        self.norm = norm(config.norm, width, config.bias) if config.norm_placement == "pre" else nn.Identity()
+        self.output = None if config.tied else nn.Linear(width, vocab, bias=config.bias)
+
+    def start(self, batch: int) -> AttentionState:
+        return AttentionState.empty(self.config.depth)
+
+    def hidden(self, token_BT: Tensor, state: AttentionState | None = None) -> tuple[Tensor, AttentionState | None]:
+        start, length = (state.length if state else 0), token_BT.shape[1]
+        x_BTd = self._embedded(token_BT, start)
+        turn_2TD = self.rotary.at(start, length) if self.rotary is not None else None
+        layers = []
+        for n, block in enumerate(self.blocks):
+            x_BTd, layer = block(x_BTd, mask.CAUSAL, turn_2TD, state.layers[n] if state else None)
+            layers.append(layer)
+        return self.norm(x_BTd), AttentionState(tuple(layers)) if state else None
+
+    def _embedded(self, token_BT: Tensor, start: int) -> Tensor:
+        x_BTd: Tensor = self.embedding(token_BT)
+        if isinstance(self.position, Sinusoidal):
+            x_BTd = x_BTd * self.config.width**0.5  # Vaswani et al. 2017, §3.4: keeps the token audible beside the sinusoid
+        if self.position is not None:
+            x_BTd = x_BTd + self.position(start, token_BT.shape[1])
+        return F.dropout(x_BTd, self.config.dropout, self.training) if self.config.dropout else x_BTd
+
+    def readout(self, x_BTd: Tensor) -> Tensor:
+        if self.output is None:
+            return F.linear(x_BTd, self.embedding.weight)
+        logits_BTV: Tensor = self.output(x_BTd)
+        return logits_BTV
+
+
+def language_model(config: ModelConfig, vocab: int) -> LanguageModel:
+    """The module, with weights not yet drawn; see models/initialise.py."""
+    match config:
+        case RecurrentConfig():
+            return RecurrentLM(config, vocab)
+        case TransformerConfig():
+            return TransformerLM(config, vocab)

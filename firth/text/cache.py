@@ -1,0 +1,64 @@
+"""The folder where firth keeps what it can make again: token ids, scans of corpora, the docs corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from firth import files
+from firth.errors import DataError, RunError
+
+_ABANDONED = 24 * 3600  # seconds after which a half-written file has lost its process
+
+
+def cache_folder() -> Path:
+    """$FIRTH_CACHE, or the user's cache folder of the platform; made if it is not there."""
+    folder = Path(os.environ.get("FIRTH_CACHE") or _platform_cache() / "firth").expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error.strerror or str(error)) from error
+    return folder
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """`files.replacing` for a file of the cache: what goes wrong names FIRTH_CACHE.
+
+    A half-written file here may belong to another process at work on the same corpus, so `files.sweep`, which removes
+    them all, is not for this folder.
+    """
+    try:
+        with files.replacing(path) as temporary:
+            yield temporary
+    except (RunError, OSError) as error:
+        raise _unwritable(path.parent, str(error)) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sweep_abandoned(folder: Path) -> None:
+    """Remove half-written files that nothing has touched for a day."""
+    for left_over in folder.glob(files.TEMPORARY + "*"):
+        with contextlib.suppress(OSError):  # another process may be sweeping too
+            if time.time() - left_over.stat().st_mtime > _ABANDONED:
+                left_over.unlink()
+
+
+def _platform_cache() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _unwritable(folder: Path, reason: str) -> DataError:
+    return DataError(f"cannot write to the cache folder {folder} ({reason}); set FIRTH_CACHE to a folder with space to write to")

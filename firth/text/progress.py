@@ -1,0 +1,14 @@
+"""How long work tells whoever started it how far it is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """`done` of `total` (bytes, characters or files) of `what` are behind us; called a few times a second at most."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The Progress of someone who does not want to know."""

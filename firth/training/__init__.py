@@ -1,0 +1,1 @@
+"""From a model, an objective and batches to trained weights on disk."""

@@ -1,0 +1,56 @@
+"""The `[training]` table of a recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from firth.errors import ConfigError
+
+Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    steps: int = 1000
+    batch: int = 32  # sequences per step
+    context: int = 128  # tokens per sequence
+    carry: bool = False  # recurrent models: start each window from the state at the end of the one before it
+    seed: int = 0
+    device: Device = "auto"
+    dtype: Literal["float32", "bf16"] = "float32"  # bf16 computes in bfloat16 and keeps float32 weights
+    compile: bool = False
+    accumulate: int = 1  # cut each batch into this many pieces to save memory; the result is the same
+
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    rate: float = 1e-3
+    betas: tuple[float, ...] = (0.9, 0.95)
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float = 1.0  # largest gradient norm; 0 leaves gradients as they are
+    schedule: Schedule = "cosine"
+    warmup: int = 0
+    final: float = 0.1  # rate at the last step, as a share of `rate` (cosine and linear)
+
+    log_every: int = 10
+    evaluate_every: int = 0  # 0: only after the last step
+    checkpoint_every: int = 0  # 0: only after the last step (and when stopped)
+    keep: int = 2  # checkpoints to keep
+    patience: int = 0  # stop after so many evaluations without a better one; 0: never
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "context", "accumulate", "log_every", "keep"):
+            _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name in ("warmup", "evaluate_every", "checkpoint_every", "patience", "clip", "weight_decay", "final", "seed"):
+            _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+        _expect("rate", self.rate, self.rate > 0, "more than 0")
+        _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
+        _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
+        if self.batch % self.accumulate:
+            raise ConfigError(f"training.accumulate = {self.accumulate} does not divide training.batch = {self.batch}")
+
+
+def _expect(name: str, value: object, holds: bool, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"training.{name} is {value}; expected {expected}")

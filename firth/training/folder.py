@@ -1,0 +1,61 @@
+"""A run folder: format (version) · recipe.toml (resolved) · tokenizer.json · model.safetensors · log.jsonl · checkpoints/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firth import files
+from firth.errors import RunError
+
+FORMAT = 1
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format = path / "format"
+        self.recipe = path / "recipe.toml"
+        self.tokenizer = path / "tokenizer.json"
+        self.model = path / "model.safetensors"
+        self.log = path / "log.jsonl"
+        self.checkpoints = path / "checkpoints"
+
+    def exists(self) -> bool:
+        return self.format.is_file()
+
+    @staticmethod
+    def open(path: Path) -> RunFolder:
+        """A folder that holds a run this version can read."""
+        folder = RunFolder(path)
+        if not path.is_dir():
+            raise RunError(f"{path} is not a folder; expected a run made by `firth train RECIPE --out {path}`")
+        if not folder.exists():
+            raise RunError(
+                f"{path} is not a run: it has no `format` file; expected a folder made by `firth train RECIPE --out RUN`"
+            )
+        text = folder.format.read_text(encoding="utf-8", errors="replace").strip()
+        if not text.isdecimal():
+            raise RunError(f"{folder.format} holds {text[:20]!r}; expected a version number, so this is not a run of firth's")
+        if int(text) > FORMAT:
+            raise RunError(f"{path} has run format {text}; this firth reads up to {FORMAT}; upgrade firth to open it")
+        for needed in (folder.recipe, folder.tokenizer):
+            if not needed.is_file():
+                raise RunError(f"{path} is not a whole run: {needed.name} is missing; train it again or restore that file")
+        return folder
+
+    @staticmethod
+    def create(path: Path, recipe: str, tokenizer: str) -> RunFolder:
+        """A new run in an absent or empty folder; `format` is written last, so a folder with it is whole."""
+        folder = RunFolder(path)
+        if path.exists() and (not path.is_dir() or _holds_something(path)):
+            raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
+        files.write_text(folder.recipe, recipe)
+        files.write_text(folder.tokenizer, tokenizer)
+        files.write_text(folder.format, f"{FORMAT}\n")
+        return folder
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether a folder has content other than what an interrupted `create` leaves behind."""
+    ours = {"recipe.toml", "tokenizer.json"}
+    return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

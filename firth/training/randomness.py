@@ -1,0 +1,39 @@
+"""Dropout draws from torch's global generators. During a step they are set to the run's own state and put back after it,
+so that nothing a consumer draws between two steps can change the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+class Randomness:
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.device = device
+        self.state = {"cpu": torch.Generator().manual_seed(seed).get_state()}
+        if device.type == "cuda":
+            self.state["cuda"] = torch.Generator(device).manual_seed(seed).get_state()
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        outer = self._current()
+        self._set(self.state)
+        try:
+            yield
+        finally:
+            self.state = self._current()
+            self._set(outer)
+
+    def _current(self) -> dict[str, Tensor]:
+        state = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        return state
+
+    def _set(self, state: dict[str, Tensor]) -> None:
+        torch.set_rng_state(state["cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"], self.device)

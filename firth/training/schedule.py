@@ -1,0 +1,25 @@
+"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
+
+from __future__ import annotations
+
+import math
+
+from firth.training.config import TrainingConfig
+
+
+def rate_at(config: TrainingConfig, step: int) -> float:
+    """Rate of the update that follows `step` finished ones: a linear climb over `warmup` steps, then the schedule."""
+    if step < config.warmup:
+        return config.rate * (step + 1) / config.warmup
+    lowest = config.rate * config.final
+    progress = (step - config.warmup) / max(1, config.steps - 1 - config.warmup)  # 0 after the warm-up, 1 at the last step
+    progress = min(1.0, progress)
+    match config.schedule:
+        case "constant":
+            return config.rate
+        case "cosine":
+            return lowest + (config.rate - lowest) * (1 + math.cos(math.pi * progress)) / 2
+        case "linear":
+            return lowest + (config.rate - lowest) * (1 - progress)
+        case "inverse-sqrt":  # Vaswani et al. 2017, eq. 3, with its peak at `rate`
+            return config.rate * math.sqrt(max(1, config.warmup) / (step + 1))

@@ -1,0 +1,32 @@
+"""Ctrl-C and SIGTERM as a request: the step under way is finished, everything is saved, then the program ends.
+A second signal interrupts at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class StopRequest:
+    """`with StopRequest() as stop:` … `if stop.signal:`"""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number

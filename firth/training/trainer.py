@@ -1,0 +1,104 @@
+"""train(): the consumers of fit(), in one loop — evaluation, log, checkpoints, early stopping, stop requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from firth.errors import Diverged, Interrupted
+from firth.training import checkpoint
+from firth.training.config import TrainingConfig
+from firth.training.folder import RunFolder
+from firth.training.log import Log
+from firth.training.loop import Loss, Step, Training, fit
+from firth.training.stop import StopRequest
+
+Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must hold "loss"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a watcher is told after each step."""
+
+    step: Step
+    valid: dict[str, Any] | None  # where this step was evaluated
+
+
+def train(
+    training: Training,
+    loss: Loss,
+    config: TrainingConfig,
+    folder: RunFolder,
+    *,
+    evaluate: Evaluate | None,
+    watch: Callable[[Seen], None],
+) -> None:
+    """Train to the last step, or until validation stops improving. Raises Interrupted after a saved stop."""
+    if _exhausted(training, config):
+        return
+    with StopRequest() as stop, Log(folder.log, training.step) as log:
+        try:
+            for step in fit(training, loss, config):
+                last = step.step == config.steps
+                valid = evaluate() if evaluate and (last or _due(step.step, config.evaluate_every)) else None
+                better = _judge(training, valid)
+                _write(log, training, step, valid, config, last)
+                # Without validation the newest weights are the ones the run stands for; with it, the best so far.
+                saving = (
+                    last or stop.signal is not None or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
+                )
+                if better or (saving and training.best is None):
+                    checkpoint.save_weights(training, folder)
+                if saving:
+                    checkpoint.save(training, folder, config.keep)
+                watch(Seen(step, valid))
+                if stop.signal is not None and not last:
+                    raise Interrupted(f"stopped at step {step.step} of {config.steps}; saved. Add --resume to go on", stop.signal)
+                if _exhausted(training, config):
+                    return
+        except Diverged as error:
+            raise Diverged(f"{error}; {_last_good(folder)}. Try a smaller training.rate or training.clip") from None
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _exhausted(training: Training, config: TrainingConfig) -> bool:
+    return config.patience > 0 and training.since_best >= config.patience
+
+
+def _judge(training: Training, valid: dict[str, Any] | None) -> bool:
+    """Note the evaluation; True where it is the best so far."""
+    if valid is None:
+        return False
+    if training.best is None or valid["loss"] < training.best:
+        training.best, training.best_step, training.since_best = valid["loss"], training.step, 0
+        return True
+    training.since_best += 1
+    return False
+
+
+def _write(log: Log, training: Training, step: Step, valid: dict[str, Any] | None, config: TrainingConfig, last: bool) -> None:
+    training.recent.append(step.loss)
+    if valid is None and not last and not _due(step.step, config.log_every):
+        return
+    line: dict[str, Any] = {
+        "step": step.step,
+        "loss": sum(training.recent) / len(training.recent),
+        "rate": step.rate,
+        "gradient_norm": step.gradient_norm,
+        "tokens": training.tokens,
+        "tokens_per_second": training.tokens / training.seconds,
+        "seconds": training.seconds,
+    }
+    if valid is not None:
+        line["valid"] = valid
+    log.write(line)
+    training.recent.clear()
+
+
+def _last_good(folder: RunFolder) -> str:
+    found = checkpoint.checkpoints(folder)
+    return f"the last good checkpoint is {found[0]}" if found else "no checkpoint had been written yet"
