@@ -55,7 +55,7 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> Table:
     result = _copied(table)
     for assignment in assignments:
         key, equals, text = assignment.lstrip("-").partition("=")
-        if not equals or "." not in key:
+        if not equals or "." not in key or "" in key.split("."):
             raise ConfigError(f'"{assignment}" is not a setting; write --table.key=value, for example --model.depth=6')
         *path, last = key.split(".")
         place = result
@@ -127,7 +127,7 @@ def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
     }
     shared = [name for name in discriminators if all(name in typing.get_type_hints(table) for table in tables)]
     for name in sorted(shared, key=("family", "kind").count, reverse=True):
-        choices = {choice: table for table in left for choice in get_args(typing.get_type_hints(table)[name])}
+        choices = [choice for table in left for choice in get_args(typing.get_type_hints(table)[name])]
         if len(left) == 1:
             break
         if name in value:

@@ -27,9 +27,12 @@ TEMPORARY = ".writing-"  # the prefix of a file that is not yet what it will be
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path to write to; on leaving, it durably takes the place of `path`. On an error nothing remains of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
-    os.close(descriptor)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
+        os.close(descriptor)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
     temporary = Path(name)
     try:
         yield temporary
@@ -38,9 +41,19 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _flush(path.parent)
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder") from error
+        raise _cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # whatever went wrong is told already; `sweep` gets what stays
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For what cannot go through `replacing` (appending, removing): the same one-line error."""
+    try:
+        yield
+    except OSError as error:
+        raise _cannot_write(path, error) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -51,7 +64,8 @@ def write_text(path: Path, text: str) -> None:
 def sweep(folder: Path) -> None:
     """Remove what a killed process left half-written in `folder`."""
     for left_over in folder.glob(TEMPORARY + "*"):
-        left_over.unlink(missing_ok=True)
+        with writing(left_over):
+            left_over.unlink(missing_ok=True)
 
 
 def sha256_of(path: Path) -> str:
@@ -84,6 +98,8 @@ def load_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (safe_open is not a dict)
     except (SafetensorError, ValueError) as error:
         raise CorruptFile(f"{path} is truncated or damaged ({error})") from error
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
     expected = metadata.pop("sha256", None)
     if expected != _checksum(tensors, metadata):
         raise CorruptFile(f"{path} is damaged: its content does not match the checksum in its header")
@@ -99,6 +115,10 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
         digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _cannot_write(path: Path, error: OSError) -> RunError:
+    return RunError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder")
 
 
 def _flush(path: Path) -> None:

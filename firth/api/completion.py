@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from firth.api.model import Model
 
 BLANK = "__"
-_LONGEST = 24  # tokens in a proposed filler
+_LONGEST = 24  # tokens in a proposed filler, and at most half of what the model can hold
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,16 @@ def complete(model: Model, text: str, candidates: Sequence[str] | None, proposal
         raise DataError(f"the text has {text.count(BLANK)} blanks; expected exactly one {BLANK}")
     left, right = text.split(BLANK)
     # A space before the blank belongs to the filler: " cinema" is one piece to a subword tokenizer, "a " is not.
-    stem = left.rstrip(" ")
-    gap = left[len(stem) :]
-    fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, gap, proposals)
+    stem = left if model.tokenizer.kind == "char" else left.rstrip(" ")
+    # To a tokenizer that splits at white space, "cinema." is one word: what the right context adds to it goes with the filler.
+    tail = re.split(r"\s", right, maxsplit=1)[0] if model.tokenizer.kind == "word" else ""
+    fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
         raise DataError("no candidates to choose from; give some with --candidates a,b,c")
-    whole = [_log_p(model, stem + gap + filler + right) for filler in fillers]
-    to_blank = [_log_p(model, stem + gap + filler) - _log_p(model, stem) for filler in fillers]
+    whole = [_log_p(model, left + filler + right) for filler in fillers]
+    before = _log_p(model, stem)
+    to_blank = [_log_p(model, left + filler + tail) - before for filler in fillers]
     shares, left_shares = _softmax(whole), _softmax(to_blank)
     found = [
         Completion(filler, whole[n], math.exp(min(0.0, to_blank[n])), shares[n], left_shares[n])
@@ -62,26 +64,43 @@ def _log_p(model: Model, text: str) -> float:
     return math.fsum(read_log_probabilities(model.network, ids))
 
 
-def _proposed(model: Model, stem: str, gap: str, proposals: int) -> list[str]:
+def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
     """Whole words, most probable first: a hypothesis is finished when something other than a letter follows its word."""
-    prompt = np.concatenate((model.opening(), model.ids(stem + gap if model.tokenizer.kind == "char" else stem)))
+    prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
         raise DataError("the blank has nothing to its left to propose from; give --candidates a,b,c")
-    word = re.compile(r"\s*([\w'-]+)" if model.tokenizer.kind == "word" else r"\s*([\w'-]+)[^\w'-]", re.DOTALL)
-
-    def text_of(tokens: tuple[int, ...]) -> str:
-        return model.tokenizer.decode(np.asarray(tokens))
-
     context = model.network.context
-    prompt_T = torch.from_numpy(prompt if context is None else prompt[-(context - _LONGEST) :]).to(model.device)
+    steps = 1 if model.tokenizer.kind == "word" else _LONGEST if context is None else min(_LONGEST, max(1, context // 2))
+    held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
+    filler_of = _words_before(model, tail) if model.tokenizer.kind == "word" else _first_word(model)
     found = beam(
         model.network,
-        prompt_T,
-        size=proposals,
-        steps=_LONGEST,
-        finished=lambda tokens: word.match(text_of(tokens)) is not None,
+        torch.from_numpy(held).to(model.device),
+        size=model.tokenizer.vocab if model.tokenizer.kind == "word" else proposals,
+        steps=steps,
+        finished=lambda tokens: filler_of(tokens) is not None,
     )
-    return [match.group(1) for hypothesis in found if (match := word.match(text_of(hypothesis.tokens)))]
+    return [filler for hypothesis in found if (filler := filler_of(hypothesis.tokens))][:proposals]
+
+
+def _first_word(model: Model) -> Callable[[tuple[int, ...]], str | None]:
+    """The word that the tokens begin with, once something follows it."""
+
+    def filler_of(tokens: tuple[int, ...]) -> str | None:
+        match = re.match(r"\s*([\w'-]+)[^\w'-]", model.tokenizer.decode(np.asarray(tokens)))
+        return match and match.group(1)
+
+    return filler_of
+
+
+def _words_before(model: Model, tail: str) -> Callable[[tuple[int, ...]], str | None]:
+    """The one token, less its tail."""
+
+    def filler_of(tokens: tuple[int, ...]) -> str | None:
+        match = re.fullmatch(rf"([\w'-]+){re.escape(tail)}", model.tokenizer.token(tokens[0]))
+        return match and match.group(1)
+
+    return filler_of
 
 
 def _softmax(values: Sequence[float]) -> list[float]:

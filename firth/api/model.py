@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,21 +65,26 @@ class Model:
         return dataclasses.replace(self.recipe.decoding, **chosen)  # type: ignore[arg-type]
 
     def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
-        """The continuation, piece by piece as it is drawn. A piece is held back while it ends inside a character."""
+        """The continuation, piece by piece as it is drawn. A piece is held back while it ends inside a character.
+
+        A prompt that cannot be read is refused here, before the first piece is asked for."""
         ids = self.ids(prompt) if prompt else self.opening()
-        prompt_BT = torch.from_numpy(ids.astype(np.int64)).unsqueeze(0).to(self.device)
-        if not prompt_BT.numel():
+        if not len(ids):
             raise DataError("the prompt is empty and the vocabulary has neither <eos> nor a newline to begin with; give a prompt")
-        written, shown = ids.tolist(), len(self.tokenizer.decode(ids))
-        for token_B in generate(self.network, prompt_BT, config):
+        return self._pieces(ids, config)
+
+    def _pieces(self, ids: np.ndarray[tuple[int], np.dtype[np.int64]], config: DecodingConfig) -> Iterator[str]:
+        waiting = deque(ids.tolist())
+        spelled = self.tokenizer.spell(iter(waiting.popleft, None))
+        for _ in range(len(ids)):
+            next(spelled)
+        for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
             token = int(token_B)
             if token == self.tokenizer.eos and self.tokenizer.kind != "word":  # the document is over
                 return
-            written.append(token)
-            text = self.tokenizer.decode(np.asarray(written))
-            if not text.endswith("\N{REPLACEMENT CHARACTER}"):
-                yield text[shown:]
-                shown = len(text)
+            waiting.append(token)
+            if piece := next(spelled):
+                yield piece
 
     def score(self, texts: Sequence[str]) -> list[Score]:
         """log p of each text, read as if a document or line began with it (see `opening`)."""
@@ -110,6 +116,8 @@ class Model:
     def _evaluation_text(self, path: str | Path | None) -> tuple[str, TokenFile]:
         if path is not None:
             return str(path), encode_file(path, self.tokenizer, self.recipe.data)
+        if self.recipe.data.path == "-":
+            raise DataError("this run read its text from standard input, which cannot be read again; give --data PATH")
         data = prepare(self.recipe.data, self.tokenizer)
         if data.test is not None:
             return "test", data.test
@@ -118,7 +126,7 @@ class Model:
     def ids(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Token ids of `text`; a text the vocabulary cannot spell is an error that names what it cannot."""
         unseen = self.tokenizer.unseen(text)
-        if unseen and self.tokenizer.kind == "char":
+        if unseen and self.tokenizer.unknown is None:
             shown = ", ".join(repr(character) for character in unseen[:5])
             raise DataError(
                 f"the text has {shown}, which this model never saw in training; leave it out or train on text that has it"

@@ -95,6 +95,7 @@ def _batches(data: Prepared, config: TrainingConfig) -> Streams | Windows:
 def _to_resume(folder: RunFolder, recipe: Recipe, resume: bool) -> Recipe | None:
     """The recipe of the run that `out` holds and that is to be continued; None for a new run."""
     if not folder.exists():
+        RunFolder.expect_room(folder.path)  # said now, not after the text has been read
         return None
     RunFolder.open(folder.path)
     if not resume:

@@ -9,7 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -31,18 +31,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 Seed = Annotated[int | None, typer.Option(help="Same seed, same text.")]
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error; allowed anywhere.")] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         print(f"firth {__version__}")
         raise typer.Exit
 
 
-def _no_subcommand(arguments: list[str]) -> list[str]:
-    return arguments
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error; allowed anywhere.")] = False,
+) -> None:
+    """What stands before the verb; main() takes --debug out."""
 
 
 def verb(takes_settings: bool = False) -> Callable[[F], F]:
@@ -69,6 +71,10 @@ def verb(takes_settings: bool = False) -> Callable[[F], F]:
     return register
 
 
+# click's UsageError. typer brings a click of its own from 0.2x on, so that it has no one name to import it by.
+_UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
+
+
 def main() -> None:
     """The entry point of `firth`."""
     if "--debug" in sys.argv[1:]:
@@ -76,7 +82,13 @@ def main() -> None:
         os.environ["FIRTH_DEBUG"] = "1"
     warnings.showwarning = _warn
     try:
-        app()
+        sys.exit(app(sys.argv[1:] or ["--help"], prog_name="firth", standalone_mode=False))
+    except _UsageError as error:
+        if debugging():
+            raise
+        asked = error.ctx.command_path if error.ctx else "firth"
+        complain(f"{error.format_message().rstrip('.')}; see `{asked} --help`")
+        sys.exit(2)
     except BrokenPipeError:  # `firth generate … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + 13)

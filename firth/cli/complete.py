@@ -31,6 +31,7 @@ def complete(
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     table.add_column("filler")
@@ -38,5 +39,5 @@ def complete(
         table.add_column(heading, justify="right")
     for c in found:
         numbers = (f"{c.log_probability:.2f}", f"{c.share:.1%}", f"{c.probability_given_left:.2e}", f"{c.share_given_left:.1%}")
-        table.add_row(c.filler, *numbers)
+        table.add_row(Text(c.filler), *numbers)  # as it is: a filler may look like rich's markup
     Console().print(table)

@@ -16,6 +16,7 @@ def recipes(as_json: Json = False) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for heading in ("recipe", "expected", "measured on", "what it is"):
@@ -24,5 +25,5 @@ def recipes(as_json: Json = False) -> None:
         expected = recipe.get("expected", {})
         result = f"{expected['metric']} {expected['measured']}" if "measured" in expected else "—"
         where = ", ".join(str(expected[key]) for key in ("hardware", "date") if key in expected)
-        table.add_row(name, result, where or "—", recipe.get("summary", ""))
+        table.add_row(name, result, where or "—", Text(recipe.get("summary", "")))
     Console().print(table)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firth.cli.app import Json, complain, print_json, verb
 from firth.cli.settings import settings
+
+if TYPE_CHECKING:
+    from firth.api import Recipe
+    from firth.training.folder import RunFolder
 
 
 @verb(takes_settings=True)
@@ -20,7 +24,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe. Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
-    from firth.api import Watcher, load, train_recipe
+    from firth.api import Watcher, train_recipe
     from firth.cli.progress import TrainingProgress
     from firth.experiments.shipped import find_recipe
 
@@ -28,10 +32,24 @@ def train(
     with TrainingProgress() as progress:
         watcher = Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain)
         folder = train_recipe(chosen, out, resume=resume, watcher=watcher)
-    result = load(folder.path, chosen.training.device).evaluate()
+    result = _measured(folder, chosen)
     if as_json:
         print_json({"run": str(out), **result})
+        return
+    if not result:
+        print(f"{out}: trained; nothing was held out to measure it on. Next: firth generate {out} PROMPT")
         return
     bits = result["bits_per_character"]
     shown = f"{bits:.3f} bits per character" if bits is not None else f"perplexity {result['perplexity']:.2f}"
     print(f"{out}: {shown} on its {result['split']} text. Next: firth generate {out} PROMPT")
+
+
+def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
+    """What `evaluate` says of the run; of one that read standard input, which is gone, what the log says of its best weights."""
+    from firth.api import load
+    from firth.training import log
+
+    if recipe.data.path != "-":
+        return load(folder.path, recipe.training.device).evaluate()
+    evaluations = [line["valid"] for line in log.read(folder.log) if "valid" in line]
+    return {**min(evaluations, key=lambda valid: float(valid["loss"])), "split": "valid"} if evaluations else {}

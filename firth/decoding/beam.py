@@ -35,7 +35,7 @@ def beam(
     logits_SV = logits_1TV[:, -1]
     alive = [Hypothesis((), 0.0)]
     done: list[Hypothesis] = []
-    for _ in range(steps):
+    for n in range(steps):
         score_S = torch.tensor([hypothesis.log_probability for hypothesis in alive], device=logits_SV.device)
         score_SV = score_S.unsqueeze(1) + torch.log_softmax(logits_SV.float(), -1)
         best, where = score_SV.flatten().topk(min(2 * size, score_SV.numel()))
@@ -50,7 +50,8 @@ def beam(
                 next_alive.append(hypothesis)
                 parents.append(parent)
         done = sorted(done, key=lambda h: h.log_probability, reverse=True)[:size]
-        if not next_alive or (len(done) == size and next_alive[0].log_probability <= done[-1].log_probability):
+        beaten = len(done) == size and bool(next_alive) and next_alive[0].log_probability <= done[-1].log_probability
+        if not next_alive or beaten or n + 1 == steps:
             break
         alive = next_alive
         state = state.select(torch.tensor(parents, device=logits_SV.device))

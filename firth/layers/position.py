@@ -5,7 +5,7 @@ All angles are computed in float64 and rounded once: at position 10⁵ a float32
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -95,5 +95,31 @@ class Rotary(nn.Module):
 def rotate(x_BHTD: Tensor, turn_2TD: Tensor) -> Tensor:
     """(x_1 cos − x_2 sin, x_2 cos + x_1 sin) for the halves x_1, x_2 of each head."""
     cos_TD, sin_TD = turn_2TD.to(x_BHTD.dtype).unbind(0)
-    left, right = x_BHTD.chunk(2, dim=-1)
-    return x_BHTD * cos_TD + torch.cat((right, left), dim=-1) * sin_TD
+    if torch.compiler.is_compiling():  # a compiler fuses the plain expression, but cannot look into a Function
+        return x_BHTD * cos_TD + torch.cat(x_BHTD.chunk(2, dim=-1)[::-1], dim=-1) * sin_TD
+    if torch.is_grad_enabled() and x_BHTD.requires_grad:
+        rotated: Tensor = _Rotation.apply(x_BHTD, cos_TD, sin_TD)  # type: ignore[no-untyped-call]
+        return rotated
+    return _rotated(x_BHTD, cos_TD, sin_TD)
+
+
+class _Rotation(torch.autograd.Function):
+    """The derivative of a rotation is the rotation back: nothing but the angles need be kept for it."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
+        ctx.save_for_backward(cos_TD, sin_TD)
+        return _rotated(x_BHTD, cos_TD, sin_TD)
+
+    @staticmethod
+    def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor, None, None]:
+        cos_TD, sin_TD = ctx.saved_tensors
+        return rotate(dy[0], torch.stack((cos_TD, -sin_TD))), None, None
+
+
+def _rotated(x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
+    half = x_BHTD.shape[-1] // 2
+    y_BHTD = x_BHTD * cos_TD
+    y_BHTD[..., :half].addcmul_(x_BHTD[..., half:], sin_TD[:, :half])
+    y_BHTD[..., half:].addcmul_(x_BHTD[..., :half], sin_TD[:, half:])
+    return y_BHTD

@@ -6,21 +6,25 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.position import Learned
+from firth.models.language import LanguageModel
 
 
-def initialise(model: nn.Module, generator: torch.Generator) -> None:
+def initialise(model: LanguageModel, generator: torch.Generator) -> None:
     """Draw every parameter of `model` in place."""
     depth = max(1, sum(1 for _ in getattr(model, "blocks", ())))
+    embedding_std = model.embedding_std
     drawn: set[int] = set()
     with torch.no_grad():
         for name, module in sorted(model.named_modules()):
             for parameter_name, parameter in sorted(module.named_parameters(recurse=False)):
                 if id(parameter) not in drawn:
                     drawn.add(id(parameter))
-                    _draw(name, module, parameter_name, parameter, depth, generator)
+                    _draw(name, module, parameter_name, parameter, depth, embedding_std, generator)
 
 
-def _draw(path: str, module: nn.Module, name: str, parameter: Tensor, depth: int, generator: torch.Generator) -> None:
+def _draw(
+    path: str, module: nn.Module, name: str, parameter: Tensor, depth: int, embedding_std: float, generator: torch.Generator
+) -> None:
     match module:
         case nn.RNNBase():
             _draw_recurrent(module, name, parameter, generator)
@@ -33,7 +37,7 @@ def _draw(path: str, module: nn.Module, name: str, parameter: Tensor, depth: int
             std = module.in_features**-0.5 * ((2 * depth) ** -0.5 if writes else 1.0)
             parameter.normal_(0.0, std, generator=generator)
         case nn.Embedding() | Learned():
-            parameter.normal_(0.0, 0.02, generator=generator)
+            parameter.normal_(0.0, embedding_std, generator=generator)
         case _:
             parameter.zero_()  # biases
 

@@ -28,6 +28,7 @@ class LanguageModel(nn.Module, ABC):
 
     vocab: int
     context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
+    embedding_std: float  # of the first embedding
     carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
 
     @abstractmethod
@@ -64,6 +65,7 @@ class RecurrentLM(LanguageModel):
         inputs = config.embedding or config.width
         self.embedding = nn.Embedding(vocab, inputs)
         self.recurrent = Recurrent(config.kind, inputs, config.width, config.depth, dropout=config.dropout, reset=config.reset)
+        self.embedding_std = config.width**-0.5 if config.tied else 1.0  # 1: inputs that a tanh can hear
         self.output = None if config.tied else nn.Linear(config.width, vocab)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
 
@@ -94,6 +96,7 @@ class TransformerLM(LanguageModel):
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the longest text it reads at once")
         self.config, self.vocab, self.context = config, vocab, config.context
+        self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1
         width, head_width = config.width, config.width // config.heads
         self.embedding = nn.Embedding(vocab, width)
         self.position: Learned | Sinusoidal | None = None

@@ -19,7 +19,10 @@ Notice = Callable[[str], None]
 
 
 def save(training: Training, folder: RunFolder, keep: int) -> Path:
-    """Write the checkpoint of this step, then drop all but the newest `keep`."""
+    """Write the checkpoint of this step, then drop all but the newest `keep`.
+
+    One that claims a later step was found damaged and passed over; it must not count among those to keep.
+    """
     path = folder.checkpoints / f"step-{training.step:08d}.safetensors"
     metadata = {
         "format": str(FORMAT),
@@ -28,8 +31,11 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
         "tokenizer": folder.tokenizer.read_text(encoding="utf-8"),
     }
     files.save_tensors(path, _tensors(training), metadata)
-    for old in checkpoints(folder)[keep:]:
-        old.unlink(missing_ok=True)
+    found = checkpoints(folder)
+    now = found.index(path)
+    for unwanted in found[:now] + found[now + keep :]:
+        with files.writing(unwanted):
+            unwanted.unlink(missing_ok=True)
     return path
 
 
@@ -40,8 +46,8 @@ def checkpoints(folder: RunFolder) -> list[Path]:
 
 def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     """Bring `training` to the newest checkpoint that is whole; a damaged one is named and passed over. False if there is none."""
-    if folder.checkpoints.is_dir():
-        files.sweep(folder.checkpoints)
+    files.sweep(folder.path)
+    files.sweep(folder.checkpoints)
     found = checkpoints(folder)
     for path in found:
         try:
@@ -64,18 +70,18 @@ def save_weights(training: Training, folder: RunFolder) -> None:
 
 def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
     """The run's weights; where that file is damaged or not yet there, those of its newest whole checkpoint."""
-    try:
-        tensors, metadata = files.load_tensors(folder.model)
-        _check_format(folder.model, metadata)
-        return tensors
-    except CorruptFile as error:
-        notice(f"{error}; using the newest checkpoint")
-    except RunError:
-        if not checkpoints(folder):
-            raise RunError(
-                f"{folder.path} has no trained weights yet; `firth train … --out {folder.path} --resume` makes them"
-            ) from None
-    for path in checkpoints(folder):
+    found = checkpoints(folder)
+    if folder.model.is_file():
+        try:
+            tensors, metadata = files.load_tensors(folder.model)
+        except CorruptFile as error:
+            notice(f"{error}; using the newest checkpoint")
+        else:
+            _check_format(folder.model, metadata)
+            return tensors
+    elif not found:
+        raise RunError(f"{folder.path} has no trained weights yet; `firth train … --out {folder.path} --resume` makes them")
+    for path in found:
         try:
             tensors, metadata = files.load_tensors(path)
         except CorruptFile as error:

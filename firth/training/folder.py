@@ -8,6 +8,7 @@ from firth import files
 from firth.errors import RunError
 
 FORMAT = 1
+_BEGUN = f"{files.TEMPORARY}run"  # marks a folder in which `create` is at work; swept away when it is done
 
 
 class RunFolder:
@@ -46,16 +47,23 @@ class RunFolder:
     @staticmethod
     def create(path: Path, recipe: str, tokenizer: str) -> RunFolder:
         """A new run in an absent or empty folder; `format` is written last, so a folder with it is whole."""
+        RunFolder.expect_room(path)
         folder = RunFolder(path)
-        if path.exists() and (not path.is_dir() or _holds_something(path)):
-            raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
+        files.write_text(path / _BEGUN, "")
         files.write_text(folder.recipe, recipe)
         files.write_text(folder.tokenizer, tokenizer)
         files.write_text(folder.format, f"{FORMAT}\n")
+        files.sweep(path)
         return folder
+
+    @staticmethod
+    def expect_room(path: Path) -> None:
+        """Refuse a path that holds anything but the beginning of a run whose `create` was interrupted."""
+        if path.exists() and (not path.is_dir() or _holds_something(path)):
+            raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether a folder has content other than what an interrupted `create` leaves behind."""
-    ours = {"recipe.toml", "tokenizer.json"}
+    # Without the mark a recipe.toml is a user's own, and not to be written over.
+    ours = {"recipe.toml", "tokenizer.json"} if (path / _BEGUN).exists() else set()
     return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

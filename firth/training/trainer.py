@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -42,18 +43,20 @@ def train(
             for step in fit(training, loss, config):
                 last = step.step == config.steps
                 valid = evaluate() if evaluate and (last or _due(step.step, config.evaluate_every)) else None
+                stopping = stop.signal is not None  # asked once: a signal after this line is answered one step later
                 better = _judge(training, valid)
                 _write(log, training, step, valid, config, last)
                 # Without validation the newest weights are the ones the run stands for; with it, the best so far.
-                saving = (
-                    last or stop.signal is not None or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
-                )
+                saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
+                if better or saving:
+                    _check_weights(training)
                 if better or (saving and training.best is None):
                     checkpoint.save_weights(training, folder)
                 if saving:
+                    log.sync()
                     checkpoint.save(training, folder, config.keep)
                 watch(Seen(step, valid))
-                if stop.signal is not None and not last:
+                if stopping and stop.signal is not None and not last:
                     raise Interrupted(f"stopped at step {step.step} of {config.steps}; saved. Add --resume to go on", stop.signal)
                 if _exhausted(training, config):
                     return
@@ -73,11 +76,20 @@ def _judge(training: Training, valid: dict[str, Any] | None) -> bool:
     """Note the evaluation; True where it is the best so far."""
     if valid is None:
         return False
+    if not math.isfinite(valid["loss"]):
+        raise Diverged(f"the validation loss became {valid['loss']} at step {training.step}")
     if training.best is None or valid["loss"] < training.best:
         training.best, training.best_step, training.since_best = valid["loss"], training.step, 0
         return True
     training.since_best += 1
     return False
+
+
+def _check_weights(training: Training) -> None:
+    """An update can overflow after a finite loss; what is saved must be a state to come back to."""
+    for name, weight in training.model.named_parameters():
+        if not weight.isfinite().all():
+            raise Diverged(f"{name} is no longer finite at step {training.step}")
 
 
 def _write(log: Log, training: Training, step: Step, valid: dict[str, Any] | None, config: TrainingConfig, last: bool) -> None:

@@ -1,0 +1,36 @@
+"""What every test may rely on: a cache of its own, and the shared data or a skip that says why.
+
+Random numbers come from explicit generators (`seeded(0)`), never from a global seed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline (a shared machine may pause for a second), and the same examples in every run.
+settings.register_profile("firth", deadline=None, derandomize=True, max_examples=50, database=None)
+settings.load_profile("firth")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """FIRTH_CACHE is a fresh folder, for this process and for those it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRTH_CACHE", str(tmp_path_factory.mktemp("firth-cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def firth_data() -> Path:
+    """The folder of shared data sets."""
+    folder = os.environ.get("FIRTH_DATA")
+    if not folder:
+        pytest.skip("needs the shared data sets; set FIRTH_DATA to their folder")
+    if not Path(folder).is_dir():
+        pytest.skip(f"FIRTH_DATA is {folder}, which is not a folder")
+    return Path(folder)

@@ -1,0 +1,296 @@
+"""Recurrent layers against the float64 loops of firth.oracles and against torch's own modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tolerance import assert_as_accurate, assert_equal
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from firth.errors import ConfigError
+from firth.layers.recurrent import Recurrent
+from firth.layers.state import RecurrentState
+from firth.oracles import recurrent as oracle
+
+KINDS = ("rnn", "lstm", "gru")
+KERNELS = ("fused", "cells")
+TORCH: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+B, T, INPUTS, WIDTH = 3, 5, 4, 6
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def made(kind: Any, depth: int = 1, dtype: torch.dtype = torch.float64, **options: Any) -> Recurrent:
+    layer = Recurrent(kind, INPUTS, WIDTH, depth, **options)
+    generator = seeded(1)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(0.0, 0.6, generator=generator)
+    return layer.to(dtype)
+
+
+def inputs(dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(B, T, INPUTS, generator=seeded(2)).to(dtype)  # drawn in float32, so that float32 loses nothing
+
+
+def state_for(layer: Recurrent, dtype: torch.dtype = torch.float64) -> RecurrentState:
+    generator, shape = seeded(3), (len(layer.layers) * layer.directions, B, WIDTH)
+    h, c = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
+    return RecurrentState(h, c if layer.kind == "lstm" else None)
+
+
+def twin(layer: Recurrent) -> Any:
+    """torch's multi-level module with the same weights."""
+    module = TORCH[layer.kind](INPUTS, WIDTH, len(layer.layers), batch_first=True, bidirectional=layer.directions == 2)
+    module = module.to(next(layer.parameters()).dtype)
+    module.load_state_dict(dict(renamed(layer)))
+    return module
+
+
+def renamed(layer: Recurrent) -> list[tuple[str, Tensor]]:
+    """Our `layers.1.weight_ih_l0` is torch's `weight_ih_l1`."""
+    return [
+        (name.replace("_l0", f"_l{level}"), parameter)
+        for level, holder in enumerate(layer.layers)
+        for name, parameter in holder.named_parameters()
+    ]
+
+
+def gates(layer: Recurrent, level: int = 0) -> list[oracle.Gate]:
+    holder = layer.layers[level]
+    parts = {"rnn": 1, "lstm": 4, "gru": 3}[layer.kind]
+    stacks = [getattr(holder, f"{name}_l0").detach().chunk(parts) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    return [oracle.Gate(*(stack[n].numpy() for stack in stacks)) for n in range(parts)]
+
+
+def by_oracle(layer: Recurrent, x_Ti: Tensor, h_d: Tensor, c_d: Tensor | None) -> dict[str, Tensor]:
+    """One row of a one-level layer, as {name: T,d}."""
+    trace: oracle.RNNTrace | oracle.LSTMTrace | oracle.GRUTrace
+    match layer.kind:
+        case "rnn":
+            trace = oracle.rnn(x_Ti.numpy(), h_d.numpy(), *gates(layer))
+        case "lstm":
+            assert c_d is not None
+            trace = oracle.lstm(x_Ti.numpy(), h_d.numpy(), c_d.numpy(), *gates(layer))
+        case "gru":
+            trace = oracle.gru(x_Ti.numpy(), h_d.numpy(), *gates(layer), reset=layer.reset)
+    return {name.removesuffix("_Td"): torch.from_numpy(value) for name, value in trace._asdict().items()}
+
+
+def loss(y_BTd: Tensor, h_LBd: Tensor, c_LBd: Tensor | None) -> Tensor:
+    """A number that every output moves differently."""
+    total = torch.zeros((), dtype=y_BTd.dtype)
+    for n, value in enumerate(v for v in (y_BTd, h_LBd, c_LBd) if v is not None):
+        total = total + (value * torch.randn(value.shape, generator=seeded(10 + n)).to(value.dtype)).sum()
+    return total
+
+
+Run = dict[str, Tensor]
+
+
+def ours(layer: Recurrent, kernel: Any, length_B: Tensor | None = None) -> Run:
+    """Values and the gradient of every weight, of the input and of the initial state."""
+    dtype = next(layer.parameters()).dtype
+    x, state = inputs(dtype).requires_grad_(), state_for(layer, dtype)
+    start = [s.requires_grad_() for s in (state.h_LBd, state.c_LBd) if s is not None]
+    y, last = layer(x, state, length_B=length_B, kernel=kernel)
+    found = {"y": y, "h": last.h_LBd} | ({"c": last.c_LBd} if last.c_LBd is not None else {})
+    named = renamed(layer)
+    grads = torch.autograd.grad(loss(y, last.h_LBd, last.c_LBd), [x, *start, *(p for _, p in named)])
+    names = ["x", *("h0", "c0")[: len(start)], *(name for name, _ in named)]
+    return found | {f"d{name}": grad for name, grad in zip(names, grads, strict=True)}
+
+
+def torchs(layer: Recurrent, length_B: Tensor | None = None) -> Run:
+    module, dtype = twin(layer), next(layer.parameters()).dtype
+    x, state = inputs(dtype).requires_grad_(), state_for(layer, dtype)
+    start = [s.requires_grad_() for s in (state.h_LBd, state.c_LBd) if s is not None]
+    hidden = tuple(start) if layer.kind == "lstm" else start[0]
+    if length_B is None:
+        y, last = module(x, hidden)
+    else:
+        packed, last = module(pack_padded_sequence(x, length_B, batch_first=True, enforce_sorted=False), hidden)
+        y, _ = pad_packed_sequence(packed, batch_first=True, total_length=T)
+    h, c = last if layer.kind == "lstm" else (last, None)
+    named = list(module.named_parameters())
+    grads = torch.autograd.grad(loss(y, h, c), [x, *start, *(p for _, p in named)])
+    names = ["x", *("h0", "c0")[: len(start)], *(name for name, _ in named)]
+    return {"y": y, "h": h} | ({"c": c} if c is not None else {}) | {f"d{n}": g for n, g in zip(names, grads, strict=True)}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_equals_the_loops_of_the_oracle(kind: str, kernel: Any) -> None:
+    layer, x_BTi = made(kind), inputs()
+    state = state_for(layer)
+    y_BTd, last = layer(x_BTi, state, kernel=kernel)
+    for b in range(B):
+        truth = by_oracle(layer, x_BTi[b], state.h_LBd[0, b], None if state.c_LBd is None else state.c_LBd[0, b])
+        assert_equal(y_BTd[b].detach(), truth["h"])
+        assert_equal(last.h_LBd[0, b].detach(), truth["h"][-1])
+        if last.c_LBd is not None:
+            assert_equal(last.c_LBd[0, b].detach(), truth["c"][-1])
+
+
+def test_the_gru_that_resets_before_equals_its_oracle() -> None:
+    layer, x_BTi = made("gru", reset="before"), inputs()
+    state = state_for(layer)
+    y_BTd, _ = layer(x_BTi, state)
+    for b in range(B):
+        assert_equal(y_BTd[b].detach(), by_oracle(layer, x_BTi[b], state.h_LBd[0, b], None)["h"])
+
+
+def test_resetting_before_and_after_are_different_functions() -> None:
+    before, after = made("gru", reset="before"), made("gru", reset="after")
+    state = state_for(before)
+    apart = (before(inputs(), state)[0] - after(inputs(), state)[0]).abs().max()
+    assert apart > 0.01
+
+
+def test_no_fused_kernel_is_used_for_the_gru_that_resets_before() -> None:
+    layer = made("gru", reset="before")
+    with pytest.raises(ConfigError, match=r'"fused" cannot run.*reset="before".*kernel="cells"'):
+        layer(inputs(), kernel="fused")
+    assert torch.equal(layer(inputs(), kernel="auto")[0], layer(inputs(), kernel="cells")[0])
+
+
+@pytest.mark.parametrize("lengths", [None, (5, 2, 1)], ids=["whole", "lengths"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both-ways"])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_and_every_gradient_equal_torchs_module(
+    kind: str, kernel: Any, depth: int, bidirectional: bool, lengths: tuple[int, ...] | None
+) -> None:
+    layer = made(kind, depth, bidirectional=bidirectional)
+    length_B = None if lengths is None else torch.tensor(lengths)
+    found, truth = ours(layer, kernel, length_B), torchs(layer, length_B)
+    assert found.keys() == truth.keys()
+    for name in truth:
+        assert_equal(found[name].detach(), truth[name].detach())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_float32_the_cells_are_as_accurate_as_the_fused_kernel(kind: str) -> None:
+    single, exact = made(kind, 2, torch.float32), torchs(made(kind, 2))
+    cells, fused = ours(single, "cells"), torchs(single)
+    for name in exact:
+        assert_as_accurate(cells[name], fused[name], exact[name])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_state_a_layer_starts_from_zeros(kind: str, kernel: Any) -> None:
+    layer = made(kind, 2)
+    zero = layer.initial_state(B)
+    assert zero.h_LBd.shape == (2, B, WIDTH)
+    assert not zero.h_LBd.any()
+    assert (zero.c_LBd is not None) == (kind == "lstm")
+    assert torch.equal(layer(inputs(), kernel=kernel)[0], layer(inputs(), zero, kernel=kernel)[0])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_halves_with_the_state_carried_equal_the_whole(kind: str, kernel: Any) -> None:
+    layer, x = made(kind, 2), inputs()
+    whole, last = layer(x, kernel=kernel)
+    left, state = layer(x[:, :2], kernel=kernel)
+    right, state = layer(x[:, 2:], state, kernel=kernel)
+    assert_equal(torch.cat((left, right), 1).detach(), whole.detach())
+    assert_equal(state.h_LBd.detach(), last.h_LBd.detach())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stands_in_the_padding_changes_nothing(kind: str, kernel: Any) -> None:
+    layer, x, length_B = made(kind, 2, bidirectional=True), inputs(), torch.tensor([5, 2, 3])
+    noisy = x.clone()
+    for b, length in enumerate(length_B.tolist()):
+        noisy[b, length:] = 1e3
+    (y, last), (y_noisy, last_noisy) = (layer(given, length_B=length_B, kernel=kernel) for given in (x, noisy))
+    assert_equal(y_noisy.detach(), y.detach())
+    assert_equal(last_noisy.h_LBd.detach(), last.h_LBd.detach())
+    assert not y[1, 2:].any(), "outputs after a row's end are zero"
+
+
+@pytest.mark.parametrize("length", [0, T + 1])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_length_outside_the_input_is_refused_by_both_kernels(kernel: Any, length: int) -> None:
+    with pytest.raises(ConfigError, match=rf"length.*{length}.*1 … {T}"):
+        made("gru")(inputs(), length_B=torch.tensor([T, length, 1]), kernel=kernel)
+
+
+GATES = {
+    "rnn": {"h"},
+    "lstm": {"h", "c", "input", "forget", "candidate", "output"},
+    "gru": {"h", "reset", "update", "candidate"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_gate_can_be_read_and_equals_the_oracles(kind: str) -> None:
+    layer, x = made(kind), inputs()
+    state = state_for(layer)
+    c_Bd = None if state.c_LBd is None else state.c_LBd[0]
+    trace, h_last, _ = layer.unroll(layer.layers[0], x, state.h_LBd[0], c_Bd)
+    assert trace.keys() == GATES[kind]
+    assert torch.equal(h_last, trace["h"][:, -1])
+    for b in range(B):
+        truth = by_oracle(layer, x[b], state.h_LBd[0, b], None if c_Bd is None else c_Bd[b])
+        for name in GATES[kind]:
+            assert_equal(trace[name][b].detach(), truth[name])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gates_lie_between_0_and_1_and_candidates_between_minus_1_and_1(kind: str) -> None:
+    layer = made(kind)
+    zero = torch.zeros(B, WIDTH, dtype=torch.float64)
+    trace, _, _ = layer.unroll(layer.layers[0], 100 * inputs(), zero, zero if kind == "lstm" else None)
+    for name in GATES[kind] & {"input", "forget", "output", "reset", "update"}:
+        assert trace[name].min() >= 0
+        assert trace[name].max() <= 1
+    for name in GATES[kind] & {"candidate", "h"}:
+        assert trace[name].abs().max() <= 1
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_on_the_trace_the_cell_is_what_was_kept_plus_what_was_let_in(backward: bool) -> None:
+    layer = made("lstm", bidirectional=True)
+    state = state_for(layer)
+    assert state.c_LBd is not None
+    row = int(backward)
+    g, _, _ = layer.unroll(layer.layers[0], inputs(), state.h_LBd[row], state.c_LBd[row], backward=backward)
+    start = state.c_LBd[row].unsqueeze(1)
+    before = torch.cat((g["c"][:, 1:], start), 1) if backward else torch.cat((start, g["c"][:, :-1]), 1)
+    assert_equal(g["c"].detach(), (g["forget"] * before + g["input"] * g["candidate"]).detach())
+    assert_equal(g["h"].detach(), (g["output"] * g["c"].tanh()).detach())
+
+
+def test_on_the_trace_the_gru_mixes_the_candidate_with_the_past() -> None:
+    layer = made("gru")
+    h0 = state_for(layer).h_LBd[0]
+    g, _, _ = layer.unroll(layer.layers[0], inputs(), h0, None)
+    before = torch.cat((h0.unsqueeze(1), g["h"][:, :-1]), 1)
+    assert_equal(g["h"].detach(), ((1 - g["update"]) * g["candidate"] + g["update"] * before).detach())
+
+
+def test_dropout_acts_between_levels_and_only_in_training() -> None:
+    deep, flat = made("gru", 2, dropout=0.5), made("gru", 1, dropout=0.5)
+    assert not torch.equal(deep(inputs())[0], deep(inputs())[0])
+    assert torch.equal(flat(inputs())[0], flat(inputs())[0])
+    assert torch.equal(deep.eval()(inputs())[0], deep(inputs())[0])
+
+
+def test_a_detached_state_has_the_same_values_and_no_past() -> None:
+    layer = made("lstm")
+    _, state = layer(inputs())
+    cut = state.detach()
+    assert torch.equal(cut.h_LBd, state.h_LBd)
+    assert cut.c_LBd is not None
+    assert not cut.h_LBd.requires_grad
+    assert not cut.c_LBd.requires_grad

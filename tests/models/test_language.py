@@ -1,0 +1,226 @@
+"""Language models: what is read step by step equals what is read at once, for every kind and every option."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tolerance import assert_as_accurate, assert_equal, bound
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.attention import mask
+from firth.models import (
+    LanguageModel,
+    ModelConfig,
+    RecurrentConfig,
+    RecurrentLM,
+    TransformerConfig,
+    TransformerLM,
+    language_model,
+)
+
+VOCAB, T, B = 11, 9, 3
+CHUNKS = {"one at a time": [1] * T, "a prompt, then one at a time": [5, 1, 1, 1, 1], "mixed": [2, 1, 4, 2], "all at once": [T]}
+
+
+def made(config: ModelConfig, dtype: torch.dtype = torch.float64) -> LanguageModel:
+    model = language_model(config, VOCAB)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.4, generator=generator)
+    return model.to(dtype).eval()
+
+
+def tokens(batch: int = B, time: int = T, seed: int = 1) -> Tensor:
+    return torch.randint(VOCAB, (batch, time), generator=torch.Generator().manual_seed(seed))
+
+
+def transformer(**options: Any) -> TransformerConfig:
+    return TransformerConfig(**({"kind": "transformer", "width": 16, "depth": 2, "heads": 4, "context": T} | options))
+
+
+def recurrent(**options: Any) -> RecurrentConfig:
+    return RecurrentConfig(**({"kind": "lstm", "width": 7, "depth": 2} | options))
+
+
+def named(config: ModelConfig) -> str:
+    """The values of a config, as the name of a test."""
+    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "base", "dropout"))
+
+
+def stepped(model: LanguageModel, token_BT: Tensor, chunks: list[int]) -> Tensor:
+    state, logits = model.start(len(token_BT)), []
+    with torch.inference_mode():
+        for chunk_BT in token_BT.split(chunks, dim=1):
+            logits_BTV, state = model.step(chunk_BT, state)
+            logits.append(logits_BTV)
+    return torch.cat(logits, 1)
+
+
+def at_once(model: LanguageModel, token_BT: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return model(token_BT)[0]  # type: ignore[no-any-return]
+
+
+POSITIONS = ("none", "learned", "sinusoidal", "rotary")
+
+
+def recurrent_configs() -> Iterator[RecurrentConfig]:
+    for kind, depth, tied in itertools.product(("rnn", "lstm", "gru"), (1, 3), (False, True)):
+        yield recurrent(kind=kind, depth=depth, tied=tied)
+    yield recurrent(kind="gru", reset="before")
+    yield recurrent(kind="lstm", embedding=3)
+
+
+@pytest.mark.parametrize("config", list(recurrent_configs()), ids=named)
+def test_a_recurrent_model_read_in_steps_equals_itself_read_at_once(config: RecurrentConfig) -> None:
+    model = made(config)
+    whole = at_once(model, tokens())
+    for chunks in CHUNKS.values():
+        assert_equal(stepped(model, tokens(), chunks), whole)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, norm: str, placement: str) -> None:
+    for activation, kv_heads, bias in itertools.product(("relu", "gelu", "swiglu"), (1, 2, None), (False, True)):
+        options = {"activation": activation, "kv_heads": kv_heads, "bias": bias, "tied": not bias}
+        model = made(transformer(position=position, norm=norm, norm_placement=placement, **options))
+        whole = at_once(model, tokens())
+        for chunks in CHUNKS.values():
+            assert_equal(stepped(model, tokens(), chunks), whole)
+
+
+SHORT = [
+    *(recurrent(kind=kind) for kind in ("rnn", "lstm", "gru")),
+    *(transformer(position=p, kv_heads=g) for p in POSITIONS for g in (1, None)),
+]
+
+
+@pytest.mark.parametrize("config", SHORT, ids=named)
+def test_in_float32_steps_are_as_accurate_as_one_reading_and_choose_the_same_token(config: ModelConfig) -> None:
+    single, exact = made(config, torch.float32), at_once(made(config), tokens())
+    plain = at_once(single, tokens())
+    top_two = plain.topk(2).values
+    clear_BT = top_two[..., 0] - top_two[..., 1] > 2 * bound(plain, exact)
+    assert clear_BT.float().mean() > 0.9, "a test in which hardly any choice is clear tests little"
+    for chunks in CHUNKS.values():
+        found = stepped(single, tokens(), chunks)
+        assert_as_accurate(found, plain, exact)
+        assert torch.equal(found.argmax(-1)[clear_BT], plain.argmax(-1)[clear_BT])
+
+
+@pytest.mark.parametrize("position", ["none", "sinusoidal", "rotary"])
+def test_positions_without_an_end_read_on_past_the_context(position: str) -> None:
+    short, long = made(transformer(position=position, context=4)), made(transformer(position=position, context=64))
+    truth = at_once(long, tokens())
+    for chunks in CHUNKS.values():
+        assert_equal(stepped(short, tokens(), chunks), truth)
+
+
+def test_learned_positions_end_with_the_context_in_steps_too() -> None:
+    model = made(transformer(position="learned", context=4))
+    _, state = model.step(tokens(time=4), model.start(B))
+    with pytest.raises(ConfigError, match=r"position 5 is asked for; model.context is 4"):
+        model.step(tokens(time=1), state)
+
+
+@pytest.mark.parametrize("config", SHORT, ids=named)
+def test_one_state_can_be_continued_twice(config: ModelConfig) -> None:
+    model = made(config)
+    prompt, left, right = tokens(time=3), tokens(time=4, seed=2), tokens(time=4, seed=3)
+    with torch.inference_mode():
+        _, state = model.step(prompt, model.start(B))
+        after_left, state_left = model.step(left, state)
+        after_right, _ = model.step(right, state)
+        again, _ = model.step(right[:, :2], state_left)
+    assert_equal(after_left, at_once(model, torch.cat((prompt, left), 1))[:, 3:])
+    assert_equal(after_right, at_once(model, torch.cat((prompt, right), 1))[:, 3:])
+    assert_equal(again, at_once(model, torch.cat((prompt, left, right[:, :2]), 1))[:, 7:])
+
+
+@pytest.mark.parametrize("config", SHORT, ids=named)
+def test_selected_rows_continue_as_those_rows(config: ModelConfig) -> None:
+    model, rows = made(config), torch.tensor([2, 0, 0, 2, 1])
+    prompt, more = tokens(time=4), tokens(batch=5, time=3, seed=4)
+    with torch.inference_mode():
+        _, state = model.step(prompt, model.start(B))
+        found, _ = model.step(more, state.select(rows))
+    assert_equal(found, at_once(model, torch.cat((prompt[rows], more), 1))[:, 4:])
+
+
+@pytest.mark.parametrize("config", SHORT, ids=named)
+def test_a_token_changes_nothing_before_it_and_nothing_in_other_rows(config: ModelConfig) -> None:
+    model, token_BT = made(config), tokens()
+    before = at_once(model, token_BT)
+    token_BT[1, 5] = (token_BT[1, 5] + 1) % VOCAB
+    after = at_once(model, token_BT)
+    assert_equal(after[1, :5], before[1, :5])
+    assert_equal(after[[0, 2]], before[[0, 2]])
+    assert (after[1, 5:] - before[1, 5:]).abs().amax(-1).min() > 1e-6, "and it changes everything after it"
+
+
+@pytest.mark.parametrize("config", [*SHORT, recurrent(tied=True), transformer(tied=False, bias=True)], ids=named)
+def test_hidden_then_readout_is_forward(config: ModelConfig) -> None:
+    model = made(config)
+    x_BTd, _ = model.hidden(tokens())
+    assert x_BTd.shape == (B, T, config.width)
+    assert torch.equal(model.readout(x_BTd), model(tokens())[0])
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_a_last_norm_follows_pre_norm_blocks_and_only_those(placement: str) -> None:
+    model = made(transformer(norm_placement=placement, position="none", norm="layer", bias=True))
+    assert isinstance(model, TransformerLM)
+    x = model.embedding(tokens())
+    for block in model.blocks:
+        x, _ = block(x, mask.CAUSAL)
+    if placement == "pre":
+        x = F.layer_norm(x, (16,), *(model.get_parameter(f"norm.{name}") for name in ("weight", "bias")))
+    assert_equal(model.hidden(tokens())[0].detach(), x.detach())
+
+
+@pytest.mark.parametrize("config", [recurrent(), transformer()], ids=["recurrent", "transformer"])
+def test_a_training_call_without_a_state_equals_one_from_the_start(config: ModelConfig) -> None:
+    model = made(config)
+    assert_equal(model(tokens())[0].detach(), model(tokens(), model.start(B))[0].detach())
+
+
+def test_a_one_hot_input_times_a_matrix_is_a_row_of_it() -> None:
+    """S10: the embedding is the input layer of the lecture."""
+    model = made(recurrent(kind="rnn"))
+    assert isinstance(model, RecurrentLM)
+    product = F.one_hot(tokens(), VOCAB).double() @ model.embedding.weight
+    assert torch.equal(product, model.embedding(tokens()))
+
+
+@pytest.mark.parametrize("make", [recurrent, transformer], ids=["recurrent", "transformer"])
+def test_tied_models_read_out_with_the_embedding_itself(make: Any) -> None:
+    tied, untied = made(make(tied=True)), made(make(tied=False))
+    x = torch.eye(tied.config.width, dtype=torch.float64).unsqueeze(0)  # type: ignore[union-attr, arg-type]
+    bias = getattr(tied, "output_bias", None)
+    assert_equal((tied.readout(x) - (0 if bias is None else bias)).detach()[0], tied.embedding.weight.detach().T)  # type: ignore[union-attr, operator]
+    assert not any(name.startswith("output.") for name, _ in tied.named_parameters())
+    assert any(name.startswith("output.") for name, _ in untied.named_parameters())
+
+
+def test_the_fused_and_the_readable_cells_give_one_model() -> None:
+    for kind in ("rnn", "lstm", "gru"):
+        model = made(recurrent(kind=kind))
+        assert isinstance(model, RecurrentLM)
+        fused, cells = (model.hidden(tokens(), kernel=kernel)[0].detach() for kernel in ("fused", "cells"))  # type: ignore[arg-type]
+        assert_equal(cells, fused)
+
+
+def test_generating_past_the_context_does_not_spoil_later_training() -> None:
+    for position in ("sinusoidal", "rotary"):
+        model = made(transformer(position=position, context=4))
+        stepped(model, tokens(), [T])
+        model(tokens())[0].sum().backward()

@@ -1,0 +1,191 @@
+"""The [model] table: what is refused and why; how large a configuration is; what its first weights are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from firth.config import build
+from firth.errors import ConfigError
+from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
+from firth.models.initialise import initialise
+
+
+def transformer(**options: Any) -> TransformerConfig:
+    return TransformerConfig(**({"kind": "transformer", "width": 16, "depth": 2, "heads": 4, "context": 8} | options))
+
+
+def recurrent(**options: Any) -> RecurrentConfig:
+    return RecurrentConfig(**({"kind": "lstm", "width": 8, "depth": 2} | options))
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_with_both_numbers_and_the_nearest_that_do() -> None:
+    with pytest.raises(ConfigError, match=r"model.heads = 5 does not divide model.width = 64; try model.heads = 4"):
+        transformer(width=64, heads=5)
+    with pytest.raises(ConfigError, match=r"model.heads = 7 does not divide model.width = 48; try model.heads = 6$"):
+        transformer(width=48, heads=7)
+
+
+def test_kv_heads_that_do_not_divide_the_heads_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"model.kv_heads = 3 does not divide model.heads = 4; choose a divisor of 4"):
+        transformer(kv_heads=3)
+    with pytest.raises(ConfigError, match=r"model.kv_heads = 8 does not divide model.heads = 4"):
+        transformer(kv_heads=8)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("make", [recurrent, transformer])
+def test_dropout_is_a_share(make: Any, dropout: float) -> None:
+    with pytest.raises(ConfigError, match=rf"model.dropout is {dropout}; expected 0 ≤ dropout < 1"):
+        make(dropout=dropout)
+
+
+@pytest.mark.parametrize("name", ["width", "depth", "embedding"])
+def test_sizes_of_a_recurrent_model_are_at_least_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"model.{name} is 0; expected at least 1"):
+        recurrent(**{name: 0})
+
+
+@pytest.mark.parametrize("name", ["width", "depth", "heads", "kv_heads", "hidden", "context"])
+def test_sizes_of_a_transformer_are_at_least_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"model.{name} is 0; expected at least 1"):
+        transformer(**{name: 0})
+
+
+def test_tying_needs_an_embedding_as_wide_as_the_model() -> None:
+    with pytest.raises(ConfigError, match=r"model.embedding = 4 must equal model.width = 8; leave model.embedding out"):
+        recurrent(tied=True, embedding=4)
+    assert recurrent(tied=True, embedding=8).tied
+
+
+def test_a_transformer_needs_to_know_its_context() -> None:
+    with pytest.raises(ConfigError, match=r"model.context is missing"):
+        language_model(transformer(context=None), 10)
+
+
+def test_rotary_needs_heads_of_even_width() -> None:
+    with pytest.raises(ConfigError, match=r"even; given 3"):
+        language_model(transformer(width=12, heads=4, position="rotary"), 10)
+
+
+def test_the_kind_tells_the_two_families_of_config_apart() -> None:
+    schema: Any = ModelConfig
+
+    from dataclasses import make_dataclass
+
+    recipe = make_dataclass("Recipe", [("model", schema)])
+    assert build(recipe, {"model": {"kind": "gru", "width": 8}}).model == RecurrentConfig(kind="gru", width=8)
+    assert isinstance(build(recipe, {"model": {"kind": "transformer"}}).model, TransformerConfig)
+    with pytest.raises(ConfigError, match=r'unknown key "model.heads"'):
+        build(recipe, {"model": {"kind": "gru", "heads": 8}})
+
+
+def configs() -> list[ModelConfig]:
+    found: list[ModelConfig] = [
+        recurrent(kind=kind, tied=tied, embedding=embedding)
+        for kind, (tied, embedding) in itertools.product(("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3)])
+    ]
+    for position, norm, placement, bias in itertools.product(
+        ("learned", "rotary"), ("layer", "rms"), ("pre", "post"), (False, True)
+    ):
+        found.append(transformer(position=position, norm=norm, norm_placement=placement, bias=bias, tied=not bias, kv_heads=2))
+    return found
+
+
+def test_the_count_of_parameters_is_that_of_the_real_module() -> None:
+    for config in configs():
+        real = sum(p.numel() for p in language_model(config, 13).parameters())
+        assert parameters(config, 13) == real, config
+
+
+def test_a_tied_transformer_counts_its_embedding_once() -> None:
+    assert parameters(transformer(tied=False), 13) - parameters(transformer(tied=True), 13) == 13 * 16
+
+
+def test_counting_175_billion_weights_allocates_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S26's known answer; the module itself would need 700 GB, so a small one shows first that nothing is allocated."""
+    from firth.models import sizes
+
+    built = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sizes, "language_model", lambda *args: built.append(language_model(*args)) or built[-1])
+        parameters(transformer(), 13)
+    assert all(tensor.is_meta for tensor in (*built[0].parameters(), *built[0].buffers()))
+    gpt3 = TransformerConfig(
+        kind="transformer", width=12_288, depth=96, heads=96, context=2048, activation="gelu", tied=False, norm="rms"
+    )
+    norms = (2 * 96 + 1) * 12_288
+    assert parameters(gpt3, 50_257) == 175_181_291_520 + norms
+    assert torch.empty(1).device.type == "cpu", "counting leaves the default device alone"
+
+
+def named(config: ModelConfig) -> str:
+    """The values of a config, as the name of a test."""
+    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "base", "dropout"))
+
+
+def drawn(config: ModelConfig, seed: int) -> dict[str, torch.Tensor]:
+    model = language_model(config, 13)
+    initialise(model, torch.Generator().manual_seed(seed))
+    return dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("config", configs(), ids=named)
+def test_a_seed_is_a_model(config: ModelConfig) -> None:
+    first, again, other = drawn(config, 0), drawn(config, 0), drawn(config, 1)
+    for name in first:
+        assert torch.equal(first[name], again[name]), name
+        if "norm" not in name and ("weight" in name or "table" in name):
+            assert not torch.equal(first[name], other[name]), name
+
+
+def test_the_draw_uses_its_generator_and_no_other() -> None:
+    before = torch.get_rng_state()
+    model = language_model(transformer(), 13)
+    middle = torch.get_rng_state()
+    initialise(model, torch.Generator().manual_seed(0))
+    assert torch.equal(torch.get_rng_state(), middle)
+    torch.set_rng_state(before)
+
+
+def test_the_forget_gate_starts_open_and_the_other_biases_at_zero() -> None:
+    for name, bias in drawn(recurrent(kind="lstm", depth=2), 0).items():
+        if "bias_ih" in name:
+            assert bias.tolist() == [0.0] * 8 + [1.0] * 8 + [0.0] * 16
+        elif "bias_hh" in name:
+            assert not bias.any()
+
+
+def test_weights_that_write_to_the_residual_stream_shrink_with_depth() -> None:
+    found = drawn(transformer(width=64, depth=8, activation="gelu"), 0)
+    for name, fan_in, share in (
+        ("attention.qkv", 64, 1.0),
+        ("attention.out", 64, 1 / 4),
+        ("feedforward.up", 64, 1.0),
+        ("feedforward.down", 256, 1 / 4),
+    ):
+        weight = found[f"blocks.3.{name}.weight"]
+        expected = fan_in**-0.5 * share  # 1/√(2·8) = ¼
+        noise = 5 * expected / (2 * weight.numel()) ** 0.5  # five standard errors of a standard deviation
+        assert abs(weight.std().item() - expected) < noise, name
+
+
+def test_norms_start_as_the_identity_and_biases_at_zero() -> None:
+    for name, parameter in drawn(transformer(norm="layer", bias=True, tied=False), 0).items():
+        if "norm" in name:
+            assert parameter.eq(1 if name.endswith("weight") else 0).all()
+        elif name.endswith("bias"):
+            assert not parameter.any()
+
+
+def test_every_parameter_is_drawn() -> None:
+    for config in configs():
+        model = language_model(config, 13)
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, float("nan"))
+        initialise(model, torch.Generator().manual_seed(0))
+        assert all(p.isfinite().all() for p in model.parameters()), config

@@ -1,0 +1,240 @@
+"""TOML and overrides become typed configs, or an error that names the key by its full path."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firth.config import build, override, read_toml, to_table, to_toml
+from firth.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square:
+    kind: Literal["square"]
+    side: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circle:
+    kind: Literal["circle", "disc"]
+    radius: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paint:
+    colour: Literal["red", "green", "blue"] = "red"
+    coats: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    shape: Square | Circle
+    paint: Paint = field(default_factory=Paint)
+    name: str = "thing"
+    weight: float = 1.0
+    shiny: bool = False
+    sizes: tuple[int, ...] = ()
+    shares: tuple[float, ...] = (0.5,)
+    seed: int | None = None
+
+
+SQUARE = {"shape": {"kind": "square"}}
+
+
+def test_a_table_becomes_a_config_and_what_is_absent_takes_its_default() -> None:
+    recipe = build(Recipe, {"shape": {"kind": "disc", "radius": 2}, "paint": {"coats": 3, "notes": ["a", "b"]}, "sizes": [1, 2]})
+    assert recipe == Recipe(shape=Circle(kind="disc", radius=2.0), paint=Paint(coats=3, notes=("a", "b")), sizes=(1, 2))
+    assert isinstance(recipe.shape, Circle)
+    assert type(recipe.shape.radius) is float, "a whole number is a number"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"nam": "x"}, r'unknown key "nam" in the recipe. Did you mean "name"\?'),
+        ({"paint": {"colur": "red"}}, r'unknown key "paint.colur" in "paint". Did you mean "colour"\?'),
+        ({"shape": {"kind": "square", "sides": 2}}, r'unknown key "shape.sides" in "shape". Did you mean "side"\?'),
+        ({"shape": {"kind": "square", "radius": 2}}, r'unknown key "shape.radius".*Known: kind, side'),
+        ({"paint": {"zzz": 1}}, r'unknown key "paint.zzz" in "paint". Known: coats, colour, notes'),
+    ],
+)
+def test_an_unknown_key_is_named_by_its_path_with_what_was_probably_meant(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build(Recipe, SQUARE | table)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"name": 3}, r'"name" is 3; expected a string'),
+        ({"weight": "heavy"}, r"\"weight\" is 'heavy'; expected a number"),
+        ({"weight": True}, r'"weight" is True; expected a number'),
+        ({"seed": True}, r'"seed" is True; expected a whole number'),
+        ({"seed": 1.5}, r'"seed" is 1.5; expected a whole number'),
+        ({"shiny": 1}, r'"shiny" is 1; expected true or false'),
+        ({"shiny": "yes"}, r"\"shiny\" is 'yes'; expected true or false"),
+        ({"sizes": 3}, r'"sizes" is 3; expected a list of a whole number'),
+        ({"sizes": [1, "2"]}, r"\"sizes\" is \[1, '2'\]; expected a list of a whole number"),
+        ({"sizes": [1, 2.5]}, r'"sizes" is \[1, 2.5\]'),
+        ({"sizes": {"a": 1}}, r'"sizes" is .*expected a list'),
+        ({"paint": 3}, r'"paint" is 3; expected a table'),
+        ({"paint": ["red"]}, r"\"paint\" is \['red'\]; expected a table"),
+        ({"name": {"a": 1}}, r'"name" is .*expected a string'),
+        (
+            {"paint": {"colour": "gren"}},
+            r"\"paint.colour\" is 'gren'; expected one of 'red', 'green', 'blue'. Did you mean \"green\"\?",
+        ),
+        ({"paint": {"colour": 3}}, r'"paint.colour" is 3; expected one of'),
+        ({"paint": {"colour": ["red"]}}, r"\"paint.colour\" is \['red'\]; expected one of"),
+        ({"paint": {"notes": [1]}}, r'"paint.notes" is \[1\]; expected a list of a string'),
+        ({"shape": {"kind": "square", "side": "1"}}, r"\"shape.side\" is '1'; expected a whole number"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        build(Recipe, SQUARE | table)
+    assert "\n" not in str(caught.value), "one line"
+
+
+def test_a_path_can_be_put_before_the_keys_of_a_message() -> None:
+    with pytest.raises(ConfigError, match=r'"training.paint.coats" is'):
+        build(Recipe, SQUARE | {"paint": {"coats": "two"}}, at="training")
+
+
+def test_kind_tells_the_members_of_a_union_apart() -> None:
+    assert build(Recipe, {"shape": {"kind": "square", "side": 4}}).shape == Square(kind="square", side=4)
+    assert build(Recipe, {"shape": {"kind": "circle"}}).shape == Circle(kind="circle")
+
+
+@pytest.mark.parametrize("table", [{}, {"shape": {}}, {"shape": {"side": 4}}])
+def test_a_missing_kind_lists_the_kinds(table: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"\"shape.kind\" is missing; expected one of 'square', 'circle', 'disc'"):
+        build(Recipe, table)
+
+
+@pytest.mark.parametrize("kind", ["cirle", 3, True, ["square"], {"a": 1}])
+def test_an_unknown_kind_lists_the_kinds(kind: Any) -> None:
+    with pytest.raises(ConfigError, match=r"\"shape.kind\" is .*; expected one of 'square', 'circle', 'disc'"):
+        build(Recipe, {"shape": {"kind": kind}})
+
+
+def test_a_missing_value_is_named_with_what_was_expected() -> None:
+    @dataclass(frozen=True)
+    class Needs:
+        path: str
+
+    with pytest.raises(ConfigError, match=r'"data.path" is missing; expected a string'):
+        build(Needs, {}, at="data")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("6", 6),
+        ("-6", -6),
+        ("0.5", 0.5),
+        ("1e-3", 1e-3),
+        ("true", True),
+        ("false", False),
+        ("hello", "hello"),
+        ('"6"', "6"),
+        ("two words", "two words"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("[1, 2]", [1, 2]),
+        ('["a", "b"]', ["a", "b"]),
+        ("[]", []),
+        ("~/corpus/*.txt", "~/corpus/*.txt"),
+        (r"C:\texts", r"C:\texts"),
+        ("True", "True"),
+        ("[1, 2", "[1, 2"),
+        ("héllo", "héllo"),
+    ],
+)
+@pytest.mark.parametrize("dashes", ["", "--"])
+def test_an_override_is_read_as_toml_and_else_as_a_string(text: str, value: Any, dashes: str) -> None:
+    found = override({"model": {"width": 8}}, [f"{dashes}model.depth={text}"])
+    assert found == {"model": {"width": 8, "depth": value}}
+    assert type(found["model"]["depth"]) is type(value)
+
+
+def test_overrides_reach_any_depth_make_tables_and_the_last_one_wins() -> None:
+    found = override({}, ["--a.b.c=1", "--a.d=2", "--a.b.c=3"])
+    assert found == {"a": {"b": {"c": 3}, "d": 2}}
+
+
+def test_overrides_leave_the_given_table_alone() -> None:
+    table = {"model": {"depth": 2}}
+    override(table, ["--model.depth=6"])
+    assert table == {"model": {"depth": 2}}
+
+
+@pytest.mark.parametrize("bad", ["--model.depth", "--depth=6", "model", "--", "=3", "--model.=3", "--.depth=3", "--a..b=3"])
+def test_an_override_that_is_not_a_setting_is_refused_with_an_example(bad: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not a setting; write --table.key=value, for example --model.depth=6"):
+        override({}, [bad])
+
+
+def test_an_override_through_a_value_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r'"model.depth.x" goes through "depth", which is a value, not a table'):
+        override({"model": {"depth": 6}}, ["--model.depth.x=1"])
+
+
+def test_an_override_is_checked_like_the_recipe_it_changes() -> None:
+    with pytest.raises(ConfigError, match=r'unknown key "paint.coat" in "paint". Did you mean "coats"\?'):
+        build(Recipe, override(SQUARE, ["--paint.coat=2"]))
+    assert build(Recipe, override(SQUARE, ["--paint.coats=2", "--paint.notes=['x']"])).paint == Paint(coats=2, notes=("x",))
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)  # surrogates are not text
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+NUMBER = st.floats(allow_nan=False)
+SQUARES = st.builds(Square, kind=st.just("square"), side=WHOLE)
+CIRCLES = st.builds(Circle, kind=st.sampled_from(["circle", "disc"]), radius=NUMBER)
+PAINTS = st.builds(
+    Paint,
+    colour=st.sampled_from(["red", "green", "blue"]),
+    coats=st.none() | WHOLE,
+    notes=st.lists(TEXT, max_size=3).map(tuple),
+)
+RECIPES = st.builds(
+    Recipe,
+    shape=SQUARES | CIRCLES,
+    paint=PAINTS,
+    name=TEXT,
+    weight=NUMBER,
+    shiny=st.booleans(),
+    sizes=st.lists(WHOLE, max_size=3).map(tuple),
+    shares=st.lists(NUMBER, max_size=3).map(tuple),
+    seed=st.none() | WHOLE,
+)
+
+
+@given(recipe=RECIPES)
+def test_a_config_written_as_toml_and_read_back_is_the_same_config(recipe: Recipe) -> None:
+    assert build(Recipe, tomllib.loads(to_toml(recipe))) == recipe
+
+
+def test_what_is_none_is_left_out_of_the_table() -> None:
+    assert "seed" not in to_table(Recipe(shape=Square(kind="square")))
+
+
+def test_a_file_that_is_missing_or_not_toml_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*absent.toml: No such file"):
+        read_toml(tmp_path / "absent.toml")
+    (tmp_path / "broken.toml").write_text("a = \n")
+    with pytest.raises(ConfigError, match=r"broken.toml is not valid TOML"):
+        read_toml(tmp_path / "broken.toml")
+    (tmp_path / "latin.toml").write_bytes(b'a = "\xe9"\n')
+    with pytest.raises(ConfigError, match=r"latin.toml is not valid TOML"):
+        read_toml(tmp_path / "latin.toml")
+    (tmp_path / "good.toml").write_text('[a]\nb = 1\nc = "é"\n', encoding="utf-8")
+    assert read_toml(tmp_path / "good.toml") == {"a": {"b": 1, "c": "é"}}

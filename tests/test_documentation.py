@@ -1,0 +1,182 @@
+"""README and docs run: their sh, console and python fences, in order, in one folder per file.
+
+A fence right after `<!-- not run: reason -->` is left out. In a console fence, what follows "$ " is run and the rest is
+its output. Variables and the folder last from one fence to the next, and so do Python names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PAGES = [path for path in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))) if path.is_file()]
+RUN = ("sh", "console", "python")
+OTHER_NAMES = {"bash": "sh", "shell": "sh", "zsh": "sh", "py": "python", "python3": "python", "pycon": "python"}
+_FENCE = re.compile(r"^(?P<indent> *)(?P<mark>```+|~~~+)\s*(?P<language>[\w-]*)")
+_EXEMPT = re.compile(r"<!--\s*not run\b:?\s*(?P<reason>.*?)\s*-->\s*$")
+
+
+@dataclass(frozen=True)
+class Fence:
+    language: str
+    code: str
+    line: int  # of its first line of code, counted from 1
+
+
+def fences(text: str) -> list[Fence]:
+    """The fences that are to be run."""
+    found, lines, at = [], text.splitlines(), 0
+    while at < len(lines):
+        opening = _FENCE.match(lines[at])
+        if opening is None:
+            at += 1
+            continue
+        indent, mark, language = opening["indent"], opening["mark"], opening["language"]
+        end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == mark), None)
+        assert end is not None, f"line {at + 1}: a fence is never closed"
+        assert language not in OTHER_NAMES, f"line {at + 1}: call this fence {OTHER_NAMES[language]}, so that it is run"
+        if language in RUN and not _exempt(lines, at):
+            code = "\n".join(line.removeprefix(indent) for line in lines[at + 1 : end])
+            found.append(Fence(language, code + "\n", at + 2))
+        at = end + 1
+    return found
+
+
+def _exempt(lines: list[str], at: int) -> bool:
+    comment = _EXEMPT.search(lines[at - 1]) if at else None
+    if comment is None:
+        return False
+    assert comment["reason"], f"line {at}: say why, <!-- not run: reason -->"
+    return True
+
+
+class Reader:
+    """Somebody who types what a page says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "place"
+        self.folder.mkdir()
+        self._state = folder / "state.sh"
+        self._state.touch()
+        self._names: dict[str, Any] = {"__name__": "__main__"}
+
+    def follow(self, path: Path) -> None:
+        for fence in fences(path.read_text(encoding="utf-8")):
+            where = f"{path.name}:{fence.line}"
+            if fence.language == "python":
+                self._python(fence.code, where)
+            else:
+                self._shell(fence.code if fence.language == "sh" else _typed(fence.code), where)
+
+    def _python(self, code: str, where: str) -> None:
+        try:
+            exec(compile(code, f"<{where}>", "exec"), self._names)
+        except Exception as error:
+            raise AssertionError(f"{where} raises {error!r}\n{code}") from error
+
+    def _shell(self, commands: str, where: str) -> None:
+        keep = f"{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > '{self._state}'"
+        script = f". '{self._state}'\nset -euo pipefail\n{commands}\n{keep}\n"
+        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        bash = ["bash", "-c", script]
+        done = subprocess.run(
+            bash, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{where} exits with {done.returncode}\n{commands}\n{done.stdout}\n{done.stderr}"
+
+
+def _typed(text: str) -> str:
+    """The commands of a console fence: "$ " begins one, a backslash at the end of the line continues it."""
+    commands, going_on = [], False
+    for line in text.splitlines():
+        if going_on or line.startswith("$ "):
+            commands.append(line if going_on else line[2:])
+            going_on = line.endswith("\\")
+    return "\n".join(commands)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(CHECKOUT).as_posix())
+def test_what_a_page_says_works(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(tmp_path)
+    monkeypatch.chdir(reader.folder)
+    reader.follow(path)
+
+
+def page(folder: Path, text: str) -> Path:
+    path = folder / "page.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_fences_run_in_order_and_share_what_they_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(tmp_path)
+    monkeypatch.chdir(reader.folder)
+    text = """
+```sh
+mkdir sub; export WORD=there
+echo one > first.txt
+```
+
+1. nested
+
+   ```console
+   $ cd sub
+   $ printf '%s' \\
+       "$WORD" > second.txt
+   not a command
+   ```
+
+```python
+from pathlib import Path
+first = Path("first.txt").read_text()
+```
+
+```sh
+pwd > third.txt
+firth --version
+```
+
+```python
+assert first == "one\\n"
+assert Path("sub/second.txt").read_text() == "there"
+assert Path("sub/third.txt").read_text().endswith("/sub\\n")
+```
+"""
+    reader.follow(page(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```sh\ntrue\nfalse\n```\n", "page.md:2 exits with 1"),
+        ("```sh\nfalse | true\n```\n", "exits with 1"),
+        ("```console\n$ no-such-command\n```\n", "exits with 127"),
+        ("```sh\nmake tour\n```\n", "exits with 2"),
+        ("```python\nassert 1 == 2\n```\n", "page.md:2 raises AssertionError"),
+        ("```bash\ntrue\n```\n", "call this fence sh"),
+        ("```sh\ntrue\n", "never closed"),
+        ("<!-- not run: -->\n```sh\nfalse\n```\n", "say why"),
+        ("<!-- not run -->\n```sh\nfalse\n```\n", "say why"),
+        ("<!-- not run: it is too far from its fence -->\n\n```sh\nfalse\n```\n", "exits with 1"),
+    ],
+    ids=lambda value: "",
+)
+def test_a_page_that_does_not_work_is_red(text: str, complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as error:
+        Reader(tmp_path).follow(page(tmp_path, text))
+    assert complaint in str(error.value)
+
+
+def test_what_says_why_is_not_run(tmp_path: Path) -> None:
+    text = "<!-- not run: takes two minutes -->\n```sh\nfalse\n```\n\n```toml\nx = 1\n```\n\n```\nfalse\n```\n"
+    assert fences(text) == []
+    Reader(tmp_path).follow(page(tmp_path, text))
