@@ -2,10 +2,10 @@
 
     python benchmarks/language_models.py [--rounds 7]
 
-Training: the tour's Transformer against LlamaForCausalLM of `transformers` with the same shape and weights, and the tour's LSTM
-against a bare torch.nn.LSTM, both in a plain loop (forward, cross-entropy, clip, AdamW). Generation: batch 1, greedy, same weights.
-Memory: RssAnon while training on 2 GB and on 20 MB of token ids. Rounds alternate between the two sides; the figure is the
-median of the rounds' ratios, so that a busy moment hits both.
+Training: the tour's Transformer against LlamaForCausalLM of `transformers` with the same shape and weights, and the
+tour's LSTM against a bare torch.nn.LSTM, both in a plain loop (forward, cross-entropy, clip, AdamW). Generation: batch
+1, greedy, same weights. Memory: RssAnon while training on 2 GB and on 20 MB of token ids. Rounds alternate between the
+two sides; the figure is the median of the rounds' ratios, so that a busy moment hits both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
         return
     import transformers
 
-    print(f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__} with {torch.get_num_threads()} threads, float32")
+    print(f"{platform.machine()}, {os.cpu_count()} cores; torch {torch.__version__}, {torch.get_num_threads()} threads, float32")
     print(f"peer: transformers {transformers.__version__}; median of {options.rounds} alternating rounds of {STEPS} steps\n")
     rows = [transformer_training(options.rounds), lstm_training(options.rounds), generation(options.rounds), memory()]
     for row in rows:
@@ -112,7 +112,9 @@ def plain_steps(logits: Callable[[torch.Tensor], torch.Tensor], model: nn.Module
         yield loss.item()
 
 
-def against(what: str, ours, peer, firth: Iterator[float], other: Iterator[float], rounds: int, recipe: Recipe, must: float) -> str:
+def against(
+    what: str, ours, peer, firth: Iterator[float], other: Iterator[float], rounds: int, recipe: Recipe, must: float
+) -> str:
     tokens = STEPS * recipe.training.batch * recipe.training.context
     for _ in range(WARM):
         next(firth), next(other)
@@ -126,9 +128,8 @@ def against(what: str, ours, peer, firth: Iterator[float], other: Iterator[float
             taken[id(side)] = (tokens / (time.perf_counter() - began), last)
         speeds.append((taken[id(firth)][0], taken[id(other)][0]))
         losses = (taken[id(firth)][1], taken[id(other)][1])
-    return line(what, speeds, must) + (
-        f"\n{'':20}parameters {count(ours):,} / {count(peer):,}; loss after {WARM + rounds * STEPS} steps {losses[0]:.4f} / {losses[1]:.4f}"
-    )
+    sizes = f"parameters {count(ours):,} / {count(peer):,}"
+    return line(what, speeds, must) + f"\n{'':20}{sizes}; loss at step {WARM + rounds * STEPS}: {losses[0]:.4f} / {losses[1]:.4f}"
 
 
 # ---------------------------------------------------------------------------------------------- generation
@@ -159,7 +160,8 @@ def generation(rounds: int, tokens: int = 100) -> str:
             side()
             pair.append(tokens / (time.perf_counter() - began))
         speeds.append(tuple(pair))
-    return line("generate, batch 1", speeds, 2.0) + f"\n{'':20}{tokens} greedy tokens, {'identical' if same else 'NOT identical'} on both sides"
+    note = f"{tokens} greedy tokens, {'identical' if same else 'NOT identical'} on both sides"
+    return line("generate, batch 1", speeds, 2.0) + f"\n{'':20}{note}"
 
 
 # -------------------------------------------------------------------------------------------------- memory
@@ -276,7 +278,8 @@ def copy_to_llama(ours: LanguageModel, peer) -> None:
 def line(what: str, speeds: list[tuple[float, float]], must: float) -> str:
     ratio = statistics.median(ours / theirs for ours, theirs in speeds)
     ours, theirs = (statistics.median(side) for side in zip(*speeds, strict=True))
-    return f"{what:20}firth {ours:>9,.0f} tokens/s   peer {theirs:>9,.0f}   ratio {ratio:.2f}  (must {must}: {'ok' if ratio >= must else 'MISS'})"
+    verdict = "ok" if ratio >= must else "MISS"
+    return f"{what:20}firth {ours:>9,.0f} tokens/s   peer {theirs:>9,.0f}   ratio {ratio:.2f}  (must {must}: {verdict})"
 
 
 def count(model: nn.Module) -> int:

@@ -47,7 +47,7 @@ class _RMSNorm(torch.autograd.Function):
     @once_differentiable  # x̂ and r are kept as numbers, so a second derivative would be wrong: let it be an error
     def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor, Tensor, None]:
         unit_nd, r_n1, gain_d = ctx.saved_tensors
-        dgain_d = (dy[0] * unit_nd).view(-1, len(gain_d)).sum(0)
+        dgain_d = (dy[0] * unit_nd).reshape(-1, len(gain_d)).sum(0)
         dunit_nd = dy[0] * gain_d
         along_n1 = torch.linalg.vecdot(dunit_nd, unit_nd).unsqueeze(-1).div_(unit_nd.shape[-1])
         return dunit_nd.addcmul_(unit_nd, along_n1, value=-1).mul_(r_n1), dgain_d, None

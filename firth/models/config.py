@@ -29,6 +29,8 @@ class RecurrentConfig:
     def __post_init__(self) -> None:
         _at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         _share("dropout", self.dropout)
+        if self.reset == "before" and self.kind != "gru":
+            raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
         if self.tied and self.embedding not in (None, self.width):
             raise ConfigError(
                 f"model.tied shares one matrix, so model.embedding = {self.embedding} must equal model.width = {self.width}; "

@@ -62,7 +62,11 @@ class Lengths(Mask):
     length_B: Tensor
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return k < self.length_B[b]
+        if len(self.length_B) != len(b):
+            raise ConfigError(
+                f"mask.lengths was given {len(self.length_B)} lengths for a batch of {len(b)}; expected one per row"
+            )
+        return k < self.length_B.to(b.device)[b]
 
 
 @dataclass(frozen=True)

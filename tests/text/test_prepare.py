@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firth.errors import DataError
+from firth.text import DataConfig, Prepared, TokenizerConfig, encode_file, prepare, read_text
+
+CHAR, WORD, BPE = TokenizerConfig("char"), TokenizerConfig("word"), TokenizerConfig("bpe", vocab=300)
+
+
+def texts(prepared: Prepared) -> list[str]:
+    parts = (prepared.train, prepared.valid, prepared.test)
+    return [prepared.tokenizer.decode(np.asarray(part.ids)) for part in parts if part is not None]
+
+
+def test_the_split_is_at_the_very_character() -> None:
+    text = "".join(chr(97 + i % 26) for i in range(1009))
+    prepared = prepare(DataConfig(text=text, valid=0.3), CHAR)
+    assert texts(prepared) == [text[: int(0.7 * 1009)], text[int(0.7 * 1009) :]]
+    assert prepared.train.characters == int(0.7 * 1009)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=50), st.floats(0, 0.99))
+def test_training_and_held_out_part_make_up_the_text(text: str, valid: float) -> None:
+    for config in (CHAR, BPE):
+        assert "".join(texts(prepare(DataConfig(text=text, valid=valid), config))) == text
+
+
+def test_nothing_is_held_out_when_valid_is_zero() -> None:
+    prepared = prepare(DataConfig(text="hello", valid=0), CHAR)
+    assert prepared.valid is None
+    assert texts(prepared) == ["hello"]
+    assert prepared.tokenizer.vocab == 4
+
+
+def test_separate_files_are_used_whole(tmp_path: Path) -> None:
+    for name, text in (("train", "abab"), ("valid", "ac"), ("test", "cb")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    paths = {"path": "train", "valid_path": "valid", "test_path": "test"}
+    prepared = prepare(DataConfig(**{key: str(tmp_path / f"{name}.txt") for key, name in paths.items()}), CHAR)  # type: ignore[arg-type]
+    assert texts(prepared) == ["abab", "ac", "cb"]
+    (tmp_path / "test.txt").write_text("z")
+    with pytest.raises(DataError, match="never saw: 'z'"):
+        prepare(DataConfig(**{key: str(tmp_path / f"{name}.txt") for key, name in paths.items()}), CHAR)  # type: ignore[arg-type]
+
+
+def test_words_are_learned_from_the_training_part_alone() -> None:
+    prepared = prepare(DataConfig(text="seen seen seen\n" * 9 + "novel novel now", valid=0.1), WORD)
+    assert prepared.valid is not None
+    assert prepared.tokenizer.unseen("novel seen") == ["novel"]
+    assert prepared.tokenizer.decode(np.asarray(prepared.valid.ids)).count("<unk>") == 3
+
+
+def test_records_are_documents_and_end_in_eos(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in ("one", "", "two")))
+    prepared = prepare(DataConfig(path=str(tmp_path / "a.jsonl"), field="body", valid=0), CHAR)
+    assert prepared.documents == 2
+    assert texts(prepared) == ["one\ntwo\n"]
+    assert prepared.train.ids.tolist().count(prepared.tokenizer.eos) == 2
+    assert (prepared.train.characters, prepared.train.count) == (6, 8)
+
+
+def test_a_tokenizer_that_exists_is_used_as_it_is() -> None:
+    first = prepare(DataConfig(text="hello", valid=0), CHAR)
+    second = prepare(DataConfig(text="hole", valid=0), first.tokenizer)
+    assert second.tokenizer is first.tokenizer
+    assert second.train.ids.tolist() == first.tokenizer.encode("hole").tolist()
+
+
+def test_standard_input_leaves_no_copy_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello hello")))
+    assert texts(prepare(DataConfig(path="-", valid=0), CHAR)) == ["hello hello"]
+    assert {path.name.split("-")[0] for path in cache.iterdir()} == {"tokens"}
+
+
+def test_a_file_for_evaluation_is_read_by_its_own_name_first(tmp_path: Path) -> None:
+    tokenizer = prepare(DataConfig(text="hello", valid=0), CHAR).tokenizer
+    run = DataConfig(path="train.data", format="jsonl", field="body")
+    for name, content in (("a.txt", "hello"), ("b.jsonl", '{"body": "hello"}\n'), ("c.data", '{"body": "hello"}\n')):
+        (tmp_path / name).write_text(content)
+        assert tokenizer.decode(np.asarray(encode_file(tmp_path / name, tokenizer, run).ids)) == "hello"
+        assert read_text(tmp_path / name, run) == "hello"
+
+
+def test_a_text_without_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("")
+    for attempt in (lambda: prepare(DataConfig(text=""), CHAR), lambda: read_text(tmp_path / "a.txt")):
+        with pytest.raises(DataError, match="is empty; expected some text"):
+            attempt()
+
+
+def test_a_text_that_changes_while_it_is_read_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("hello")
+
+    def meddle(what: str, done: int, total: int) -> None:
+        if what == "reading":
+            path.write_text("hell")
+
+    with pytest.raises(DataError, match="changed while it was read: 5 characters became 4"):
+        prepare(DataConfig(path=str(path), valid=0), CHAR, meddle)
+
+
+def test_progress_reaches_its_end_in_every_phase(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat sat\n" * 1000)
+    last: dict[str, tuple[int, int]] = {}
+    prepare(DataConfig(path=str(tmp_path / "a.txt")), BPE, lambda what, done, total: last.update({what: (done, total)}))
+    assert set(last) == {"reading", "learning the vocabulary", "encoding"}
+    assert all(done == total > 0 for done, total in last.values())
+
+
+def test_tinyshakespeare_has_65_characters_and_the_split_everyone_uses(real_data: Path) -> None:
+    prepared = prepare(DataConfig(path=str(real_data / "tinyshakespeare" / "input.txt")), CHAR)
+    assert prepared.tokenizer.vocab == 65
+    assert prepared.valid is not None
+    assert (prepared.train.count, prepared.valid.count) == (1_003_854, 111_540)
+    assert (prepared.train.characters, prepared.valid.characters) == (1_003_854, 111_540)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "vocab", "counts"),
+    [
+        ("ptb", "ptb.{}.txt.xz", 10_000, (887_521 + 42_068, 70_390 + 3_370, 78_669 + 3_761)),  # the second: lines
+        ("wikitext-2", "{}.txt.xz", 33_278, (2_088_628, 217_646, 245_569)),
+    ],
+)
+def test_word_corpora_have_their_published_sizes(
+    real_data: Path, folder: str, name: str, vocab: int, counts: tuple[int, int, int]
+) -> None:
+    train, valid, test = (str(real_data / folder / name.format(part)) for part in ("train", "valid", "test"))
+    prepared = prepare(DataConfig(path=train, valid_path=valid, test_path=test), WORD)
+    assert prepared.tokenizer.vocab == vocab
+    assert prepared.valid is not None
+    assert prepared.test is not None
+    assert (prepared.train.count, prepared.valid.count, prepared.test.count) == counts
+    assert {prepared.tokenizer.token(id) for id in range(3)} == {"the", "<unk>", "<eos>"} or folder != "ptb"
+
+
+def test_importing_text_does_not_import_torch() -> None:
+    program = "import sys, firth.text; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)

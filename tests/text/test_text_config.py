@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from firth.config import build
+from firth.errors import ConfigError
+from firth.text import DataConfig, TokenizerConfig
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "exactly one of data.name, data.path and data.text; none of them given"),
+        ({"path": "a.txt", "text": "b"}, "data.path and data.text given"),
+        ({"path": "a.txt", "valid": 1.5}, "data.valid is 1.5; expected 0 ≤ valid < 1"),
+        ({"path": "a.txt", "valid": 1.0}, "data.valid is 1.0"),
+        ({"path": "a.txt", "valid": -0.1}, "data.valid is -0.1"),
+        ({"path": "a.jsonl", "field": ""}, 'data.field is ""'),
+        ({"name": "dox"}, "data.name"),
+    ],
+)
+def test_bad_data_settings_are_refused_by_their_full_key(table: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(DataConfig, table, "data")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"kind": "bpe", "vocab": 256}, "tokenizer.vocab is 256; expected at least 257"),
+        ({"kind": "char", "vocab": 2}, "tokenizer.vocab is 2"),
+        ({"min_count": 0}, "tokenizer.min_count is 0"),
+        ({"kind": "bpee"}, 'Did you mean "bpe"?'),
+    ],
+)
+def test_bad_tokenizer_settings_are_refused_by_their_full_key(table: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(TokenizerConfig, table, "tokenizer")
+    assert message in str(caught.value)
+
+
+def test_an_empty_text_is_still_a_source() -> None:
+    assert DataConfig(text="").text == ""
