@@ -23,10 +23,13 @@ def loss_curves(curves: Mapping[str, Curve], held_out: Mapping[str, float]) -> F
     for n, (name, curve) in enumerate(curves.items()):
         line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
         times = [f"{second:.0f} s" for second in curve.seconds]
-        plot.add_scatter(x=list(curve.tokens), y=list(curve.bits), mode="lines", name=name, line=line, text=times)
+        plot.add_scatter(
+            x=list(curve.tokens), y=list(curve.bits), mode="lines", name=name, legendgroup=name, line=line, text=times
+        )
         if name in held_out and curve.tokens:
             marker = {"color": line["color"], "size": 10, "symbol": "diamond"}
-            plot.add_scatter(x=[curve.tokens[-1]], y=[held_out[name]], mode="markers", name=f"{name}, held out", marker=marker)
+            point = {"x": [curve.tokens[-1]], "y": [held_out[name]], "name": f"{name}, held out"}
+            plot.add_scatter(**point, mode="markers", marker=marker, legendgroup=name, showlegend=False)
     plot.update_layout(
         template="plotly_white",
         xaxis_title="tokens read",

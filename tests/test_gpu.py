@@ -1,0 +1,137 @@
+"""What must also hold on a GPU. Run where there is one; the results of such runs are in LOG.md."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from firth.api import compose, load, train_recipe
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.layers.attention import attend, mask
+from firth.models import RecurrentConfig, TransformerConfig, language_model
+from firth.models.initialise import initialise
+from firth.objectives.next_token import next_token
+from firth.text.batches import Streams, Windows
+from firth.training import loop
+from firth.training.config import TrainingConfig
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+KINDS = ("rnn", "lstm", "gru", "transformer")
+IDS = np.random.default_rng(0).integers(0, 50, 20_000).astype(np.uint16)
+
+
+def _model(kind: Any) -> Any:
+    config = (
+        TransformerConfig(kind="transformer", width=64, depth=2, heads=4, kv_heads=2, context=32)
+        if kind == "transformer"
+        else RecurrentConfig(kind=kind, width=64, depth=2)
+    )
+    model = language_model(config, 50)
+    initialise(model, torch.Generator().manual_seed(0))
+    return model
+
+
+def _losses(kind: str, steps: int = 8, **settings: Any) -> tuple[list[float], loop.Training]:
+    carry = kind != "transformer"
+    config = TrainingConfig(steps=steps, batch=8, context=32, carry=carry, rate=1e-3, **settings)
+    batches = (Streams if carry else Windows)(IDS, 8, 32, 0)
+    training = loop.start(_model(kind), batches, config)
+    return [step.loss for step in loop.fit(training, next_token, config)], training
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_on_a_gpu_follows_training_on_a_cpu(kind: str) -> None:
+    on_gpu, training = _losses(kind, device="cuda")
+    assert next(training.model.parameters()).device.type == "cuda"
+    np.testing.assert_allclose(on_gpu, _losses(kind, device="cpu")[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bf16_on_a_gpu_keeps_float32_weights_and_stays_close(kind: str) -> None:
+    losses, training = _losses(kind, device="cuda", dtype="bf16")
+    assert all(parameter.dtype == torch.float32 for parameter in training.model.parameters())
+    np.testing.assert_allclose(losses, _losses(kind, device="cuda")[0], rtol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
+def test_a_compiled_transformer_has_the_same_losses() -> None:
+    np.testing.assert_allclose(
+        _losses("transformer", device="cuda", compile=True)[0], _losses("transformer", device="cuda")[0], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_run_resumes_where_it_stopped(kind: str, tmp_path: Path) -> None:
+    table = {
+        "data": {"text": "the cat sat on the mat and looked at the rat. " * 60},
+        "model": {"kind": kind, "width": 32, "dropout": 0.1},
+        "training": {"steps": 12, "batch": 4, "context": 16, "device": "cuda", "checkpoint_every": 6, "log_every": 1},
+    }
+    whole = train_recipe(compose(table), tmp_path / "whole")
+    half = train_recipe(compose(table, ["training.steps=6", "training.schedule=constant"]), tmp_path / "half")
+    rest = compose(table, ["training.steps=12", "training.schedule=constant"])
+    train_recipe(rest, half.path, resume=True)
+    straight = train_recipe(rest, tmp_path / "straight")
+    for name, tensor in load(half.path, "cpu").network.state_dict().items():
+        torch.testing.assert_close(tensor, load(straight.path, "cpu").network.state_dict()[name], rtol=1e-4, atol=1e-6)
+    assert whole.model.is_file()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_text_is_the_same_on_both_devices(kind: str) -> None:
+    model = _model(kind).double().eval()
+    prompt = torch.from_numpy(IDS[:12].astype(np.int64)).unsqueeze(0)
+    config = DecodingConfig(tokens=40, temperature=0.0)
+    on_cpu = [int(token) for token in generate(model, prompt, config)]
+    model = model.cuda()
+    assert [int(token) for token in generate(model, prompt.cuda(), config)] == on_cpu
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sdpa_on_a_gpu_is_as_accurate_as_the_reference(groups: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(3, heads, 24, 32, generator=generator, dtype=torch.float64).cuda() for heads in (4, groups, groups))
+    length_B = torch.tensor([24, 5, 0]).cuda()
+    for allowed in (mask.FULL, mask.CAUSAL, mask.window(4), mask.CAUSAL & mask.lengths(length_B)):
+        truth = attend(q, k, v, mask=allowed, kernel="reference")
+        low = [x.to(dtype) for x in (q, k, v)]
+        plain = (attend(*low, mask=allowed, kernel="reference").double() - truth).abs().max()
+        fused = (attend(*low, mask=allowed, kernel="sdpa").double() - truth).abs().max()
+        assert fused <= 2 * plain + 4 * torch.finfo(dtype).eps
+
+
+def test_a_row_without_keys_is_zero_with_zero_gradient_on_a_gpu() -> None:
+    q, k, v = (torch.randn(2, 2, 8, 16, device="cuda", requires_grad=True) for _ in range(3))
+    out = attend(q, k, v, mask=mask.lengths(torch.tensor([8, 0])), kernel="sdpa")
+    out.sum().backward()
+    assert (out[1] == 0).all()
+    assert q.grad is not None
+    assert (q.grad[1] == 0).all()
+    assert torch.isfinite(q.grad).all()
+
+
+def test_dropout_on_a_gpu_follows_the_runs_own_generator() -> None:
+    def losses() -> list[float]:
+        config = TrainingConfig(steps=3, batch=4, context=16, device="cuda", seed=5)
+        model = language_model(TransformerConfig(kind="transformer", width=32, depth=1, heads=2, context=16, dropout=0.5), 50)
+        initialise(model, torch.Generator().manual_seed(0))
+        found = []
+        for step in islice(loop.fit(loop.start(model, Windows(IDS, 4, 16, 0), config), next_token, config), 3):
+            found.append(step.loss)
+            torch.rand(7, device="cuda")  # a consumer that draws between steps
+        return found
+
+    first = losses()
+    torch.manual_seed(99)
+    np.testing.assert_allclose(losses(), first, rtol=1e-5)
