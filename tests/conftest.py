@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
+
+pytest_plugins = ["runs", "shell"]  # fixtures: small trained runs, and firth called as the shell calls it
 
 # No deadline (a shared machine may pause for a second), and the same examples in every run.
 settings.register_profile("firth", deadline=None, derandomize=True, max_examples=50, database=None)
@@ -22,6 +25,16 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """FIRTH_CACHE is a fresh folder, for this process and for those it starts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRTH_CACHE", str(tmp_path_factory.mktemp("firth-cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The tensors here are tiny: a second thread costs more than it brings, and much more on a busy machine. Bits depend on
+    the number of threads, so the processes that tests start have one as well."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
         yield
 
 

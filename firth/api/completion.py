@@ -87,7 +87,8 @@ def _first_word(model: Model) -> Callable[[tuple[int, ...]], str | None]:
     """The word that the tokens begin with, once something follows it."""
 
     def filler_of(tokens: tuple[int, ...]) -> str | None:
-        match = re.match(r"\s*([\w'-]+)[^\w'-]", model.tokenizer.decode(np.asarray(tokens)))
+        # U+FFFD: the beginning of a character that the next tokens complete, perhaps a letter
+        match = re.match(r"\s*([\w'-]+)[^\w'\ufffd-]", model.tokenizer.decode(np.asarray(tokens)))
         return match and match.group(1)
 
     return filler_of

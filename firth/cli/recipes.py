@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from firth.cli.app import Json, print_json, verb
 
 
@@ -14,16 +16,15 @@ def recipes(as_json: Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("recipe", "expected", "measured on", "what it is"):
-        table.add_column(heading, no_wrap=heading == "recipe")
     for name, recipe in found.items():
-        expected = recipe.get("expected", {})
-        result = f"{expected['metric']} {expected['measured']}" if "measured" in expected else "—"
-        where = ", ".join(str(expected[key]) for key in ("hardware", "date") if key in expected)
-        table.add_row(name, result, where or "—", Text(recipe.get("summary", "")))
-    Console().print(table)
+        print(f"{name:<24}{recipe.get('summary', '')}")
+        print(f"{'':<24}{_expected(recipe.get('expected', {}))}")
+
+
+def _expected(expected: dict[str, Any]) -> str:
+    if "measured" not in expected:
+        return "not measured yet"
+    text = f"{expected['metric'].replace('_', ' ')} {expected['measured']}"
+    if "published" in expected:
+        text += f" (published {expected['published']})"
+    return f"{text}, {expected['minutes']:g} min on {expected['hardware']}, {expected['date']}"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,3 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("FIRTH_CACHE", str(folder))
     return folder
-
-
-@pytest.fixture
-def real_data() -> Path:
-    folder = os.environ.get("FIRTH_DATA")
-    if not folder:
-        pytest.skip("FIRTH_DATA is not set: no real corpora to test with")
-    return Path(folder)

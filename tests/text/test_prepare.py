@@ -118,8 +118,8 @@ def test_progress_reaches_its_end_in_every_phase(tmp_path: Path) -> None:
     assert all(done == total > 0 for done, total in last.values())
 
 
-def test_tinyshakespeare_has_65_characters_and_the_split_everyone_uses(real_data: Path) -> None:
-    prepared = prepare(DataConfig(path=str(real_data / "tinyshakespeare" / "input.txt")), CHAR)
+def test_tinyshakespeare_has_65_characters_and_the_split_everyone_uses(firth_data: Path) -> None:
+    prepared = prepare(DataConfig(path=str(firth_data / "tinyshakespeare" / "input.txt")), CHAR)
     assert prepared.tokenizer.vocab == 65
     assert prepared.valid is not None
     assert (prepared.train.count, prepared.valid.count) == (1_003_854, 111_540)
@@ -134,9 +134,9 @@ def test_tinyshakespeare_has_65_characters_and_the_split_everyone_uses(real_data
     ],
 )
 def test_word_corpora_have_their_published_sizes(
-    real_data: Path, folder: str, name: str, vocab: int, counts: tuple[int, int, int]
+    firth_data: Path, folder: str, name: str, vocab: int, counts: tuple[int, int, int]
 ) -> None:
-    train, valid, test = (str(real_data / folder / name.format(part)) for part in ("train", "valid", "test"))
+    train, valid, test = (str(firth_data / folder / name.format(part)) for part in ("train", "valid", "test"))
     prepared = prepare(DataConfig(path=train, valid_path=valid, test_path=test), WORD)
     assert prepared.tokenizer.vocab == vocab
     assert prepared.valid is not None

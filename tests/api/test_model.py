@@ -1,0 +1,340 @@
+"""Model: text in, text out, on runs that a second of training made."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from runs import LINES, TEXT, recipe_table
+
+import firth
+from firth.api import Model, compose, load, train_recipe
+from firth.api import model as model_module
+from firth.api.reading import read_log_probabilities
+from firth.decoding.sample import DecodingConfig
+from firth.errors import DataError, RunError
+
+RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest) -> Path:
+    """The run that the test's parameter names."""
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+every_run = pytest.mark.parametrize("run", RUNS, indirect=True)
+
+
+# generate and stream
+
+
+@every_run
+def test_the_stream_joined_is_what_generate_returns(run: Path) -> None:
+    model = load(run)
+    pieces = list(model.stream("the list", model.decoding({"seed": 3})))
+    assert len(pieces) > 5
+    assert "".join(pieces) == model.generate("the list", seed=3)
+
+
+@every_run
+def test_a_generated_text_is_the_tokens_that_were_drawn(run: Path) -> None:
+    """An oracle without a stream: draw all, decode once."""
+    model = load(run)
+    drawn = model_module.generate(model.network, torch.from_numpy(model.ids("the list"))[None], DecodingConfig(tokens=12))
+    ids = [*model.ids("the list").tolist(), *(int(token) for token in drawn)]
+    text = "the list" + model.generate("the list", tokens=12, seed=0)
+    assert model.tokenizer.decode(ids) in (text, text + "\ufffd")  # the last character may be incomplete
+
+
+@every_run
+def test_the_seed_decides_the_text(run: Path) -> None:
+    model = load(run)
+    assert model.generate("the", seed=1) == model.generate("the", seed=1)
+    assert model.generate("the", seed=1) != model.generate("the", seed=2)
+
+
+def test_what_is_not_given_comes_from_the_recipe(char_run: Path) -> None:
+    model = load(char_run)
+    assert model.decoding({"tokens": None, "top_k": 5}) == DecodingConfig(tokens=40, top_k=5)
+    assert len(model.generate("the")) == 40
+    assert len(model.generate("the", tokens=7)) == 7
+
+
+def fed(monkeypatch: pytest.MonkeyPatch, tokens: Sequence[int]) -> None:
+    monkeypatch.setattr(model_module, "generate", lambda network, prompt, config: (torch.tensor([token]) for token in tokens))
+
+
+def test_a_character_of_several_tokens_is_never_split(bpe_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, text = load(bpe_run), "ß日本 and 🦉, ĸ"
+    tokens = model.tokenizer.encode(text).tolist()
+    assert len(tokens) > len(text)  # the owl was not in the training text: it is four tokens
+    fed(monkeypatch, tokens)
+    pieces = list(model.stream("the", DecodingConfig()))
+    assert "".join(pieces) == text
+    assert all("\ufffd" not in piece and piece for piece in pieces)
+
+
+def test_a_text_that_stops_inside_a_character_ends_before_it(bpe_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(bpe_run)
+    fed(monkeypatch, model.tokenizer.encode("ab🦉").tolist()[:-1])
+    assert "".join(model.stream("the", DecodingConfig())) == "ab"
+
+
+def test_unseen_words_and_line_ends_are_spelled_as_the_tokenizer_spells_them(
+    word_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(word_run)
+    assert model.tokenizer.unknown is not None
+    fed(monkeypatch, [*model.ids("list is\na name").tolist(), model.tokenizer.unknown])
+    assert "".join(model.stream("the", DecodingConfig())) == " list is\na name <unk>"
+
+
+def test_generation_stops_where_the_document_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(2):
+        (tmp_path / f"{n}.txt").write_text(TEXT)
+    table = recipe_table(steps=1) | {"data": {"path": str(tmp_path / "*.txt")}}
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    assert model.tokenizer.eos is not None
+    fed(monkeypatch, [*model.ids("list").tolist(), model.tokenizer.eos, *model.ids("name").tolist()])
+    assert "".join(model.stream("the", DecodingConfig())) == "list"
+
+
+@every_run
+def test_an_empty_prompt_begins_a_line(run: Path) -> None:
+    model = load(run)
+    assert model.generate("", tokens=5, seed=0)
+
+
+# score
+
+
+def by_hand(model: Model, ids: list[int]) -> float:
+    """Σ log p(ids[t] | ids[:t]), each from its own reading of the text."""
+    total = 0.0
+    for t in range(1, len(ids)):
+        with torch.inference_mode():
+            logits_TV = model.network(torch.tensor([ids[:t]]))[0][0]
+        total += float(torch.log_softmax(logits_TV[-1].double(), -1)[ids[t]])
+    return total
+
+
+@every_run
+def test_a_score_is_the_sum_of_log_softmax(run: Path) -> None:
+    model, text = load(run), "the list is"
+    ids = [*model.opening().tolist(), *model.tokenizer.encode(text).tolist()]
+    score = model.score([text])[0]
+    assert score.tokens == len(ids) - 1 == len(model.tokenizer.encode(text))  # all of the text: a line end stands before it
+    assert score.log_probability == pytest.approx(by_hand(model, ids), rel=1e-5)
+    assert score.perplexity == pytest.approx(math.exp(-score.log_probability / score.tokens))
+    if model.tokenizer.lossless:
+        assert score.bits_per_character == pytest.approx(-score.log_probability / math.log(2) / len(text))
+    else:
+        assert score.bits_per_character is None
+
+
+def test_each_text_is_scored_by_itself(char_run: Path) -> None:
+    model = load(char_run)
+    together = model.score(["the list", "a name", "the list"])
+    assert together == [model.score([text])[0] for text in ("the list", "a name", "the list")]
+    assert together[0] == together[2]
+
+
+def test_a_likely_text_scores_above_an_unlikely_one(char_run: Path) -> None:
+    likely, unlikely = load(char_run).score([LINES[0], "ylp mtesi sit hle.\n"])
+    assert likely.log_probability > unlikely.log_probability
+
+
+def test_a_recurrent_model_reads_a_long_text_in_pieces_without_forgetting(
+    char_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(char_run)
+    ids = model.ids(TEXT[:100])
+    whole = read_log_probabilities(model.network, ids)
+    monkeypatch.setattr("firth.api.reading._PIECE", 7)
+    assert len(whole) == 99
+    assert read_log_probabilities(model.network, ids) == pytest.approx(whole, abs=1e-5)
+
+
+@pytest.mark.parametrize("length", [2, 23, 24, 25, 26, 36, 37, 100])
+def test_a_transformer_reads_a_long_text_in_windows_that_overlap_by_half(transformer_run: Path, length: int) -> None:
+    model = load(transformer_run)
+    ids, context = model.ids(TEXT[:length]), 24
+    assert model.network.context == context
+    expected, begin, end = [], 0, context
+    for t in range(1, length):
+        if t > end:  # the window is used up: the next begins half a context before the token read last
+            begin = end - context // 2
+            end = begin + context
+        assert t - begin >= min(t, context // 2)
+        with torch.inference_mode():
+            logits_TV = model.network(torch.from_numpy(ids[begin:t])[None])[0][0]
+        expected.append(float(torch.log_softmax(logits_TV[-1].double(), -1)[int(ids[t])]))
+    assert read_log_probabilities(model.network, ids) == pytest.approx(expected, abs=1e-4)
+
+
+def test_one_character_has_nothing_to_predict_where_nothing_stands_before_it(tmp_path: Path) -> None:
+    table = recipe_table(steps=1, context=4, batch=1) | {"data": {"text": "hello", "valid": 0.0}}
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    assert len(model.opening()) == 0
+    assert model.score(["hell"])[0].tokens == 3
+    with pytest.raises(DataError, match=r"'h' has nothing to predict; expected at least two"):
+        model.score(["h"])
+    with pytest.raises(DataError, match=r"the prompt is empty .* give a prompt"):
+        model.generate("")
+
+
+# evaluate
+
+
+def test_evaluate_measures_the_held_out_text_with_the_figures_of_the_log(char_run: Path) -> None:
+    from firth.training import log
+
+    model = load(char_run)
+    result = model.evaluate()
+    assert result["split"] == "valid"
+    logged = log.read(char_run / "log.jsonl")[-1]["valid"]
+    assert result["loss"] == pytest.approx(logged["loss"], rel=1e-6)
+    held_out = len(TEXT) - int(0.9 * len(TEXT))
+    assert result["tokens"] == held_out - 1
+
+
+def test_a_test_text_comes_before_the_validation_text(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text(TEXT[:200])
+    table = recipe_table(steps=1)
+    table["data"]["test_path"] = str(tmp_path / "test.txt")
+    result = load(train_recipe(compose(table), tmp_path / "run").path).evaluate()
+    assert (result["split"], result["tokens"]) == ("test", 199)
+
+
+def test_a_run_without_held_out_text_is_measured_on_its_training_text(tmp_path: Path) -> None:
+    table = recipe_table(steps=1)
+    table["data"]["valid"] = 0.0
+    assert load(train_recipe(compose(table), tmp_path / "run").path).evaluate()["split"] == "train"
+
+
+@every_run
+def test_evaluate_reads_any_text(run: Path, tmp_path: Path) -> None:
+    model, path = load(run), tmp_path / "other.txt"
+    path.write_text("".join(LINES[1:3]) * 3)
+    result = model.evaluate(path)
+    assert result["split"] == str(path)
+    assert (result["bits_per_character"] is None) == (not model.tokenizer.lossless)
+    assert model.evaluate(str(path)) == result
+
+
+def test_a_run_on_standard_input_says_that_it_is_gone(char_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(char_run, tmp_path / "run")
+    recipe = tmp_path / "run" / "recipe.toml"
+    lines = [line for line in recipe.read_text().splitlines() if not line.startswith(("text =", "sha256 ="))]
+    recipe.write_text("\n".join(lines).replace("[data]", '[data]\npath = "-"'))
+    with pytest.raises(DataError, match="standard input, which cannot be read again; give --data PATH"):
+        load(tmp_path / "run").evaluate()
+
+
+# what the vocabulary cannot spell
+
+
+@pytest.mark.parametrize("verb", ["generate", "score", "complete", "evaluate"])
+def test_characters_never_seen_are_named(verb: str, char_run: Path, tmp_path: Path) -> None:
+    model = load(char_run)
+    path = tmp_path / "odd.txt"
+    path.write_text("the Ω list ß")
+    asked: dict[str, Callable[[], object]] = {
+        "generate": lambda: model.generate("the Ω list ß"),
+        "score": lambda: model.score(["the Ω list ß"]),
+        "complete": lambda: model.complete("the Ω __ ß", ["list"]),
+        "evaluate": lambda: model.evaluate(path),
+    }
+    with pytest.raises(DataError) as error:
+        asked[verb]()
+    assert "'Ω'" in str(error.value)
+    assert "'ß'" in str(error.value)
+
+
+def test_a_prompt_is_refused_before_the_first_piece_is_asked_for(char_run: Path) -> None:
+    with pytest.raises(DataError, match="'Ω'"):
+        load(char_run).stream("Ω", DecodingConfig())
+
+
+def test_words_never_seen_are_read_as_unknown_with_a_note(word_run: Path) -> None:
+    model = load(word_run)
+    with pytest.warns(UserWarning, match="read as <unk>, never seen in training: zebra"):
+        ids = model.ids("the zebra")
+    assert ids.tolist() == [*model.ids("the").tolist(), model.tokenizer.unknown]
+
+
+def test_characters_never_seen_are_read_as_unknown_where_the_vocabulary_has_unknown(tmp_path: Path) -> None:
+    table = recipe_table(steps=1)
+    table["tokenizer"] = {"kind": "char", "min_count": 2}
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    with pytest.warns(UserWarning, match="read as <unk>.*Ω"):
+        assert model.ids("Ω").tolist() == [model.tokenizer.unknown]
+
+
+# load
+
+
+def test_load_gives_the_weights_of_the_run(char_run: Path) -> None:
+    from firth.files import load_tensors
+
+    stored, _ = load_tensors(char_run / "model.safetensors")
+    network = firth.load(str(char_run)).network
+    assert all(torch.equal(tensor, stored[name]) for name, tensor in network.state_dict().items())
+    assert not network.training
+
+
+@pytest.fixture
+def copied(char_run: Path, tmp_path: Path) -> Path:
+    shutil.copytree(char_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_place_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"nowhere is not a folder; expected a run made by `firth train"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="is not a run: it has no `format` file; expected a folder made by `firth train"):
+        load(tmp_path)
+
+
+def test_a_newer_format_is_refused(copied: Path) -> None:
+    (copied / "format").write_text("999\n")
+    with pytest.raises(RunError, match=r"run format 999; this firth reads up to \d+; upgrade firth"):
+        load(copied)
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "tokenizer.json"])
+def test_a_run_with_a_file_missing_names_the_file(copied: Path, name: str) -> None:
+    (copied / name).unlink()
+    with pytest.raises(RunError, match=rf"not a whole run: {name} is missing"):
+        load(copied)
+
+
+def test_a_run_without_weights_says_how_to_make_them(copied: Path) -> None:
+    shutil.rmtree(copied / "checkpoints")
+    (copied / "model.safetensors").unlink()
+    with pytest.raises(RunError, match=r"no trained weights yet; .*--resume"):
+        load(copied)
+
+
+def test_weights_that_do_not_fit_the_recipe_are_refused(copied: Path) -> None:
+    recipe = copied / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("width = 32", "width = 33"))
+    with pytest.raises(DataError, match=r"do not fit its recipe\.toml"):
+        load(copied)
+
+
+def test_a_damaged_weights_file_gives_way_to_the_checkpoint(copied: Path) -> None:
+    weights = copied / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-5] ^= 1
+    weights.write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged"):
+        model = load(copied)
+    assert np.isfinite(model.score(["the list"])[0].log_probability)

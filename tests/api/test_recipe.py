@@ -1,0 +1,108 @@
+"""Recipes: composed, overridden, resolved, and read back as they were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import recipe_table
+
+from firth.api import Recipe, compose, read_recipe
+from firth.config import Table, to_toml
+from firth.errors import ConfigError
+from firth.models import RecurrentConfig, TransformerConfig
+
+
+def transformer_table() -> Table:
+    return recipe_table(model="transformer")
+
+
+def test_tables_that_are_left_out_have_defaults() -> None:
+    recipe = compose({"data": {"text": "some text"}, "model": {"kind": "lstm"}})
+    assert isinstance(recipe.model, RecurrentConfig)
+    assert (recipe.tokenizer.kind, recipe.training.steps, recipe.decoding.temperature) == ("char", 1000, 1.0)
+    assert recipe.expected is None
+
+
+def test_settings_override_anything() -> None:
+    recipe = compose(transformer_table(), ["--model.depth=3", "training.rate=0.5", "decoding.top_k=4", "model.position=learned"])
+    assert isinstance(recipe.model, TransformerConfig)
+    assert (recipe.model.depth, recipe.model.position, recipe.training.rate, recipe.decoding.top_k) == (3, "learned", 0.5, 4)
+
+
+def test_another_kind_of_model_takes_another_config() -> None:
+    table = {"data": {"text": "some text"}, "model": {"kind": "lstm"}}
+    assert isinstance(compose(table, ["model.kind=transformer", "model.heads=2"]).model, TransformerConfig)
+
+
+@pytest.mark.parametrize("setting", ["data.path=my.txt", "data.text=abc", "data.name=docs"])
+def test_a_new_source_of_text_takes_the_place_of_the_old(setting: str) -> None:
+    data = compose(recipe_table(), [setting]).data
+    key, value = setting.removeprefix("data.").split("=")
+    assert {name: getattr(data, name) for name in ("name", "path", "text") if getattr(data, name) is not None} == {key: value}
+
+
+def test_an_overridden_recipe_promises_nothing() -> None:
+    table = recipe_table() | {"expected": {"metric": "loss", "measured": 1.0}}
+    assert compose(table).expected is not None
+    assert compose(table, ["training.steps=3"]).expected is None
+
+
+def test_composing_leaves_the_table_as_it_was() -> None:
+    table = recipe_table()
+    compose(table, ["data.path=x.txt", "model.width=64"])
+    assert table == recipe_table()
+
+
+def test_a_resolved_recipe_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = compose(transformer_table(), ["data.path=a.txt", "data.valid_path=b.txt"])
+    resolved = recipe.resolved()
+    assert isinstance(resolved.model, TransformerConfig)
+    assert resolved.model.context == recipe.training.context
+    assert (resolved.data.path, resolved.data.valid_path) == (str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))
+    assert resolved.resolved() == resolved
+
+
+def test_standard_input_is_not_a_path() -> None:
+    assert compose(recipe_table(), ["data.path=-"]).resolved().data.path == "-"
+
+
+@pytest.mark.parametrize("table", [recipe_table(), transformer_table(), recipe_table("bpe")], ids=["gru", "transformer", "bpe"])
+def test_a_recipe_is_read_back_as_it_was_written(table: Table, tmp_path: Path) -> None:
+    recipe = compose(table | {"expected": {"metric": "perplexity", "measured": 2.5, "date": "2025-01-01"}}).resolved()
+    path = tmp_path / "recipe.toml"
+    path.write_text(recipe.toml(), encoding="utf-8")
+    assert read_recipe(path) == recipe
+
+
+def test_text_with_quotes_newlines_and_other_scripts_survives_toml(tmp_path: Path) -> None:
+    text = "say \"hi\"\n\ttab \\ back'slash''' 日本 \x7f\u2028"
+    path = tmp_path / "recipe.toml"
+    path.write_text(to_toml(compose({"data": {"text": text}, "model": {"kind": "rnn"}})), encoding="utf-8", newline="\n")
+    assert read_recipe(path).data.text == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["model.dept=3"], 'unknown key "model.dept" in "model". Did you mean "depth"?'),
+        (["trainning.steps=3"], 'unknown key "trainning" in the recipe. Did you mean "training"?'),
+        (["model.depth=three"], "\"model.depth\" is 'three'; expected a whole number."),
+        (["model.heads=5"], "model.heads = 5 does not divide model.width = 32; try model.heads = 4"),
+        (["model.context=8"], "training.context = 24 is longer than model.context = 8; raise the latter"),
+        (["data.text=a", "data.path=b"], "data takes exactly one of"),
+        (["training.schedule=cosin"], 'Did you mean "cosine"?'),
+        (["depth=6"], '"depth=6" is not a setting; write --table.key=value'),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_does_not_fit_is_said_in_full(settings: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose(transformer_table(), settings)
+    assert message in str(error.value)
+
+
+def test_a_recipe_is_a_value() -> None:
+    assert compose(recipe_table()) == compose(recipe_table())
+    assert isinstance(compose(recipe_table()), Recipe)

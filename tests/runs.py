@@ -1,0 +1,47 @@
+"""Runs that take a second to train, for the tests of what is done with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firth.api import compose, train_recipe
+from firth.config import Table
+
+LINES = ("the list is empty.\n", "the list has a name.\n", "a name is in the set.\n", "the café serves naïve 日本語 users 😀.\n")
+TEXT = "".join(LINES[n % len(LINES)] for n in range(120))
+
+
+def recipe_table(kind: str = "char", model: str = "gru", **training: int) -> Table:
+    return {
+        "data": {"text": TEXT, "valid": 0.1},
+        "tokenizer": {"kind": kind} | ({"vocab": 290} if kind == "bpe" else {}),
+        "model": {"kind": model, "width": 32} | ({"depth": 1, "heads": 2} if model == "transformer" else {}),
+        "training": {"steps": 60, "batch": 8, "context": 24, "rate": 0.01, "device": "cpu"} | training,
+        "decoding": {"tokens": 40},
+    }
+
+
+def _trained(factory: pytest.TempPathFactory, name: str, table: Table) -> Path:
+    return train_recipe(compose(table), factory.mktemp("runs") / name).path
+
+
+@pytest.fixture(scope="session")
+def char_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(tmp_path_factory, "char", recipe_table())
+
+
+@pytest.fixture(scope="session")
+def transformer_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(tmp_path_factory, "transformer", recipe_table(model="transformer"))
+
+
+@pytest.fixture(scope="session")
+def word_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(tmp_path_factory, "word", recipe_table("word", context=8))
+
+
+@pytest.fixture(scope="session")
+def bpe_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(tmp_path_factory, "bpe", recipe_table("bpe", model="transformer"))

@@ -1,0 +1,43 @@
+"""A way to call firth as the shell does, without the two seconds that a process needs to import torch."""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+Firth = Callable[..., Answer]
+
+
+@pytest.fixture
+def firth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Firth:
+    """firth("generate", run, "h", stdin=b"…"): the entry point of the command, in this process."""
+    from firth.cli import main
+
+    monkeypatch.delenv("FIRTH_DEBUG", raising=False)
+
+    def call(*arguments: object, stdin: bytes = b"") -> Answer:
+        capsys.readouterr()
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("default")
+            patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it; this puts it back
+            patch.setattr(sys, "argv", ["firth", *map(str, arguments)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+            with pytest.raises(SystemExit) as stop:
+                main()
+        out, err = capsys.readouterr()
+        return Answer(int(stop.value.code or 0), out, err)
+
+    return call

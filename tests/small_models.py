@@ -1,0 +1,29 @@
+"""Random models, small enough to be checked by looking at every possibility."""
+
+from __future__ import annotations
+
+import torch
+
+from firth.models import LanguageModel, ModelConfig, RecurrentConfig, TransformerConfig, language_model
+
+CONFIGS: dict[str, ModelConfig] = {
+    "rnn": RecurrentConfig(kind="rnn", width=9, depth=2),
+    "lstm": RecurrentConfig(kind="lstm", width=9),
+    "gru": RecurrentConfig(kind="gru", width=9, depth=2),
+    "gru, reset before": RecurrentConfig(kind="gru", width=9, reset="before"),
+    "transformer, rotary": TransformerConfig(kind="transformer", width=16, depth=2, heads=4, kv_heads=2, context=12),
+    "transformer, learned": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, position="learned"),
+    "transformer, sinusoidal": TransformerConfig(
+        kind="transformer", width=16, depth=1, heads=2, context=12, position="sinusoidal"
+    ),
+    "transformer, no positions": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, position="none"),
+}
+
+
+def random_model(name: str, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> LanguageModel:
+    model = language_model(CONFIGS[name], vocab)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.5, generator=generator)
+    return model.to(dtype).eval()
