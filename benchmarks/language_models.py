@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -136,8 +137,11 @@ def against(
 
 
 def generation(rounds: int, tokens: int = 100) -> str:
-    recipe, data = tour("transformer")
-    ours, peer = started(recipe, data).model.eval(), llama_like(recipe, data.tokenizer.vocab).eval()
+    recipe, data = tour("transformer", f"model.context={2 * tokens}")  # room for the whole text: neither side slides
+    training = started(recipe, data)
+    for _ in islice(firth_steps(training, recipe), 60):
+        pass  # weights that have something to say, so that the most probable token is no tie
+    ours, peer = training.model.eval(), llama_like(recipe, data.tokenizer.vocab).eval()
     copy_to_llama(ours, peer)
     prompt = torch.from_numpy(np.asarray(data.train.ids[:16], dtype=np.int64)).unsqueeze(0)
     config = DecodingConfig(tokens=tokens, temperature=0.0)
@@ -202,8 +206,8 @@ def anonymous_memory(path: Path) -> int:
 # ------------------------------------------------------------------------------------------------- helpers
 
 
-def tour(kind: str):
-    recipe = find_recipe(f"docs-char-{kind}").resolved()
+def tour(kind: str, *settings: str):
+    recipe = find_recipe(f"docs-char-{kind}", settings).resolved()
     return recipe, prepare(recipe.data, recipe.tokenizer)
 
 

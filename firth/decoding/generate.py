@@ -18,17 +18,19 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
     A model with a bounded context slides: when it is full, the later half of what it holds is read again from position 0,
     so a text of any length costs at most two readings per token."""
     generator = torch.Generator().manual_seed(config.seed)
-    held_BT = prompt_BT if model.context is None else prompt_BT[:, -model.context :]
+    limit = model.context
+    held_BT = prompt_BT if limit is None else prompt_BT[:, -limit:]
     logits_BV, state = _read(model, held_BT, model.start(len(prompt_BT)))
+    written: list[Tensor] = []  # since the tokens of held_BT
     for n in range(config.tokens):
         token_B = pick(logits_BV, config, generator)
         yield token_B
         if n + 1 == config.tokens:
             return
-        if model.context is not None:
-            held_BT = torch.cat((held_BT, token_B.unsqueeze(1)), dim=1)
-        if model.context is not None and held_BT.shape[1] > model.context:
-            held_BT = held_BT[:, -max(1, model.context // 2) :]
+        written.append(token_B)
+        if limit is not None and held_BT.shape[1] + len(written) > limit:
+            held_BT = torch.cat((held_BT, torch.stack(written, dim=1)), dim=1)[:, -max(1, limit // 2) :]
+            written.clear()
             logits_BV, state = _read(model, held_BT, model.start(len(prompt_BT)))
         else:
             logits_BV, state = _read(model, token_B.unsqueeze(1), state)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Literal
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.layers.attention import mask
+from firth.layers.direct import Direct
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.heads import SelfAttention
 from firth.layers.norm import NormKind, norm
+from firth.layers.position import Turn
 from firth.layers.state import KeyValue
 
 Placement = Literal["pre", "post"]
 
 
-class Block(nn.Module):
+class Block(Direct):
     """pre:   x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
     post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)."""
 
@@ -41,15 +43,15 @@ class Block(nn.Module):
         self.feedforward_norm = norm(norm_kind, width, bias)
 
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, turn_2TD: Tensor | None = None, past: KeyValue | None = None
+        self, x_BTd: Tensor, allowed: mask.Mask, turn: Turn | None = None, past: KeyValue | None = None
     ) -> tuple[Tensor, KeyValue | None]:
         match self.placement:
             case "pre":
-                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, turn_2TD, past)
+                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, turn, past)
                 x_BTd = x_BTd + self._drop(a_BTd)
                 x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
             case "post":
-                a_BTd, past = self.attention(x_BTd, allowed, turn_2TD, past)
+                a_BTd, past = self.attention(x_BTd, allowed, turn, past)
                 x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
                 x_BTd = self.feedforward_norm(x_BTd + self._drop(self.feedforward(x_BTd)))
         return x_BTd, past

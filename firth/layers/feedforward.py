@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Literal
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
+
+from firth.layers.direct import Direct, Linear
 
 Activation = Literal["relu", "gelu", "swiglu"]
 
 
-class FeedForward(nn.Module):
+class FeedForward(Direct):
     """W_2 φ(W_1 x), φ = ReLU (Vaswani et al. 2017, eq. 2) or GELU; or W_2 (silu(W_g x) ⊙ W_1 x), SwiGLU (Shazeer 2020)."""
 
     def __init__(self, width: int, hidden: int, activation: Activation, bias: bool) -> None:
         super().__init__()
         self.activation = activation
         # SwiGLU's gate and value come out of one product: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
-        self.up = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
-        self.down = nn.Linear(hidden, width, bias=bias)
+        self.up = Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
+        self.down = Linear(hidden, width, bias=bias)
 
     def forward(self, x_BTd: Tensor) -> Tensor:
         up_BTh = self.up(x_BTd)

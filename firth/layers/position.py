@@ -5,7 +5,7 @@ All angles are computed in float64 and rounded once: at position 10⁵ a float32
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,13 @@ class Sinusoidal(nn.Module):
         return self.table_Td[start : start + length]
 
 
+class Turn(NamedTuple):
+    """What turns the positions of a window: cos θ for both halves of a head, and sin θ, negative for the first half."""
+
+    cos_TD: Tensor
+    sin_TD: Tensor
+
+
 class Rotary(nn.Module):
     """Turns pair i of q and k by t·ω_i, so that q·k depends on the distance alone (Su et al. 2021).
 
@@ -83,18 +90,20 @@ class Rotary(nn.Module):
         cos, sin = angle.cos(), angle.sin()
         return torch.stack((torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)))
 
-    def at(self, start: int, length: int) -> Tensor:
+    def at(self, start: int, length: int) -> Turn:
         """The turns of positions start … start + length − 1, to be applied in every layer."""
         if start + length > self.turn_2TD.shape[1]:
             with torch.inference_mode(False):  # a table that grew while generating must still serve training
                 position_T = torch.arange(2 * (start + length), device=self.turn_2TD.device)
                 self.turn_2TD = self._turn(position_T).float().to(self.turn_2TD.dtype)
-        return self.turn_2TD[:, start : start + length]
+        return Turn(*self.turn_2TD[:, start : start + length].unbind(0))
 
 
-def rotate(x_BHTD: Tensor, turn_2TD: Tensor) -> Tensor:
+def rotate(x_BHTD: Tensor, turn: Turn) -> Tensor:
     """(x_1 cos − x_2 sin, x_2 cos + x_1 sin) for the halves x_1, x_2 of each head."""
-    cos_TD, sin_TD = turn_2TD.to(x_BHTD.dtype).unbind(0)
+    cos_TD, sin_TD = turn
+    if cos_TD.dtype != x_BHTD.dtype:
+        cos_TD, sin_TD = cos_TD.to(x_BHTD.dtype), sin_TD.to(x_BHTD.dtype)
     if torch.compiler.is_compiling():  # a compiler fuses the plain expression, but cannot look into a Function
         return x_BHTD * cos_TD + torch.cat(x_BHTD.chunk(2, dim=-1)[::-1], dim=-1) * sin_TD
     if torch.is_grad_enabled() and x_BHTD.requires_grad:
@@ -114,12 +123,14 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor, None, None]:
         cos_TD, sin_TD = ctx.saved_tensors
-        return rotate(dy[0], torch.stack((cos_TD, -sin_TD))), None, None
+        return rotate(dy[0], Turn(cos_TD, -sin_TD)), None, None
 
 
 def _rotated(x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
     half = x_BHTD.shape[-1] // 2
     y_BHTD = x_BHTD * cos_TD
+    if x_BHTD.shape[-2] == 1:  # a decoding step is so short that the number of operations counts, not their size
+        return y_BHTD.addcmul_(x_BHTD.roll(half, -1), sin_TD)
     y_BHTD[..., :half].addcmul_(x_BHTD[..., half:], sin_TD[:, :half])
     y_BHTD[..., half:].addcmul_(x_BHTD[..., :half], sin_TD[:, half:])
     return y_BHTD

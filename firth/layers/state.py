@@ -64,10 +64,10 @@ class KeyValue:
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
             store = self._roomier(k_BGTD, v_BGTE, max(64, 2 * end))
-        store.k_BGCD[:, :, self.length : end] = k_BGTD
-        store.v_BGCE[:, :, self.length : end] = v_BGTE
+        store.k_BGCD.narrow(2, self.length, end - self.length).copy_(k_BGTD)
+        store.v_BGCE.narrow(2, self.length, end - self.length).copy_(v_BGTE)
         store.filled = end
-        return store.k_BGCD[:, :, :end], store.v_BGCE[:, :, :end], KeyValue(store, end)
+        return store.k_BGCD.narrow(2, 0, end), store.v_BGCE.narrow(2, 0, end), KeyValue(store, end)
 
     def _roomier(self, k_BGTD: Tensor, v_BGTE: Tensor, capacity: int) -> _Store:
         (B, G, _, D), E = k_BGTD.shape, v_BGTE.shape[3]

@@ -134,10 +134,10 @@ class TransformerLM(LanguageModel):
     def hidden(self, token_BT: Tensor, state: AttentionState | None = None) -> tuple[Tensor, AttentionState | None]:
         start, length = (state.length if state else 0), token_BT.shape[1]
         x_BTd = self._embedded(token_BT, start)
-        turn_2TD = self.rotary.at(start, length) if self.rotary is not None else None
+        turn = self.rotary.at(start, length) if self.rotary is not None else None
         layers = []
         for n, block in enumerate(self.blocks):
-            x_BTd, layer = block(x_BTd, mask.CAUSAL, turn_2TD, state.layers[n] if state else None)
+            x_BTd, layer = block(x_BTd, mask.CAUSAL, turn, state.layers[n] if state else None)
             layers.append(layer)
         return self.norm(x_BTd), AttentionState(tuple(layers)) if state else None
 

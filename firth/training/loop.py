@@ -20,6 +20,7 @@ from torch import Tensor
 from firth.errors import ConfigError, Diverged
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel
+from firth.training.allocator import keep_freed_memory
 from firth.training.config import Device, TrainingConfig
 from firth.training.optim import optimizer_for
 from firth.training.randomness import Randomness
@@ -82,6 +83,8 @@ def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Tra
             "training.carry is true, but a Transformer has no state to carry from one window to the next; leave it out"
         )
     device = device_for(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     model = model.to(device)
     return Training(model, optimizer_for(model, config), batches, Randomness(config.seed, device), device)
 

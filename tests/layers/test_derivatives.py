@@ -36,12 +36,12 @@ def test_a_second_derivative_of_rmsnorm_is_refused_rather_than_wrong() -> None:
 
 def test_the_gradient_of_a_rotation_is_autograds_own() -> None:
     x_BHTD = _double(2, 3, 5, 8)
-    turn_2TD = Rotary(16, 8, 10_000.0).double().at(3, 5)
-    cos_TD, sin_TD = turn_2TD.unbind(0)
+    turn = Rotary(16, 8, 10_000.0).double().at(3, 5)
+    cos_TD, sin_TD = turn
     left, right = x_BHTD.chunk(2, dim=-1)
     expected = x_BHTD * cos_TD + torch.cat((right, left), dim=-1) * sin_TD
     weight = torch.linspace(-1, 2, x_BHTD.numel(), dtype=torch.float64).view_as(x_BHTD)
-    found = rotate(x_BHTD, turn_2TD)
+    found = rotate(x_BHTD, turn)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
     (dx,) = torch.autograd.grad((found * weight).sum(), x_BHTD)
     (expected_dx,) = torch.autograd.grad((expected * weight).sum(), x_BHTD)
@@ -49,5 +49,5 @@ def test_the_gradient_of_a_rotation_is_autograds_own() -> None:
 
 
 def test_a_rotation_can_be_differentiated_twice() -> None:
-    turn_2TD = Rotary(16, 4, 10_000.0).double().at(0, 3)
-    assert torch.autograd.gradgradcheck(lambda x: rotate(x, turn_2TD).pow(3), (_double(1, 1, 3, 4),))
+    turn = Rotary(16, 4, 10_000.0).double().at(0, 3)
+    assert torch.autograd.gradgradcheck(lambda x: rotate(x, turn).pow(3), (_double(1, 1, 3, 4),))

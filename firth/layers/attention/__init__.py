@@ -47,7 +47,7 @@ def attend(
 
 
 def _first_that_can(call: Call) -> ModuleType:
-    return next(kernel for kernel in (sdpa, reference) if kernel.why_not(call) is None)
+    return sdpa if sdpa.why_not(call) is None else reference
 
 
 def _named(kernel: Kernel) -> ModuleType:

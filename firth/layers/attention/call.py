@@ -24,24 +24,25 @@ class Call:
 
     def __post_init__(self) -> None:
         q, k, v = self.q_BHQD, self.k_BGKD, self.v_BGKE
-        shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
         if not (q.ndim == k.ndim == v.ndim == 4):
-            raise ConfigError(f"attend() takes q_BHQD, k_BGKD and v_BGKE, four axes each; given {shapes}")
-        if not (q.shape[0] == k.shape[0] == v.shape[0]):
-            raise ConfigError(f"q, k and v must have the same batch; given {shapes}")
-        if k.shape[1:3] != v.shape[1:3] or q.shape[3] != k.shape[3]:
-            raise ConfigError(f"k and v must have the same heads and length, q and k the same width; given {shapes}")
-        if q.shape[1] % k.shape[1]:
-            raise ConfigError(
-                f"{k.shape[1]} key/value heads do not divide {q.shape[1]} query heads; kv_heads must be a divisor of heads"
-            )
-        if len({q.dtype, k.dtype, v.dtype}) > 1 or len({q.device, k.device, v.device}) > 1:
+            raise ConfigError(f"attend() takes q_BHQD, k_BGKD and v_BGKE, four axes each; given {self._shapes()}")
+        (B, H, _, D), (B_k, G, K, D_k), (B_v, G_v, K_v, _) = q.shape, k.shape, v.shape
+        if not B == B_k == B_v:
+            raise ConfigError(f"q, k and v must have the same batch; given {self._shapes()}")
+        if (G_v, K_v) != (G, K) or D_k != D:
+            raise ConfigError(f"k and v must have the same heads and length, q and k the same width; given {self._shapes()}")
+        if H % G:
+            raise ConfigError(f"{G} key/value heads do not divide {H} query heads; kv_heads must be a divisor of heads")
+        if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
             kinds = ", ".join(f"{name} {t.dtype} on {t.device}" for name, t in (("q", q), ("k", k), ("v", v)))
             raise ConfigError(f"q, k and v must share one dtype and one device; given {kinds}")
         if isinstance(self.q_start, Tensor) and self.q_start.numel() not in (1, q.shape[0]):
             raise ConfigError(
                 f"q_start has {self.q_start.numel()} starts for a batch of {q.shape[0]}; give one int, or one per row"
             )
+
+    def _shapes(self) -> str:
+        return ", ".join(f"{name} {tuple(t.shape)}" for name, t in (("q", self.q_BHQD), ("k", self.k_BGKD), ("v", self.v_BGKE)))
 
     @property
     def heads_per_group(self) -> int:
