@@ -30,7 +30,7 @@ class RMSNorm(Direct, nn.RMSNorm):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__(width, eps)
         # As tensors of each type: a Python number would be copied to one in every call, a buffer be rounded by a cast.
-        self.eps_of = {dtype: torch.tensor(eps, dtype=dtype) for dtype in (torch.float32, torch.float64)}
+        self.eps_of = {dtype: torch.tensor(eps, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
 
     def forward(self, x: Tensor) -> Tensor:
         eps_1 = self.eps_of.get(x.dtype)
