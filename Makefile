@@ -8,6 +8,7 @@ TORCH ?= cpu
 TORCH_INDEX ?=
 
 VENV := .venv
+PYTEST := --numprocesses 2 --dist loadfile
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
@@ -19,10 +20,10 @@ tour: $(VENV)/firth-$(TORCH)
 setup: $(VENV)/firth-$(TORCH)
 
 test: $(VENV)/dev-$(TORCH) check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 test-all: $(VENV)/dev-$(TORCH) check
-	$(BIN)/python -m pytest -m "long or not long"
+	$(BIN)/python -m pytest $(PYTEST) -m "long or not long"
 
 check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .

@@ -86,7 +86,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
             raise OSError(str(error)) from error
 
 
-def load_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, str]]:
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read what `save_tensors` wrote; `CorruptFile` if a single bit of it has changed."""
     from safetensors import SafetensorError, safe_open
 
@@ -103,7 +103,7 @@ def load_tensors(path: Path, device: str = "cpu") -> tuple[dict[str, Tensor], di
     expected = metadata.pop("sha256", None)
     if expected != _checksum(tensors, metadata):
         raise CorruptFile(f"{path} is damaged: its content does not match the checksum in its header")
-    return {name: tensor.to(device) for name, tensor in tensors.items()}, metadata
+    return tensors, metadata
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

@@ -21,7 +21,8 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError
 from firth.evaluation.perplexity import perplexity
 from firth.models import LanguageModel, language_model
-from firth.text import TokenFile, Tokenizer, encode_file, prepare
+from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
+from firth.text.progress import silent
 from firth.training import checkpoint
 from firth.training.config import Device
 from firth.training.folder import RunFolder
@@ -86,15 +87,15 @@ class Model:
             if piece := next(spelled):
                 yield piece
 
-    def score(self, texts: Sequence[str]) -> list[Score]:
+    def score(self, texts: Sequence[str], progress: Progress = silent) -> list[Score]:
         """log p of each text, read as if a document or line began with it (see `opening`)."""
-        return [self._score(text) for text in texts]
+        return [self._score(text, progress) for text in texts]
 
-    def _score(self, text: str) -> Score:
+    def _score(self, text: str, progress: Progress) -> Score:
         ids = np.concatenate((self.opening(), self.ids(text)))
         if len(ids) < 2:
             raise DataError(f"{text[:20]!r} has nothing to predict; expected at least two tokens of text")
-        log_p = read_log_probabilities(self.network, ids)
+        log_p = read_log_probabilities(self.network, ids, progress)
         total, tokens = math.fsum(log_p), len(log_p)
         characters = len(text) if len(self.opening()) else len(text) - 1
         bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
@@ -104,21 +105,27 @@ class Model:
         """Fillers of the blank `__`, ranked by log p(left + filler + right); see firth/api/completion.py."""
         return complete(self, text, candidates, proposals)
 
-    def evaluate(self, path: str | Path | None = None) -> dict[str, object]:
+    def evaluate(self, path: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
         """Metrics on the text at `path`, or on the run's own test, validation or training text, the first it has."""
-        split, text = self._evaluation_text(path)
+        split, text = self._evaluation_text(path, progress)
         config = self.recipe.training
         measured = perplexity(
-            self.network, text, lossless=self.tokenizer.lossless, batch=config.batch, context=config.context, dtype=config.dtype
+            self.network,
+            text,
+            lossless=self.tokenizer.lossless,
+            batch=config.batch,
+            context=config.context,
+            dtype=config.dtype,
+            progress=progress,
         )
         return {**dataclasses.asdict(measured), "split": split}
 
-    def _evaluation_text(self, path: str | Path | None) -> tuple[str, TokenFile]:
+    def _evaluation_text(self, path: str | Path | None, progress: Progress) -> tuple[str, TokenFile]:
         if path is not None:
-            return str(path), encode_file(path, self.tokenizer, self.recipe.data)
+            return str(path), encode_file(path, self.tokenizer, self.recipe.data, progress)
         if self.recipe.data.path == "-":
             raise DataError("this run read its text from standard input, which cannot be read again; give --data PATH")
-        data = prepare(self.recipe.data, self.tokenizer)
+        data = prepare(self.recipe.data, self.tokenizer, progress)
         if data.test is not None:
             return "test", data.test
         return ("valid", data.valid) if data.valid is not None else ("train", data.train)

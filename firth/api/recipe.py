@@ -32,6 +32,7 @@ class Expected:
     date: str | None = None
     minutes: float | None = None
     tolerance: float = 0.02  # how far a fresh run may be from `measured`, in units of the metric
+    sha256: str | None = None  # of the text it was measured on, where that differs from machine to machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,13 @@ class Recipe:
     expected: Expected | None = None
 
     def __post_init__(self) -> None:
-        context = self.model.context if isinstance(self.model, TransformerConfig) else None
+        if not isinstance(self.model, TransformerConfig):
+            return
+        if self.training.carry:
+            raise ConfigError(
+                "training.carry is true, but a Transformer has no state to carry from window to window; leave it out"
+            )
+        context = self.model.context
         if context is not None and context < self.training.context:
             raise ConfigError(
                 f"training.context = {self.training.context} is longer than model.context = {context}; raise the latter"

@@ -19,6 +19,7 @@ from firth.models.initialise import initialise
 from firth.objectives.next_token import next_token
 from firth.text import Prepared, Progress, Tokenizer, prepare
 from firth.text.batches import Streams, Windows
+from firth.text.progress import silent
 from firth.training import checkpoint, loop
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
@@ -32,7 +33,7 @@ _FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "pa
 class Watcher:
     """How a caller follows a run; every part may be left silent."""
 
-    preparing: Progress | None = None
+    work: Progress = silent  # reading, encoding, evaluating
     begin: Callable[[loop.Training, Recipe], None] = lambda training, recipe: None
     step: Callable[[Seen], None] = lambda seen: None
     notice: Callable[[str], None] = lambda message: None
@@ -45,7 +46,7 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8")) if old else recipe.tokenizer
-    data = prepare(recipe.data, tokenizer, watcher.preparing)
+    data = prepare(recipe.data, tokenizer, watcher.work)
     recipe = _with_fingerprint(recipe, data, old)
     training = started(recipe, data)
     if old:
@@ -60,13 +61,13 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         next_token,
         recipe.training,
         folder,
-        evaluate=None if valid is None else lambda: _metrics(training, recipe, data),
+        evaluate=None if valid is None else lambda: _metrics(training, recipe, data, watcher.work),
         watch=watcher.step,
     )
     return folder
 
 
-def _metrics(training: loop.Training, recipe: Recipe, data: Prepared) -> dict[str, float | int | None]:
+def _metrics(training: loop.Training, recipe: Recipe, data: Prepared, progress: Progress) -> dict[str, float | int | None]:
     assert data.valid is not None
     config = recipe.training
     measured = perplexity(
@@ -76,6 +77,7 @@ def _metrics(training: loop.Training, recipe: Recipe, data: Prepared) -> dict[st
         batch=config.batch,
         context=config.context,
         dtype=config.dtype,
+        progress=progress,
     )
     return dataclasses.asdict(measured)
 

@@ -18,8 +18,10 @@ def evaluate(
 ) -> None:
     """Measure a run: loss, perplexity and bits per character on held-out text."""
     from firth.api import load
+    from firth.cli.progress import Display
 
-    result = load(run).evaluate(data)
+    with Display() as display:
+        result = load(run).evaluate(data, display.work)
     if as_json:
         print_json(result)
         return

@@ -1,85 +1,104 @@
-"""Progress on stderr: a live line in a terminal, a plain line every few seconds elsewhere. Results go to stdout."""
+"""Progress on stderr: live bars in a terminal, a plain line every few seconds elsewhere. Results go to stdout."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from firth.cli.app import complain
+
 if TYPE_CHECKING:
-    from firth.api import Recipe
+    from firth.api import Recipe, Watcher
     from firth.training.loop import Training
     from firth.training.trainer import Seen
 
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
-class TrainingProgress:
-    """Shows what a Watcher is told."""
+class Display:
+    """Shows how far the work is: `work` for anything that counts, `begin` and `step` for a training."""
 
     def __init__(self, label: str = "training") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+        console = Console(stderr=True)
         self.label = label
-        self.console = Console(stderr=True)
-        self.live = self.console.is_terminal
-        self.bar = Progress(
+        self.live = console.is_terminal
+        self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
             TimeRemainingColumn(),
-            console=self.console,
+            console=console,
             transient=True,
             disable=not self.live,
         )
-        self.task: Any = None
-        self.loss: float | None = None
+        self.tasks: dict[str, Any] = {}
+        self.steps = 0
+        self.began = (0, 0.0)  # the step this process started at, and when
+        self.loss = self.speed = 0.0
         self.valid = ""
         self.last_line = time.monotonic()
-        self.steps = 0
-        self.what = ""
 
     def __enter__(self) -> Self:
-        self.bar.start()
+        self.bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.bar.stop()
+        self.bars.stop()
 
-    def preparing(self, what: str, done: int, total: int) -> None:
-        """Reading, counting, encoding: shown only where it takes more than a moment."""
-        if what != self.what:
-            self.what = what
-            self._new_task(what)
-        self.bar.update(self.task, completed=done, total=total or None)
+    def work(self, what: str, done: int, total: int) -> None:
+        """Reading, encoding, evaluating: a bar that goes away when it is full."""
+        self._show(what, done, total)
+        if done >= total and what in self.tasks:
+            self.bars.remove_task(self.tasks.pop(what))
         self._plain(f"{what} {done / total:.0%}" if total else what)
 
     def begin(self, training: Training, recipe: Recipe) -> None:
         self.steps = recipe.training.steps
-        self._new_task(self.label)
-        self.bar.update(self.task, completed=training.step, total=self.steps)
+        self.began = (training.step, time.monotonic())
+        self.loss = self.speed = 0.0
+        self._show(self.label, training.step, self.steps)
 
     def step(self, seen: Seen) -> None:
         step = seen.step
-        self.loss = step.loss if self.loss is None else 0.95 * self.loss + 0.05 * step.loss
+        weight = max(0.05, 1 / (step.step - self.began[0]))  # the mean of the first twenty, then a moving one
+        self.loss += weight * (step.loss - self.loss)
+        self.speed += weight * (step.tokens / step.seconds - self.speed)
         if seen.valid is not None:
-            bits = seen.valid["bits_per_character"]
-            self.valid = (
-                f"  held-out {bits:.3f} bpc" if bits is not None else f"  held-out perplexity {seen.valid['perplexity']:.2f}"
-            )
-        facts = f"loss {self.loss:.3f}{self.valid}  {step.tokens / step.seconds:,.0f} tokens/s"
-        self.bar.update(self.task, completed=step.step, facts=facts)
-        self._plain(f"{self.label} {step.step}/{self.steps}  {facts}", always=step.step == self.steps)
+            bits, perplexity = seen.valid["bits_per_character"], seen.valid["perplexity"]
+            self.valid = f"  held-out {bits:.3f} bpc" if bits is not None else f"  held-out perplexity {perplexity:.2f}"
+        facts = f"loss {self.loss:.3f}{self.valid}  {self.speed:,.0f} tokens/s"
+        self._show(self.label, step.step, self.steps, facts)
+        line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
+        self._plain(line, always=step.step == self.steps)
 
-    def _new_task(self, description: str) -> None:
-        if self.task is not None:
-            self.bar.remove_task(self.task)
-        self.task = self.bar.add_task(description, total=None, facts="")
+    def _show(self, what: str, done: int, total: int, facts: str = "") -> None:
+        if what not in self.tasks:
+            self.tasks[what] = self.bars.add_task(what, total=None, facts="")
+        self.bars.update(self.tasks[what], completed=done, total=total or None, facts=facts)
+
+    def _left(self, step: int) -> str:
+        first, when = self.began
+        seconds = (time.monotonic() - when) / max(1, step - first) * (self.steps - step)
+        return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
 
     def _plain(self, line: str, always: bool = False) -> None:
         if not self.live and (always or time.monotonic() - self.last_line > _PLAIN_EVERY):
             print(line, file=sys.stderr, flush=True)
             self.last_line = time.monotonic()
+
+
+@contextmanager
+def watching(label: str = "training") -> Iterator[Watcher]:
+    """A Watcher whose training is shown while the context lasts."""
+    from firth.api import Watcher
+
+    with Display(label) as display:
+        yield Watcher(work=display.work, begin=display.begin, step=display.step, notice=complain)

@@ -19,10 +19,12 @@ def score(
 ) -> None:
     """How probable a text is under a model: log p(text), perplexity, bits per character."""
     from firth.api import load
+    from firth.cli.progress import Display
     from firth.text import read_text
 
     model = load(run)
-    result = model.score([read_text(file, model.recipe.data)])[0]
+    with Display() as display:
+        result = model.score([read_text(file, model.recipe.data)], display.work)[0]
     if as_json:
         print_json(dataclasses.asdict(result))
         return

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import complain, verb
+from firth.cli.app import verb
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.api import Watcher
     from firth.figures.page import Section
 
 
@@ -26,26 +23,18 @@ def tour(
     """Train four generations of language models on the documentation on your disk, and compare them."""
     import sys
 
+    from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
     if minutes <= 0:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0")
-    report = take(minutes, out, Audience(_watching, _show))
+    report = take(minutes, out, Audience(watching, _show))
     print(f"Report with the loss curves and longer samples: {report}")
     print(f'Go on with one of them: firth generate {out}/runs/transformer "The list "')
     if not no_open and sys.stdout.isatty():
         import webbrowser
 
         webbrowser.open(report.absolute().as_uri())
-
-
-@contextmanager
-def _watching(label: str) -> Iterator[Watcher]:
-    from firth.api import Watcher
-    from firth.cli.progress import TrainingProgress
-
-    with TrainingProgress(label) as progress:
-        yield Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain)
 
 
 def _show(section: Section) -> None:

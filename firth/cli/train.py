@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, complain, print_json, verb
+from firth.cli.app import Json, print_json, verb
 from firth.cli.settings import settings
 
 if TYPE_CHECKING:
@@ -24,13 +24,12 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model by a recipe. Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
-    from firth.api import Watcher, train_recipe
-    from firth.cli.progress import TrainingProgress
+    from firth.api import train_recipe
+    from firth.cli.progress import watching
     from firth.experiments.shipped import find_recipe
 
     chosen = find_recipe(recipe, settings(context.args))
-    with TrainingProgress() as progress:
-        watcher = Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain)
+    with watching() as watcher:
         folder = train_recipe(chosen, out, resume=resume, watcher=watcher)
     result = _measured(folder, chosen)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, complain, print_json, verb
+from firth.cli.app import Json, print_json, verb
 
 
 @verb()
@@ -16,18 +16,19 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Train a recipe afresh and compare with the result it promises. Exit code 1 where they differ."""
-    from firth.api import Watcher
-    from firth.cli.progress import TrainingProgress
+    from firth.cli.progress import watching
     from firth.experiments.verify import verify as run
 
-    with TrainingProgress() as progress:
-        verdict = run(recipe, Watcher(preparing=progress.preparing, begin=progress.begin, step=progress.step, notice=complain))
+    with watching() as watcher:
+        verdict = run(recipe, watcher)
     if as_json:
         print_json(dataclasses.asdict(verdict))
     else:
         word = "passed" if verdict.passed else "FAILED"
         print(f"{word}: {verdict.recipe} gave {verdict.metric} {verdict.measured:.4f}")
         print(f"expected {verdict.expected} ± {verdict.tolerance}")
+        if verdict.same_text is False:
+            print("the text here differs from the one that was measured (other versions of Python, numpy or torch)")
         if verdict.published is not None:
             print(f"published {verdict.published}, a gap of {verdict.measured - verdict.published:+.4f}")
     if not verdict.passed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from firth.models import LanguageModel
 from firth.text import TokenFile
 from firth.text.batches import Batch, sweep, sweep_streams
+from firth.text.progress import Progress, silent
 from firth.training.loop import precision
 
 
@@ -26,17 +27,32 @@ class Perplexity:
 
 
 def perplexity(
-    model: LanguageModel, text: TokenFile, *, lossless: bool, batch: int, context: int, dtype: str = "float32"
+    model: LanguageModel,
+    text: TokenFile,
+    *,
+    lossless: bool,
+    batch: int,
+    context: int,
+    dtype: str = "float32",
+    progress: Progress = silent,
 ) -> Perplexity:
     """Every token but the first is predicted exactly once: by a recurrent model with its state carried along the text,
     by a Transformer in windows of `context` tokens that do not overlap."""
     windows = sweep_streams(text.ids, batch, context) if model.carries else sweep(text.ids, batch, context)
-    total, tokens = total_nats(model, windows, dtype)
+    total, tokens = total_nats(model, _told(windows, text.count - 1, progress), dtype)
     loss = total / tokens
     characters = text.characters * tokens / text.count  # the first token's share is not predicted
     return Perplexity(
         loss, math.exp(min(loss, 700.0)), total / math.log(2) / characters if lossless and characters else None, tokens
     )
+
+
+def _told(windows: Iterable[Batch], total: int, progress: Progress) -> Iterator[Batch]:
+    done = 0
+    for window in windows:
+        yield window
+        done += window.target_BT.size
+        progress("evaluating", done, total)
 
 
 @torch.inference_mode()

@@ -20,6 +20,7 @@ class Verdict:
     published: float | None
     tolerance: float
     passed: bool
+    same_text: bool | None  # whether the text is the one it was measured on; None where the recipe does not say
 
 
 def verify(name: str, watcher: Watcher) -> Verdict:
@@ -33,7 +34,8 @@ def verify(name: str, watcher: Watcher) -> Verdict:
         )
     with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder:
         run = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
-        value = load(run.path, recipe.training.device).evaluate()[expected.metric]
+        model = load(run.path, recipe.training.device)
+        value = model.evaluate()[expected.metric]
     if not isinstance(value, float):
         raise ConfigError(f'recipe "{name}" promises {expected.metric}, which its tokenizer does not define')
     return Verdict(
@@ -44,4 +46,5 @@ def verify(name: str, watcher: Watcher) -> Verdict:
         published=expected.published,
         tolerance=expected.tolerance,
         passed=abs(value - expected.measured) <= expected.tolerance,
+        same_text=None if expected.sha256 is None else expected.sha256 == model.recipe.data.sha256,
     )

@@ -157,7 +157,7 @@ def falsified(path: Path) -> Path:
 def test_verify_passes_what_gives_what_it_promises_and_fails_what_does_not(firth: Firth, promised: Path) -> None:
     answer = firth("verify", promised, "--json")
     verdict = json.loads(answer.out)
-    assert list(verdict) == ["recipe", "metric", "measured", "expected", "published", "tolerance", "passed"]
+    assert list(verdict) == ["recipe", "metric", "measured", "expected", "published", "tolerance", "passed", "same_text"]
     assert (answer.code, verdict["passed"]) == (0, True)
     assert verdict["measured"] == pytest.approx(verdict["expected"], abs=1e-9)
     gap = verdict["measured"] - 1.0
