@@ -4,8 +4,8 @@
 
 Training: the tour's Transformer against LlamaForCausalLM of `transformers` with the same shape and weights, and the
 tour's LSTM against a bare torch.nn.LSTM, both in a plain loop (forward, cross-entropy, clip, AdamW). Generation: batch
-1, greedy, same weights. Memory: RssAnon while training on 2 GB and on 20 MB of token ids. Rounds alternate between the
-two sides; the figure is the median of the rounds' ratios, so that a busy moment hits both.
+1, greedy, same weights. Memory: RssAnon while training on 2 GB and on 20 MB of token ids. The two sides take turns,
+step by step; the figure is the median of the ratios of neighbours, so that a busy moment hits both.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
     import transformers
 
     print(f"{platform.machine()}, {os.cpu_count()} cores; torch {torch.__version__}, {torch.get_num_threads()} threads, float32")
-    print(f"peer: transformers {transformers.__version__}; median of {options.rounds} alternating rounds of {STEPS} steps\n")
+    print(f"peer: transformers {transformers.__version__}; median of {options.rounds * STEPS} pairs of steps\n")
     rows = [transformer_training(options.rounds), lstm_training(options.rounds), generation(options.rounds), memory()]
     for row in rows:
         print(row)
@@ -116,21 +116,22 @@ def plain_steps(logits: Callable[[torch.Tensor], torch.Tensor], model: nn.Module
 def against(
     what: str, ours, peer, firth: Iterator[float], other: Iterator[float], rounds: int, recipe: Recipe, must: float
 ) -> str:
-    tokens = STEPS * recipe.training.batch * recipe.training.context
+    tokens = recipe.training.batch * recipe.training.context
     for _ in range(WARM):
         next(firth), next(other)
-    speeds, losses = [], (0.0, 0.0)
-    for n in range(rounds):
-        sides = (firth, other) if n % 2 == 0 else (other, firth)  # neither side always goes first
+    speeds, losses = [], {}
+    for n in range(rounds * STEPS):
         taken = {}
-        for side in sides:
+        for name, side in (("firth", firth), ("peer", other))[:: 1 if n % 2 else -1]:  # neither side always goes first
             began = time.perf_counter()
-            last = [next(side) for _ in range(STEPS)][-1]
-            taken[id(side)] = (tokens / (time.perf_counter() - began), last)
-        speeds.append((taken[id(firth)][0], taken[id(other)][0]))
-        losses = (taken[id(firth)][1], taken[id(other)][1])
+            losses[name] = next(side)
+            taken[name] = tokens / (time.perf_counter() - began)
+        speeds.append((taken["firth"], taken["peer"]))
     sizes = f"parameters {count(ours):,} / {count(peer):,}"
-    return line(what, speeds, must) + f"\n{'':20}{sizes}; loss at step {WARM + rounds * STEPS}: {losses[0]:.4f} / {losses[1]:.4f}"
+    return (
+        line(what, speeds, must)
+        + f"\n{'':20}{sizes}; loss at step {WARM + rounds * STEPS}: {losses['firth']:.4f} / {losses['peer']:.4f}"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- generation

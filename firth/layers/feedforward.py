@@ -1,12 +1,14 @@
-"""The position-wise network of a block. Letters: B batch, T time, d width, h hidden width."""
+"""The position-wise network of a block. Letters: B batch, T time, d width, h hidden width, n any leading axes."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers import derivative
 from firth.layers.direct import Direct, Linear
 
 Activation = Literal["relu", "gelu", "swiglu"]
@@ -30,10 +32,45 @@ class FeedForward(Direct):
             case "gelu":
                 inner_BTh = F.gelu(up_BTh)
             case "swiglu":
-                gate_BTh, value_BTh = up_BTh.chunk(2, dim=-1)
-                inner_BTh = F.silu(gate_BTh) * value_BTh
+                inner_BTh = swiglu(up_BTh)
         down_BTd: Tensor = self.down(inner_BTh)
         return down_BTd
+
+
+def swiglu(up_n2h: Tensor) -> Tensor:
+    """silu(gate) ⊙ value, where silu(x) = x σ(x) and gate and value are the halves of the last axis."""
+    if derivative.by_hand(up_n2h):
+        inner_nh: Tensor = _SwiGLU.apply(up_n2h)  # type: ignore[no-untyped-call]
+        return inner_nh
+    return _plain_swiglu(up_n2h)
+
+
+def _plain_swiglu(up_n2h: Tensor) -> Tensor:
+    gate_nh, value_nh = up_n2h.chunk(2, dim=-1)
+    return F.silu(gate_nh) * value_nh
+
+
+class _SwiGLU(torch.autograd.Function):
+    """Autograd would make the derivative of each half and then copy both into one tensor; here they are made in it."""
+
+    @staticmethod
+    def forward(ctx: Any, up_n2h: Tensor) -> Tensor:
+        gate_nh, value_nh = up_n2h.chunk(2, dim=-1)
+        silu_nh = F.silu(gate_nh)
+        ctx.save_for_backward(up_n2h, silu_nh)
+        return silu_nh * value_nh
+
+    @staticmethod
+    def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor | None, ...]:
+        up_n2h, silu_nh = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return derivative.of_plain(_plain_swiglu, (up_n2h,), *dy)
+        gate_nh, value_nh = up_n2h.chunk(2, dim=-1)
+        dup_n2h = torch.empty_like(up_n2h)
+        dgate_nh, dvalue_nh = dup_n2h.chunk(2, dim=-1)
+        torch.mul(dy[0], silu_nh, out=dvalue_nh)
+        torch.ops.aten.silu_backward.grad_input(dy[0] * value_nh, gate_nh, grad_input=dgate_nh)
+        return (dup_n2h,)
 
 
 def default_hidden(width: int, activation: Activation) -> int:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from firth.layers import derivative
 from firth.layers.direct import Direct
 
 NormKind = Literal["layer", "rms"]
@@ -49,18 +49,23 @@ class _RMSNorm(torch.autograd.Function):
     def forward(ctx: Any, x_nd: Tensor, gain_d: Tensor, eps_1: Tensor) -> Tensor:
         r_n1 = _inverse_rms(x_nd, eps_1)
         unit_nd = x_nd * r_n1
-        ctx.save_for_backward(unit_nd, r_n1, gain_d)
+        ctx.save_for_backward(x_nd, gain_d, eps_1, unit_nd, r_n1)
         y_nd: Tensor = unit_nd * gain_d
         return y_nd
 
     @staticmethod
-    @once_differentiable  # x̂ and r are kept as numbers, so a second derivative would be wrong: let it be an error
-    def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor, Tensor, None]:
-        unit_nd, r_n1, gain_d = ctx.saved_tensors
-        dgain_d = (dy[0] * unit_nd).reshape(-1, len(gain_d)).sum(0)
-        dunit_nd = dy[0] * gain_d
-        along_n1 = torch.linalg.vecdot(dunit_nd, unit_nd).unsqueeze(-1).div_(unit_nd.shape[-1])
-        return dunit_nd.addcmul_(unit_nd, along_n1, value=-1).mul_(r_n1), dgain_d, None
+    def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor | None, ...]:
+        x_nd, gain_d, eps_1, unit_nd, r_n1 = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return derivative.of_plain(_plain_rms_norm, (x_nd, gain_d, eps_1), *dy)
+        both_nd = dy[0] * unit_nd
+        along_n1 = (both_nd @ gain_d).unsqueeze(-1)
+        dx_nd = (dy[0] * gain_d).addcmul_(unit_nd, along_n1, value=-1 / len(gain_d)).mul_(r_n1)
+        return dx_nd, both_nd.view(-1, len(gain_d)).sum(0), None
+
+
+def _plain_rms_norm(x_nd: Tensor, gain_d: Tensor, eps_1: Tensor) -> Tensor:
+    return x_nd * torch.rsqrt(x_nd.square().mean(-1, keepdim=True) + eps_1) * gain_d
 
 
 def _inverse_rms(x_nd: Tensor, eps_1: Tensor) -> Tensor:

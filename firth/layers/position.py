@@ -5,7 +5,7 @@ All angles are computed in float64 and rounded once: at position 10⁵ a float32
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,12 @@ class Turn(NamedTuple):
     cos_TD: Tensor
     sin_TD: Tensor
 
+    def like(self, x: Tensor) -> Turn:
+        return self if self.cos_TD.dtype == x.dtype else Turn(self.cos_TD.to(x.dtype), self.sin_TD.to(x.dtype))
+
+    def back(self) -> Turn:
+        return Turn(self.cos_TD, -self.sin_TD)
+
 
 class Rotary(nn.Module):
     """Turns pair i of q and k by t·ω_i, so that q·k depends on the distance alone (Su et al. 2021).
@@ -99,38 +105,8 @@ class Rotary(nn.Module):
         return Turn(*self.turn_2TD[:, start : start + length].unbind(0))
 
 
-def rotate(x_BHTD: Tensor, turn: Turn) -> Tensor:
-    """(x_1 cos − x_2 sin, x_2 cos + x_1 sin) for the halves x_1, x_2 of each head."""
-    cos_TD, sin_TD = turn
-    if cos_TD.dtype != x_BHTD.dtype:
-        cos_TD, sin_TD = cos_TD.to(x_BHTD.dtype), sin_TD.to(x_BHTD.dtype)
-    if torch.compiler.is_compiling():  # a compiler fuses the plain expression, but cannot look into a Function
-        return x_BHTD * cos_TD + torch.cat(x_BHTD.chunk(2, dim=-1)[::-1], dim=-1) * sin_TD
-    if torch.is_grad_enabled() and x_BHTD.requires_grad:
-        rotated: Tensor = _Rotation.apply(x_BHTD, cos_TD, sin_TD)  # type: ignore[no-untyped-call]
-        return rotated
-    return _rotated(x_BHTD, cos_TD, sin_TD)
-
-
-class _Rotation(torch.autograd.Function):
-    """The derivative of a rotation is the rotation back: nothing but the angles need be kept for it."""
-
-    @staticmethod
-    def forward(ctx: Any, x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
-        ctx.save_for_backward(cos_TD, sin_TD)
-        return _rotated(x_BHTD, cos_TD, sin_TD)
-
-    @staticmethod
-    def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor, None, None]:
-        cos_TD, sin_TD = ctx.saved_tensors
-        return rotate(dy[0], Turn(cos_TD, -sin_TD)), None, None
-
-
-def _rotated(x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
-    half = x_BHTD.shape[-1] // 2
-    y_BHTD = x_BHTD * cos_TD
-    if x_BHTD.shape[-2] == 1:  # a decoding step is so short that the number of operations counts, not their size
-        return y_BHTD.addcmul_(x_BHTD.roll(half, -1), sin_TD)
-    y_BHTD[..., :half].addcmul_(x_BHTD[..., half:], sin_TD[:, :half])
-    y_BHTD[..., half:].addcmul_(x_BHTD[..., :half], sin_TD[:, half:])
-    return y_BHTD
+def rotate(x_BHTD: Tensor, turn: Turn, out: Tensor | None = None) -> Tensor:
+    """(x_1 cos − x_2 sin, x_2 cos + x_1 sin) for the halves x_1, x_2 of each head; into `out` where it is given."""
+    cos_TD, sin_TD = turn.like(x_BHTD)
+    swapped_BHTD = x_BHTD.roll(x_BHTD.shape[-1] // 2, -1)
+    return torch.addcmul(x_BHTD * cos_TD, swapped_BHTD, sin_TD, out=out)

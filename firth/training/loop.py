@@ -106,11 +106,14 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
         group["lr"] = rate
     with training.random.scope():
         mean = _backward(training, batch, loss, config)
-    norm = torch.nn.utils.clip_grad_norm_(training.model.parameters(), config.clip or math.inf)
+    gradients = [parameter.grad for parameter in training.model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
     value, gradient_norm = float(mean), float(norm)
     if not (math.isfinite(value) and math.isfinite(gradient_norm)):
         # Raised before the update, so the weights are still those of the last good step.
         raise Diverged(f"the loss became {value} with gradient norm {gradient_norm} at step {training.step + 1}")
+    if config.clip and gradient_norm > config.clip:
+        torch.nn.utils.clip_grads_with_norm_(training.model.parameters(), config.clip, norm)
     training.optimizer.step()
     training.optimizer.zero_grad(set_to_none=True)
     training.step += 1

@@ -13,7 +13,7 @@ from tolerance import EXACT, assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.position import Learned, Rotary, Sinusoidal, angles, rotate, sinusoid
+from firth.layers.position import Learned, Rotary, Sinusoidal, Turn, angles, rotate, sinusoid
 from firth.oracles import position as oracle
 
 BASES = (10_000.0, 100_000.0, 7.0)
@@ -25,8 +25,8 @@ def at(*positions: int) -> Tensor:
 
 def turned(x_D: Tensor, t: int, base: float = 10_000.0) -> Tensor:
     """One head turned as if at position t, in float64 all the way."""
-    turn_2TD = Rotary(1, len(x_D), base)._turn(at(t))
-    return rotate(x_D.view(1, 1, 1, -1), turn_2TD).flatten()
+    turn = Turn(*Rotary(1, len(x_D), base)._turn(at(t)))
+    return rotate(x_D.view(1, 1, 1, -1), turn).flatten()
 
 
 @pytest.mark.parametrize("base", BASES)
