@@ -1,0 +1,38 @@
+"""The tour: a few stations, each a function from a Guide to a Section of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth import files
+from firth.api import Watcher
+from firth.experiments.tour import language
+from firth.experiments.tour.station import Guide, Station
+from firth.figures.page import Section, page
+from firth.version import __version__
+
+STATIONS: tuple[Station, ...] = (language.STATION,)
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Where the tour is shown: a watcher for each training, and each section when it is ready."""
+
+    watching: Callable[[str], AbstractContextManager[Watcher]]
+    section: Callable[[Section], None]
+
+
+def take(minutes: float, out: Path, audience: Audience) -> Path:
+    """Visit every station within about `minutes`; returns the report's path."""
+    total = sum(station.share for station in STATIONS)
+    sections = []
+    for station in STATIONS:
+        section = station.visit(Guide(60 * minutes * station.share / total, out, audience.watching))
+        audience.section(section)
+        sections.append(section)
+    report = out / "report.html"
+    files.write_text(report, page("firth tour", sections, f"Made by firth {__version__}."))
+    return report
