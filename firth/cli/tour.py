@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +24,6 @@ def tour(
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
     """Train four generations of language models on the documentation on your disk, and compare them."""
-    import sys
-
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
@@ -30,11 +31,16 @@ def tour(
         raise ConfigError(f"--minutes is {minutes}; expected more than 0")
     report = take(minutes, out, Audience(watching, _show))
     print(f"Report with the loss curves and longer samples: {report}")
-    print(f'Go on with one of them: firth generate {out}/runs/transformer "The list "')
+    print(f'Go on with one of them: {_firth()} generate {out}/runs/transformer "The list "')
     if not no_open and sys.stdout.isatty():
         import webbrowser
 
         webbrowser.open(report.absolute().as_uri())
+
+
+def _firth() -> str:
+    """How to call firth from here: by name where the shell finds it, otherwise by the path that was called."""
+    return "firth" if shutil.which("firth") else os.path.relpath(sys.argv[0])
 
 
 def _show(section: Section) -> None:
