@@ -30,7 +30,7 @@ class TrainingConfig:
     weight_decay: float = 0.0
     clip: float = 1.0  # largest gradient norm; 0 leaves gradients as they are
     schedule: Schedule = "cosine"
-    warmup: int = 0
+    warmup: int = 0  # steps of linear climb to `rate`; at most half of all steps
     final: float = 0.1  # rate at the last step, as a share of `rate` (cosine and linear)
 
     log_every: int = 10

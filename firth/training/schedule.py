@@ -8,11 +8,14 @@ from firth.training.config import TrainingConfig
 
 
 def rate_at(config: TrainingConfig, step: int) -> float:
-    """Rate of the update that follows `step` finished ones: a linear climb over `warmup` steps, then the schedule."""
-    if step < config.warmup:
-        return config.rate * (step + 1) / config.warmup
+    """Rate of the update that follows `step` finished ones: a linear climb over `warmup` steps, then the schedule.
+
+    A run that was made short takes at most half of it to climb."""
+    warmup = min(config.warmup, config.steps // 2)
+    if step < warmup:
+        return config.rate * (step + 1) / warmup
     lowest = config.rate * config.final
-    progress = (step - config.warmup) / max(1, config.steps - 1 - config.warmup)  # 0 after the warm-up, 1 at the last step
+    progress = (step - warmup) / max(1, config.steps - 1 - warmup)  # 0 after the warm-up, 1 at the last step
     progress = min(1.0, progress)
     match config.schedule:
         case "constant":
@@ -22,4 +25,4 @@ def rate_at(config: TrainingConfig, step: int) -> float:
         case "linear":
             return lowest + (config.rate - lowest) * (1 - progress)
         case "inverse-sqrt":  # Vaswani et al. 2017, eq. 3, with its peak at `rate`
-            return config.rate * math.sqrt(max(1, config.warmup) / (step + 1))
+            return config.rate * math.sqrt(max(1, warmup) / (step + 1))

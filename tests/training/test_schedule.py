@@ -73,3 +73,8 @@ def test_a_rate_is_finite_never_negative_and_only_falls_after_the_warm_up(
     assert all(math.isfinite(value) and 0 <= value <= rate * (1 + 1e-12) for value in rates)
     after = [rate_at(given, step) for step in sorted(at) if step >= warmup]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(after))
+
+
+def test_a_run_shorter_than_its_warm_up_climbs_for_half_of_it_and_then_falls() -> None:
+    config = TrainingConfig(steps=10, warmup=200, rate=1.0, schedule="linear", final=0.0)
+    assert [round(rate_at(config, step), 9) for step in range(10)] == [0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
