@@ -45,10 +45,22 @@ def checkpoints(folder: RunFolder) -> list[Path]:
 
 
 def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
-    """Bring `training` to the newest checkpoint that is whole; a damaged one is named and passed over. False if there is none."""
+    """Bring `training` to the newest checkpoint that is whole. False if there is no checkpoint at all."""
     files.sweep(folder.path)
     files.sweep(folder.checkpoints)
     found = checkpoints(folder)
+    if not found:
+        return False
+    newest = _newest_whole(found, notice)
+    if newest is None:
+        raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
+    tensors, metadata = newest
+    _put_back(training, tensors, json.loads(metadata["state"]))
+    return True
+
+
+def _newest_whole(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+    """What the first undamaged file holds; a damaged one is named and passed over."""
     for path in found:
         try:
             tensors, metadata = files.load_tensors(path)
@@ -56,11 +68,8 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
             notice(f"{error}; using the checkpoint before it")
             continue
         _check_format(path, metadata)
-        _put_back(training, tensors, json.loads(metadata["state"]))
-        return True
-    if found:
-        raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
-    return False
+        return tensors, metadata
+    return None
 
 
 def save_weights(training: Training, folder: RunFolder) -> None:
@@ -81,14 +90,9 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
             return tensors
     elif not found:
         raise RunError(f"{folder.path} has no trained weights yet; `firth train … --out {folder.path} --resume` makes them")
-    for path in found:
-        try:
-            tensors, metadata = files.load_tensors(path)
-        except CorruptFile as error:
-            notice(f"{error}; using the checkpoint before it")
-            continue
-        _check_format(path, metadata)
-        return _under("model/", tensors)
+    newest = _newest_whole(found, notice)
+    if newest is not None:
+        return _under("model/", newest[0])
     raise RunError(
         f"{folder.path} has no undamaged weights: neither {folder.model.name} nor a checkpoint can be read; train it again"
     )
