@@ -48,6 +48,11 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8")) if old else recipe.tokenizer
     data = prepare(recipe.data, tokenizer, watcher.work)
     recipe = _with_fingerprint(recipe, data, old)
+    if data.valid is not None and data.valid.count < 2:
+        raise DataError(
+            f"the held-out text has {data.valid.count} tokens, too few to predict one from another; "
+            "give more text, a larger data.valid, or data.valid=0 to hold out nothing"
+        )
     training = started(recipe, data)
     if old:
         files.write_text(folder.recipe, recipe.toml())

@@ -161,6 +161,12 @@ def test_a_text_shorter_than_one_context_is_refused_with_both_numbers(carry: boo
     train_recipe(tiny(text="abcdefghij", valid=0.0, context=9, carry=carry), tmp_path / "run")
 
 
+def test_a_held_out_text_too_short_to_measure_on_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"held-out text has 1 tokens.*data\.valid=0"):
+        train_recipe(tiny(text="0123456789" * 2, valid=0.05, context=4), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_resumed_run_keeps_the_tokenizer_it_was_started_with(tmp_path: Path) -> None:
     recipe = dataclasses.replace(tiny(), tokenizer=TokenizerConfig(kind="word"))
     train_recipe(recipe, tmp_path / "run")
