@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from firth.api.reading import read_log_probabilities
 from firth.decoding.beam import beam
@@ -65,43 +66,97 @@ def _log_p(model: Model, text: str) -> float:
 
 
 def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
-    """Whole words, most probable first: a hypothesis is finished when something other than a letter follows its word."""
+    """Whole words, most probable first."""
     prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
         raise DataError("the blank has nothing to its left to propose from; give --candidates a,b,c")
+    words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
     context = model.network.context
-    steps = 1 if model.tokenizer.kind == "word" else _LONGEST if context is None else min(_LONGEST, max(1, context // 2))
+    steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
-    filler_of = _words_before(model, tail) if model.tokenizer.kind == "word" else _first_word(model)
     found = beam(
-        model.network,
+        words,
         torch.from_numpy(held).to(model.device),
-        size=model.tokenizer.vocab if model.tokenizer.kind == "word" else proposals,
+        size=2 * proposals,
         steps=steps,
-        finished=lambda tokens: filler_of(tokens) is not None,
+        finished=lambda tokens: tokens[-1] == words.end,
     )
-    return [filler for hypothesis in found if (filler := filler_of(hypothesis.tokens))][:proposals]
+    spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in found if hypothesis.log_probability > -math.inf)
+    return list(dict.fromkeys(word for word in spelled if word))[:proposals]
 
 
-def _first_word(model: Model) -> Callable[[tuple[int, ...]], str | None]:
-    """The word that the tokens begin with, once something follows it."""
+@dataclass(frozen=True)
+class _State:
+    inner: Any
+    begun: bool  # whether the word has its first token
 
-    def filler_of(tokens: tuple[int, ...]) -> str | None:
-        # U+FFFD: the beginning of a character that the next tokens complete, perhaps a letter
-        match = re.match(r"\s*([\w'-]+)[^\w'\ufffd-]", model.tokenizer.decode(np.asarray(tokens)))
-        return match and match.group(1)
-
-    return filler_of
+    def select(self, rows: Tensor) -> _State:
+        return _State(self.inner.select(rows), self.begun)
 
 
-def _words_before(model: Model, tail: str) -> Callable[[tuple[int, ...]], str | None]:
-    """The one token, less its tail."""
+class _Words:
+    """The model, asked for one word only: tokens that begin or continue it, and `end`, which has the probability of all the
+    tokens that would end it. So hypotheses that differ only in what follows the word are one."""
 
-    def filler_of(tokens: tuple[int, ...]) -> str | None:
-        match = re.fullmatch(rf"([\w'-]+){re.escape(tail)}", model.tokenizer.token(tokens[0]))
-        return match and match.group(1)
+    def __init__(self, model: Model, begins: Sequence[int], continues: Sequence[int], ends: Sequence[int]) -> None:
+        self.model, self.end = model, model.tokenizer.vocab
+        self.begins_V, self.continues_V, self.ends_V = (self._mask(ids) for ids in (begins, continues, ends))
 
-    return filler_of
+    def _mask(self, ids: Sequence[int]) -> Tensor:
+        mask_V = torch.zeros(self.end, dtype=torch.bool)
+        mask_V[list(ids)] = True
+        return mask_V.to(self.model.device)
+
+    def start(self, batch: int) -> _State:
+        return _State(self.model.network.start(batch), begun=False)
+
+    def step(self, token_BT: Tensor, state: _State) -> tuple[Tensor, _State]:
+        logits_BTV, inner = self.model.network.step(token_BT, state.inner)
+        log_p_BV = torch.log_softmax(logits_BTV[:, -1].float(), -1)
+        word_BV = log_p_BV.masked_fill(~(self.continues_V if state.begun else self.begins_V), -math.inf)
+        end_BV = log_p_BV.masked_fill(~self.ends_V if state.begun else torch.ones_like(self.ends_V), -math.inf)
+        return torch.cat((word_BV, end_BV.logsumexp(-1, keepdim=True)), dim=-1).unsqueeze(1), _State(inner, begun=True)
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        """The word, or "" where the tokens do not make one."""
+        raise NotImplementedError
+
+
+class _Spelled(_Words):
+    """A word of several tokens, characters or subwords: letters, until something else follows. A token that is only part of a
+    character (shown as <0xC3>) may be part of a letter; whether it was is seen when the word is spelled out."""
+
+    def __init__(self, model: Model) -> None:
+        tokenizer = model.tokenizer
+        text = {id: tokenizer.token(id) for id in range(tokenizer.vocab) if id not in (tokenizer.eos, tokenizer.unknown)}
+        parts = [id for id, token in text.items() if "<0x" in token]
+        space = "" if tokenizer.kind == "char" else " ?"
+        super().__init__(
+            model,
+            begins=parts + [id for id, token in text.items() if re.fullmatch(rf"{space}[\w'-]*", token)],
+            continues=parts + [id for id, token in text.items() if re.fullmatch(r"[\w'-]+", token)],
+            ends=[id for id, token in text.items() if re.match(r"[^\w'-]", token) and "<0x" not in token]
+            + ([tokenizer.eos] if tokenizer.eos is not None else []),
+        )
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        word = self.model.tokenizer.decode(np.asarray(tokens)).strip()
+        return word if re.fullmatch(r"[\w'-]*\w[\w'-]*", word) else ""
+
+
+class _OneWord(_Words):
+    """A word that is one token. What stands right after the blank belongs to that token, and not to the filler."""
+
+    def __init__(self, model: Model, tail: str) -> None:
+        self.tail = tail
+        word = re.compile(rf"[\w'-]+{re.escape(tail)}")
+        tokenizer = model.tokenizer
+        known = [id for id in range(tokenizer.vocab) if id not in (tokenizer.eos, tokenizer.unknown)]
+        begins = [id for id in known if word.fullmatch(tokenizer.token(id))]
+        super().__init__(model, begins=begins, continues=[], ends=range(tokenizer.vocab))
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        return self.model.tokenizer.token(tokens[0]).removesuffix(self.tail)
 
 
 def _softmax(values: Sequence[float]) -> list[float]:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from firth.models import LanguageModel
+
+class Steps(Protocol):
+    """All that a beam asks of a model."""
+
+    def start(self, batch: int) -> Any: ...
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Hypothesis:
 
 @torch.inference_mode()
 def beam(
-    model: LanguageModel,
+    model: Steps,
     prompt_T: Tensor,
     *,
     size: int,

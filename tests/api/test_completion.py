@@ -14,7 +14,7 @@ from runs import recipe_table
 from torch import Tensor, nn
 
 from firth.api import Completion, Model, compose, load
-from firth.api.completion import _first_word
+from firth.api.completion import _Spelled
 from firth.errors import DataError
 from firth.models import LanguageModel
 from firth.text import Piece, Tokenizer, TokenizerConfig
@@ -178,7 +178,21 @@ def test_a_word_does_not_end_inside_a_letter() -> None:
     model = listed("bpe")
     tokens = tuple(model.tokenizer.encode(" café.").tolist())
     assert model.tokenizer.decode(tokens[:-2]) == " caf\ufffd"
-    assert [_first_word(model)(tokens[:n]) for n in range(1, len(tokens) + 1)] == [None] * (len(tokens) - 1) + ["café"]
+    words = _Spelled(model)
+    assert words.begins_V[tokens[0]]
+    assert words.continues_V[list(tokens[1:-1])].all()
+    assert words.ends_V[tokens[-1]]
+    assert not words.ends_V[list(tokens[1:-1])].any()
+    assert words.text(tokens[:-1]) == "café"
+    assert words.text(tokens[:-2]) == ""
+
+
+@pytest.mark.parametrize("run", ["char_run", "bpe_run"])
+def test_as_many_words_are_proposed_as_are_asked_for(run: str, request: pytest.FixtureRequest) -> None:
+    """What follows a word does not make another proposal of it."""
+    model = load(request.getfixturevalue(run))
+    fillers = [c.filler for c in model.complete("the list is empty.\nthe __ is empty.", proposals=6)]
+    assert len(fillers) == len(set(fillers)) == 6
 
 
 def test_without_room_to_the_left_the_beginning_of_a_line_is_proposed_from() -> None:
