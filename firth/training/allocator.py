@@ -1,5 +1,6 @@
-"""Every step asks for the same large blocks. glibc returns such blocks to the system when they are freed and has them faulted in,
-page by page, at the next step; told to keep them, it saves a tenth of a small model's step on a CPU."""
+"""Every step asks for the same large blocks. glibc returns such blocks to the system when they are freed and has them faulted
+in, page by page, at the next step: thousands of page faults, unless it is told to keep them. What that is worth in time is
+printed by benchmarks/cpu_operations.py."""
 
 from __future__ import annotations
 
