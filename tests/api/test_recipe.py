@@ -106,3 +106,9 @@ def test_what_does_not_fit_is_said_in_full(settings: list[str], message: str) ->
 def test_a_recipe_is_a_value() -> None:
     assert compose(recipe_table()) == compose(recipe_table())
     assert isinstance(compose(recipe_table()), Recipe)
+
+
+def test_a_transformer_that_is_to_carry_is_refused_when_the_recipe_is_read() -> None:
+    table = {"data": {"text": "abc"}, "model": {"kind": "transformer"}, "training": {"carry": True}}
+    with pytest.raises(ConfigError, match=r"training\.carry is true, but a Transformer has no state"):
+        compose(table)

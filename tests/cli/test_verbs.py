@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -165,6 +166,18 @@ def test_verify_passes_what_gives_what_it_promises_and_fails_what_does_not(firth
     assert false.code == 1
     assert false.out.startswith("FAILED: ")
     assert f"published 1.0, a gap of {gap:+.4f}" in false.out  # the gap is always printed
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_verify_says_when_the_text_is_not_the_one_that_was_measured(firth: Firth, promised: Path, same: bool) -> None:
+    import tomllib
+
+    table = tomllib.loads(promised.read_text(encoding="utf-8"))
+    text = table["data"]["text"].encode()
+    table["expected"]["sha256"] = hashlib.sha256(text if same else text + b"x").hexdigest()
+    promised.write_text(dumps(table), encoding="utf-8")
+    assert json.loads(firth("verify", promised, "--json").out)["same_text"] is same
+    assert ("the text here differs" in firth("verify", promised).out) is not same
 
 
 def test_better_than_promised_fails_too(firth: Firth, promised: Path) -> None:

@@ -115,3 +115,12 @@ def test_measuring_switches_dropout_off_and_leaves_the_model_as_it_was() -> None
     model.train()
     assert measured(model, text(70)).loss == quiet
     assert model.training
+
+
+@pytest.mark.parametrize("name", ["gru", "transformer, rotary"])
+def test_progress_counts_every_predicted_token_and_ends_full(name: str) -> None:
+    told: list[tuple[str, int, int]] = []
+    model = random_model(name, VOCAB)
+    perplexity(model, text(50), lossless=True, batch=2, context=8, progress=lambda *now: told.append(now))
+    assert told[-1] == ("evaluating", 49, 49)
+    assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})

@@ -368,3 +368,10 @@ def test_the_oracle_of_one_key_returns_its_value() -> None:
     q, k, v = (np.full((1, 1, 1, 2), x) for x in (3.0, 5.0, 7.0))
     assert oracle.attend(q, k, v).tolist() == [[[[7.0, 7.0]]]]
     assert oracle.attend(q, k, v, lambda b, h, q, k: False).tolist() == [[[[0.0, 0.0]]]]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_mask_of_lengths_must_have_one_per_row(count: int) -> None:
+    q = torch.zeros(2, 1, 4, 8)
+    with pytest.raises(ConfigError, match=f"given {count} lengths for a batch of 2"):
+        attend(q, q, q, mask=mask.lengths(torch.full((count,), 4)))

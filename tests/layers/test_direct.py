@@ -37,3 +37,10 @@ def test_a_hook_may_replace_the_output() -> None:
 
     layer.register_forward_hook(zero)
     assert (layer(torch.ones(1, 3)) == 0).all()
+
+
+def test_a_backward_hook_alone_is_called() -> None:
+    layer, seen = Linear(3, 2), []
+    layer.register_full_backward_hook(lambda module, into, out_of: seen.append("backward"))
+    layer(torch.ones(1, 3, requires_grad=True)).sum().backward()
+    assert seen == ["backward"]
