@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.attention import mask
+from firth.layers.attention.score import ScoreKind
 from firth.layers.direct import Direct
 from firth.layers.feedforward import Activation, FeedForward
-from firth.layers.heads import SelfAttention
+from firth.layers.heads import SelfAttention, Where
 from firth.layers.norm import NormKind, norm
-from firth.layers.position import Turn
 from firth.layers.state import KeyValue
 
 Placement = Literal["pre", "post"]
@@ -34,24 +34,26 @@ class Block(Direct):
         placement: Placement,
         bias: bool,
         dropout: float,
+        score: ScoreKind = "scaled_dot",
+        clip: int | None = None,
     ) -> None:
         super().__init__()
         self.placement, self.dropout = placement, dropout
-        self.attention = SelfAttention(width, heads, kv_heads, bias)
+        self.attention = SelfAttention(width, heads, kv_heads, bias, score, clip)
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
         self.feedforward_norm = norm(norm_kind, width, bias)
 
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, turn: Turn | None = None, past: KeyValue | None = None
+        self, x_BTd: Tensor, allowed: mask.Mask, where: Where = None, past: KeyValue | None = None
     ) -> tuple[Tensor, KeyValue | None]:
         match self.placement:
             case "pre":
-                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, turn, past)
+                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, where, past)
                 x_BTd = x_BTd + self._drop(a_BTd)
                 x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
             case "post":
-                a_BTd, past = self.attention(x_BTd, allowed, turn, past)
+                a_BTd, past = self.attention(x_BTd, allowed, where, past)
                 x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
                 x_BTd = self.feedforward_norm(x_BTd + self._drop(self.feedforward(x_BTd)))
         return x_BTd, past

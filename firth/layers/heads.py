@@ -5,13 +5,55 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from firth.layers import derivative
-from firth.layers.attention import attend, mask
+from firth.layers import attention, derivative
+from firth.layers.attention import mask, score
+from firth.layers.attention.call import Call
 from firth.layers.direct import Direct, Linear
-from firth.layers.position import Turn, rotate
+from firth.layers.position import Relative, Turn, rotate, shaw
 from firth.layers.state import KeyValue
+
+Where = Turn | Relative | None  # what a model's position scheme hands to every layer
+
+
+class Attend(Direct):
+    """attend() with the parameters that its score and Shaw's positions have. It is a module of its own so that there is a named
+    place to look in: a hook on it sees the q, k and v of the layer (see tap.py)."""
+
+    def __init__(self, heads: int, head_width: int, kind: score.ScoreKind, clip: int | None, both: bool) -> None:
+        super().__init__()
+        self.kind, self.clip, self.both = kind, clip, both
+        if kind == "additive":
+            self.w_HA = nn.Parameter(torch.empty(heads, head_width))
+        if clip is not None:
+            rows = 2 * clip + 1 if both else clip + 1
+            self.key_RD = nn.Parameter(torch.empty(rows, head_width))
+            self.value_RE = nn.Parameter(torch.empty(rows, head_width))
+
+    def forward(
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, where: Relative | None, start: int
+    ) -> Tensor:
+        return attention.run(self.call(q_BHTD, k_BGKD, v_BGKD, allowed, where, start))
+
+    def call(
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, where: Relative | None, start: int
+    ) -> Call:
+        chosen = self.score()
+        if self.clip is not None:
+            where = shaw(self.key_RD, self.value_RE, both=self.both)
+        return Call(q_BHTD, k_BGKD, v_BGKD, chosen.default_scale(q_BHTD.shape[-1]), chosen, allowed, where, start)
+
+    def score(self) -> score.Score:
+        match self.kind:
+            case "scaled_dot":
+                return score.SCALED_DOT
+            case "dot" | "bilinear":  # M has met q already, see SelfAttention.split
+                return score.DOT
+            case "gaussian":
+                return score.GAUSSIAN
+            case "additive":
+                return score.additive(self.w_HA)  # W_q and W_k are the projections of the layer
 
 
 class SelfAttention(Direct):
@@ -19,28 +61,44 @@ class SelfAttention(Direct):
 
     G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023)."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, bias: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        bias: bool,
+        kind: score.ScoreKind = "scaled_dot",
+        clip: int | None = None,  # of Shaw's positions, where those are used
+        both: bool = False,  # whether they look to both sides
+    ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width = heads, kv_heads, width // heads
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
         self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = Linear(heads * self.head_width, width, bias=bias)
+        self.M_HDD = nn.Parameter(torch.empty(heads, self.head_width, self.head_width)) if kind == "bilinear" else None
+        self.attend = Attend(heads, self.head_width, kind, clip, both)
 
-    def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, turn: Turn | None, past: KeyValue | None
-    ) -> tuple[Tensor, KeyValue | None]:
+    def forward(self, x_BTd: Tensor, allowed: mask.Mask, where: Where, past: KeyValue | None) -> tuple[Tensor, KeyValue | None]:
+        turn, relative = (where, None) if isinstance(where, Turn) else (None, where)
+        # Keys are stored turned: rotary positions are absolute, and turning the past again in each step would be waste.
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
         start = 0
         if past is not None:
             start = past.length
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
-        o_BHTD = attend(q_BHTD, k_BGTD, v_BGTD, mask=allowed, q_start=start)
+        o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, allowed, relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
 
     def split(self, qkv_BTn: Tensor, turn: Turn | None) -> tuple[Tensor, Tensor, Tensor]:
         """The fused projection as queries, keys and values, the first two turned to where they stand."""
         B, T, _ = qkv_BTn.shape
         qkv_BNTD = qkv_BTn.view(B, T, -1, self.head_width).transpose(1, 2)
+        if self.M_HDD is not None:
+            # M comes before the turn: (R_t Mᵀq)·(R_s k) depends on s − t alone, (R_t q)ᵀ M (R_s k) does not.
+            q_BHTD, k_BGTD, v_BGTD = _plain_split(qkv_BNTD, None, self.heads)
+            q_BHTD = q_BHTD @ self.M_HDD
+            return (q_BHTD, k_BGTD, v_BGTD) if turn is None else (rotate(q_BHTD, turn), rotate(k_BGTD, turn), v_BGTD)
         if turn is not None and derivative.by_hand(qkv_BTn):
             q_BHTD, k_BGTD, v_BGTD = _TurnedSplit.apply(qkv_BNTD, turn.cos_TD, turn.sin_TD, self.heads)  # type: ignore[no-untyped-call]
             return q_BHTD, k_BGTD, v_BGTD

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from firth.layers.heads import Attend, SelfAttention
 from firth.layers.position import Learned
 from firth.models.language import LanguageModel
 
@@ -36,6 +37,11 @@ def _draw(
             writes = path.endswith(("attention.out", "feedforward.down"))
             std = module.in_features**-0.5 * ((2 * depth) ** -0.5 if writes else 1.0)
             parameter.normal_(0.0, std, generator=generator)
+        case SelfAttention() if name == "M_HDD":
+            parameter.normal_(0.0, 1 / parameter.shape[-1], generator=generator)  # qᵀMk sums D² products: of order 1
+        case Attend():
+            # w·tanh(q + k) sums D products, q·a_r too: w and a query's share in Shaw's positions are of order 1.
+            parameter.normal_(0.0, parameter.shape[-1] ** -0.5, generator=generator)
         case nn.Embedding() | Learned():
             parameter.normal_(0.0, embedding_std, generator=generator)
         case _:

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.block import Block
+from firth.layers.heads import Where
 from firth.layers.norm import norm
-from firth.layers.position import Learned, Rotary, Sinusoidal
+from firth.layers.position import Distances, Learned, Rotary, Sinusoidal, Slopes
 from firth.layers.recurrent import Recurrent, RecurrentKernel
 from firth.layers.state import AttentionState, RecurrentState
-from firth.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+from firth.models.config import BUCKETS, CLIP, REACH, ModelConfig, RecurrentConfig, TransformerConfig
 
 
 class LanguageModel(nn.Module, ABC):
@@ -87,7 +88,7 @@ class RecurrentLM(LanguageModel):
 
 
 class TransformerLM(LanguageModel):
-    """embedding (+ position) → blocks under a causal mask → vocabulary (Vaswani et al. 2017, the decoder alone)."""
+    """embedding (+ position) → blocks that look back only → vocabulary (Vaswani et al. 2017, the decoder alone)."""
 
     carries = False
 
@@ -101,6 +102,8 @@ class TransformerLM(LanguageModel):
         self.embedding = nn.Embedding(vocab, width)
         self.position: Learned | Sinusoidal | None = None
         self.rotary: Rotary | None = None
+        self.relative: Distances | Slopes | None = None
+        clip = None
         match config.position:
             case "learned":
                 self.position = Learned(config.context, width)
@@ -108,6 +111,12 @@ class TransformerLM(LanguageModel):
                 self.position = Sinusoidal(config.context, width, config.base)
             case "rotary":
                 self.rotary = Rotary(config.context, head_width, config.base)
+            case "t5":
+                self.relative = Distances(config.buckets or BUCKETS, config.heads, both=False, reach=config.reach or REACH)
+            case "alibi":
+                self.relative = Slopes(config.heads)
+            case "shaw":
+                clip = config.clip or CLIP
             case "none":
                 pass
         self.blocks = nn.ModuleList(
@@ -121,6 +130,8 @@ class TransformerLM(LanguageModel):
                 placement=config.norm_placement,
                 bias=config.bias,
                 dropout=config.dropout,
+                score=config.score,
+                clip=clip,
             )
             for _ in range(config.depth)
         )
@@ -134,12 +145,26 @@ class TransformerLM(LanguageModel):
     def hidden(self, token_BT: Tensor, state: AttentionState | None = None) -> tuple[Tensor, AttentionState | None]:
         start, length = (state.length if state else 0), token_BT.shape[1]
         x_BTd = self._embedded(token_BT, start)
-        turn = self.rotary.at(start, length) if self.rotary is not None else None
+        allowed, where = self.allowed(), self._where(start, length)
         layers = []
         for n, block in enumerate(self.blocks):
-            x_BTd, layer = block(x_BTd, mask.CAUSAL, turn, state.layers[n] if state else None)
+            x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None)
             layers.append(layer)
         return self.norm(x_BTd), AttentionState(tuple(layers)) if state else None
+
+    def allowed(self) -> mask.Mask:
+        match self.config.mask:
+            case "strictly_causal":
+                return mask.STRICTLY_CAUSAL
+            case "window" if self.config.span is not None:
+                return mask.window(self.config.span)
+            case _:
+                return mask.CAUSAL
+
+    def _where(self, start: int, length: int) -> Where:
+        if self.rotary is not None:
+            return self.rotary.at(start, length)
+        return self.relative() if self.relative is not None else None
 
     def _embedded(self, token_BT: Tensor, start: int) -> Tensor:
         x_BTd: Tensor = self.embedding(token_BT)

@@ -1,8 +1,13 @@
-"""Positions, one number at a time, float64, no torch. Letters: d model width, D head width."""
+"""Positions, one number at a time, float64, no torch.
+
+Letters: d model width, D key width, E value width, H heads, N buckets, R = 2·clip + 1 clipped distances.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,3 +49,70 @@ def rotate(x_D: Array, t: int, base: float = 10_000.0) -> Array:
         turned_D[i] = x_D[i] * math.cos(angle) - x_D[i + half] * math.sin(angle)
         turned_D[i + half] = x_D[i + half] * math.cos(angle) + x_D[i] * math.sin(angle)
     return turned_D
+
+
+class Position(NamedTuple):
+    """What a position does inside attention. A distance is that of the key from the query, k − q."""
+
+    turn: Callable[[Array, int], Array] = lambda x_D, t: x_D  # q and k, each to where it stands
+    bias: Callable[[int, int], float] = lambda h, distance: 0.0  # is added to the score of head h
+    key: Callable[[int], Array | float] = lambda distance: 0.0  # is added to the key
+    value: Callable[[int], Array | float] = lambda distance: 0.0  # is added to the value
+
+
+ABSENT = Position()
+
+
+def rotary(base: float = 10_000.0) -> Position:
+    return Position(turn=lambda x_D, t: rotate(x_D, t, base))
+
+
+def alibi(slope_H: Array) -> Position:
+    """− m_h |k − q| (Press et al. 2022)."""
+    return Position(bias=lambda h, distance: -float(slope_H[h]) * abs(distance))
+
+
+def buckets(table_NH: Array, both: bool, reach: int) -> Position:
+    """b_{bucket(k − q), h} (Raffel et al. 2020, §2.1)."""
+    return Position(bias=lambda h, distance: float(table_NH[bucket(distance, len(table_NH), both, reach), h]))
+
+
+def shaw(key_RD: Array | None, value_RE: Array | None) -> Position:
+    """k + a^K_r and v + a^V_r, r the clipped distance (Shaw et al. 2018, eq. 3–4)."""
+
+    def row(table: Array | None, distance: int) -> Array | float:
+        if table is None:
+            return 0.0
+        clip = len(table) // 2
+        found: Array = table[clip + max(-clip, min(clip, distance))]
+        return found
+
+    return Position(key=lambda distance: row(key_RD, distance), value=lambda distance: row(value_RE, distance))
+
+
+def slopes(heads: int) -> list[float]:
+    """ALiBi's: 2^(−8/H), its square, its cube, …; for H that is no power of two, those of the power below and then every other
+    of the power above."""
+    power = 1
+    while 2 * power <= heads:
+        power *= 2
+    found = [2 ** (-8 * n / power) for n in range(1, power + 1)]
+    return found if power == heads else found + slopes(2 * power)[::2][: heads - power]
+
+
+def bucket(distance: int, count: int, both: bool, reach: int) -> int:
+    """T5's: half of the buckets hold one distance each; the others begin at exact·(reach/exact)^(j/wide), j = 0, 1, …
+
+    Where a bucket begins is compared in whole numbers, both sides raised to the power `wide`: no logarithm is rounded."""
+    if both:
+        count = count // 2
+        if distance > 0:
+            return count + bucket(-distance, count, False, reach)
+    away = max(0, -distance)
+    exact = count // 2
+    if away < exact:
+        return away
+    wide, j = count - exact, 0
+    while j + 1 < wide and away**wide * exact ** (j + 1) >= reach ** (j + 1) * exact**wide:
+        j += 1
+    return exact + j

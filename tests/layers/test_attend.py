@@ -1,66 +1,31 @@
-"""attend(): the reference against float64 loops, every kernel against the reference, and the promises of the contract."""
+"""attend(): the promises of its contract, and the same as torch's own attention. Its product of scores, masks, positions and head
+sharings is in test_attend_product.py."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from attention_cases import POSITIONS, SCORES, SHAPES, SHARINGS, Case, rules, saying
 from hypothesis import given
 from hypothesis import strategies as st
-from tolerance import assert_as_accurate, assert_equal
+from tolerance import assert_equal
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.attention import attend, mask, reference
+from firth.layers.attention import attend, chunked, mask, sdpa
 from firth.layers.attention.call import Call
+from firth.layers.attention.weights import weights
 from firth.layers.heads import SelfAttention
 from firth.oracles import attention as oracle
 
-KERNELS: tuple[Any, ...] = ("reference", "sdpa", "auto")
+KERNELS: tuple[Any, ...] = ("reference", "sdpa", "chunked", "auto")
 B, H, D, E = 3, 4, 6, 5
-LENGTHS = [4, 1, 6]
-
-
-class Rule(NamedTuple):
-    """A mask of firth's, and the same said in plain Python."""
-
-    mask: mask.Mask
-    allowed: Callable[[int, int, int, int], bool]
-
-
-class OddHeadsSeeTheirOwnPosition(mask.Mask):
-    """A mask that depends on the head, as a user might write it."""
-
-    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return (h % 2 == 0) | (q == k)
-
-
-def rules() -> dict[str, Rule]:
-    padded = mask.lengths(torch.tensor(LENGTHS))
-    return {
-        "full": Rule(mask.FULL, lambda b, h, q, k: True),
-        "causal": Rule(mask.CAUSAL, lambda b, h, q, k: k <= q),
-        "window": Rule(mask.window(3), lambda b, h, q, k: q - 3 < k <= q),
-        "lengths": Rule(padded, lambda b, h, q, k: k < LENGTHS[b]),
-        "causal&lengths": Rule(mask.CAUSAL & padded, lambda b, h, q, k: k <= q and k < LENGTHS[b]),
-        "window|lengths": Rule(mask.window(2) | padded, lambda b, h, q, k: q - 2 < k <= q or k < LENGTHS[b]),
-        "window&lengths": Rule(mask.window(2) & padded, lambda b, h, q, k: q - 2 < k <= q and k < LENGTHS[b]),
-        "by head": Rule(mask.CAUSAL & OddHeadsSeeTheirOwnPosition(), lambda b, h, q, k: k <= q and (h % 2 == 0 or q == k)),
-    }
-
-
-SHAPES = {"Q=K": (6, 6), "Q<K": (3, 6), "Q=1": (1, 6)}
-STARTS: dict[str, Any] = {"0": 0, "last": "last", "per row": torch.tensor([0, 3, 5])}
-
-
-def start_of(name: str, Q: int, K: int) -> Any:
-    """`last` is where a cached step stands: its last query at the last key."""
-    return K - Q if name == "last" else STARTS[name]
 
 
 def qkv(Q: int, K: int, G: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,66 +35,12 @@ def qkv(Q: int, K: int, G: int, seed: int = 0, dtype: torch.dtype = torch.float6
     return q, k, v
 
 
-def with_gradients(kernel: Any, tensors: tuple[Tensor, ...], rule: mask.Mask, q_start: Any) -> list[Tensor]:
-    """The output and the gradients of q, k and v, for a loss that every output moves differently."""
-    leaves = [t.clone().requires_grad_() for t in tensors]
-    o = attend(*leaves, mask=rule, q_start=q_start, kernel=kernel)
-    pull = torch.randn(o.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(o.dtype)
-    return [o.detach(), *torch.autograd.grad((o * pull).sum(), leaves)]
-
-
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("G", [1, 2, 4])
-@pytest.mark.parametrize("rule", rules())
-def test_the_reference_equals_the_loops_of_the_oracle(rule: str, G: int, shape: str, start: str) -> None:
-    (Q, K), (allowed_mask, allowed) = SHAPES[shape], rules()[rule]
-    q, k, v = qkv(Q, K, G)
-    q_start = start_of(start, Q, K)
-    plain_start = q_start.tolist() if isinstance(q_start, Tensor) else q_start
-    p = reference.weights(Call(q, k, v, allowed_mask, 1 / math.sqrt(D), q_start))
-    truth = oracle.weights(q.numpy(), k.numpy(), allowed, q_start=plain_start)
-    assert_equal(p, torch.from_numpy(truth))
-    o = attend(q, k, v, mask=allowed_mask, q_start=q_start, kernel="reference")
-    assert_equal(o, torch.from_numpy(oracle.attend(q.numpy(), k.numpy(), v.numpy(), allowed, q_start=plain_start)))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("G", [1, 2, 4])
-@pytest.mark.parametrize("rule", rules())
-def test_sdpa_equals_the_reference_in_value_and_gradient(rule: str, G: int, shape: str) -> None:
-    Q, K = SHAPES[shape]
-    for start in STARTS:
-        q_start, allowed = start_of(start, Q, K), rules()[rule].mask
-        exact = with_gradients("reference", qkv(Q, K, G), allowed, q_start)
-        for found, truth in zip(with_gradients("sdpa", qkv(Q, K, G), allowed, q_start), exact, strict=True):
-            assert_equal(found, truth)
-        single = qkv(Q, K, G, dtype=torch.float32)
-        again = tuple(t.double() for t in single)
-        exact = with_gradients("reference", again, allowed, q_start)
-        plain = with_gradients("reference", single, allowed, q_start)
-        for given_, plain_, exact_ in zip(with_gradients("sdpa", single, allowed, q_start), plain, exact, strict=True):
-            assert_as_accurate(given_, plain_, exact_)
-
-
-@pytest.mark.parametrize("rule", rules())
-def test_sdpa_in_bfloat16_is_as_accurate_as_the_reference(rule: str) -> None:
-    low = qkv(6, 6, 2, dtype=torch.bfloat16)
-    exact = with_gradients("reference", tuple(t.double() for t in low), rules()[rule].mask, 0)
-    plain = with_gradients("reference", low, rules()[rule].mask, 0)
-    for given_, plain_, exact_ in zip(with_gradients("sdpa", low, rules()[rule].mask, 0), plain, exact, strict=True):
-        assert_as_accurate(given_, plain_, exact_)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_scores_112_and_96_over_8_weigh_088_and_012(kernel: Any) -> None:
-    """S15. √d_k = 8 is d_k = 64: q = 1s, keys that sum to 112 and 96, values that show the weights."""
-    q = torch.ones(1, 1, 1, 64, dtype=torch.float64)
-    k = torch.stack((torch.full((64,), 112 / 64), torch.full((64,), 96 / 64))).double().view(1, 1, 2, 64)
-    v = torch.eye(2, dtype=torch.float64).view(1, 1, 2, 2)
-    o = attend(q, k, v, kernel=kernel).flatten()
-    assert [round(share, 2) for share in o.tolist()] == [0.88, 0.12]
-    assert_equal(o, torch.tensor([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))], dtype=torch.float64))
+@pytest.fixture(scope="module", autouse=True)
+def _several_chunks() -> Any:
+    """So that "chunked" has something to put together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunked, "ELEMENTS", 128)
+        yield
 
 
 def test_the_scale_can_be_given() -> None:
@@ -143,7 +54,8 @@ def test_the_scale_can_be_given() -> None:
 def test_scores_beyond_the_range_of_exp_are_no_trouble(kernel: Any) -> None:
     q, k, v = qkv(4, 4, 4)
     o = attend(1e3 * q, 1e3 * k, v, mask=mask.CAUSAL, kernel=kernel)
-    assert_equal(o, torch.from_numpy(oracle.attend(1e3 * q.numpy(), 1e3 * k.numpy(), v.numpy(), rules()["causal"].allowed)))
+    truth = oracle.attend(1e3 * q.numpy(), 1e3 * k.numpy(), v.numpy(), lambda b, h, q, k: k <= q)
+    assert_equal(o, torch.from_numpy(truth))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -179,59 +91,88 @@ def test_only_the_empty_rows_are_zero_when_others_in_the_same_sequence_are_not(k
     assert not dq[:, :, 4:].any()
 
 
-@pytest.mark.parametrize("rule", ["full", "causal", "window"])
+@pytest.mark.parametrize("rule", [mask.FULL, mask.CAUSAL, mask.window(2), mask.ALL_BUT_SELF])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_no_keys_at_all_give_zeros(kernel: Any, rule: str) -> None:
+def test_no_keys_at_all_give_zeros(kernel: Any, rule: mask.Mask) -> None:
     q, k, v = (t.requires_grad_() for t in qkv(2, 0, 2))
-    o = attend(q, k, v, mask=rules()[rule].mask, kernel=kernel)
+    o = attend(q, k, v, mask=rule, kernel=kernel)
     assert o.shape == (B, H, 2, E)
     assert not o.any()
     assert not torch.autograd.grad(o.sum(), q)[0].any()
 
 
-@given(
-    kernel=st.sampled_from(KERNELS),
-    rule=st.sampled_from([mask.CAUSAL, mask.window(1), mask.window(3), mask.CAUSAL & mask.window(2)]),
-    t=st.integers(0, 5),
-    seed=st.integers(0, 1000),
+cases = st.builds(
+    Case,
+    score=st.sampled_from(sorted(SCORES)),
+    position=st.sampled_from(sorted(POSITIONS)),
+    G=st.sampled_from(SHARINGS),
+    shape=st.sampled_from(sorted(SHAPES)),
 )
-def test_what_comes_later_changes_nothing_before(kernel: Any, rule: mask.Mask, t: int, seed: int) -> None:
-    q, k, v = qkv(6, 6, 2, seed)
-    before = attend(q, k, v, mask=rule, kernel=kernel)[:, :, : t + 1]
-    for tensor in (q, k, v):
-        tensor[:, :, t + 1 :] = 1e3
-    assert_equal(attend(q, k, v, mask=rule, kernel=kernel)[:, :, : t + 1], before)
+kernels = st.sampled_from(("reference", "chunked", "auto"))  # auto is sdpa wherever that can run
+seeds = st.integers(0, 1000)
+CAUSAL_RULES = ("causal", "strictly causal", "window", "causal & lengths", "causal, by head")
+
+
+@given(case=cases, kernel=kernels, rule=st.sampled_from(CAUSAL_RULES), t=st.integers(0, 4), seed=seeds)
+def test_what_comes_later_changes_nothing_before(case: Case, kernel: Any, rule: str, t: int, seed: int) -> None:
+    before, after = case.tensors(seed=seed), case.tensors(seed=seed)
+    for name in ("k", "v"):
+        after[name][:, :, t + 1 :] = 1e3
+    here = case.call(before, mask.FULL).position_BQ().expand(2, -1) <= t
+    assert_equal(
+        case.attend(after, rules()[rule].mask, kernel).transpose(1, 2)[here],
+        case.attend(before, rules()[rule].mask, kernel).transpose(1, 2)[here],
+    )
 
 
 @given(
-    kernel=st.sampled_from(KERNELS),
-    length=st.lists(st.integers(0, 6), min_size=B, max_size=B),
-    causal=st.booleans(),
-    seed=st.integers(0, 1000),
+    case=cases,
+    kernel=kernels,
+    length=st.lists(st.integers(0, 5), min_size=2, max_size=2),
+    rule=st.sampled_from(sorted(rules())),
+    huge=st.sampled_from([1e3, -1e30]),
+    seed=seeds,
 )
-def test_what_stands_in_the_padding_changes_nothing(kernel: Any, length: list[int], causal: bool, seed: int) -> None:
-    q, k, v = qkv(6, 6, 2, seed)
-    rule = mask.lengths(torch.tensor(length))
-    rule = rule & mask.CAUSAL if causal else rule
-    before = attend(q, k, v, mask=rule, kernel=kernel)
+def test_what_stands_in_the_padding_changes_nothing(
+    case: Case, kernel: Any, length: list[int], rule: str, huge: float, seed: int
+) -> None:
+    before, after = case.tensors(seed=seed), case.tensors(seed=seed)
     for b, n in enumerate(length):
-        k[b, :, n:] = 1e3
-        v[b, :, n:] = -1e3
-    assert_equal(attend(q, k, v, mask=rule, kernel=kernel), before)
+        after["k"][b, :, n:], after["v"][b, :, n:] = huge, -huge
+    padded = rules()[rule].mask & mask.lengths(torch.tensor(length))
+    assert_equal(case.attend(after, padded, kernel), case.attend(before, padded, kernel))
 
 
-@given(
-    kernel=st.sampled_from(KERNELS),
-    rule=st.sampled_from(sorted(set(rules()) - {"by head"})),
-    row=st.integers(0, B - 1),
-    seed=st.integers(0, 1000),
-)
-def test_a_row_does_not_know_the_other_rows(kernel: Any, rule: str, row: int, seed: int) -> None:
-    q, k, v = qkv(4, 6, 2, seed)
-    before = attend(q, k, v, mask=rules()[rule].mask, q_start=torch.tensor([0, 1, 2]), kernel=kernel)[row]
-    for other in set(range(B)) - {row}:
-        q[other], k[other], v[other] = 5.0, -3.0, 1e3
-    assert_equal(attend(q, k, v, mask=rules()[rule].mask, q_start=torch.tensor([0, 1, 2]), kernel=kernel)[row], before)
+@given(case=cases, kernel=kernels, rule=st.sampled_from(sorted(rules())), row=st.integers(0, 1), seed=seeds)
+def test_a_row_does_not_know_the_other_rows(case: Case, kernel: Any, rule: str, row: int, seed: int) -> None:
+    before, after = case.tensors(seed=seed), case.tensors(seed=seed)
+    for name, number in (("q", 5.0), ("k", -3.0), ("v", 1e3)):
+        after[name][1 - row] = number
+    found, truth = (case.attend(given_, rules()[rule].mask, kernel)[row] for given_ in (after, before))
+    assert_equal(found, truth)
+
+
+@given(case=cases, kernel=kernels, rule=st.sampled_from(sorted(rules())), seed=seeds)
+def test_a_query_that_sees_nothing_gives_zero_and_takes_no_gradient(case: Case, kernel: Any, rule: str, seed: int) -> None:
+    leaves = {name: tensor.requires_grad_() for name, tensor in case.tensors(seed=seed).items()}
+    # Nothing in row 0, and in row 1 only what the rule leaves of the keys 3 and 4.
+    chosen = rules()[rule].mask & mask.lengths(torch.tensor([0, 5])) & LateKeys()
+    o = case.attend(leaves, chosen, kernel)
+    sees = case.call(leaves, chosen).allowed_BHQK().any(-1).expand(o.shape[:3])
+    assert not sees[0].any()
+    assert not o[~sees].any()
+    dq, dk, dv = torch.autograd.grad((o * o).sum() + o.sum(), [leaves[name] for name in "qkv"])
+    assert not dq[~sees].any()
+    for grad in (dk, dv):
+        assert not grad[0].any()
+        assert not grad[:, :, :3].any()
+    assert all(grad.isfinite().all() for grad in (dq, dk, dv))
+    assert dv[1].any() == sees[1].any()
+
+
+class LateKeys(mask.Mask):
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return k >= 3
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -240,30 +181,15 @@ def test_a_constant_value_comes_back_because_weights_sum_to_one(kernel: Any) -> 
     assert_equal(attend(q, k, torch.ones_like(v), mask=mask.window(3), kernel=kernel), torch.ones(B, H, 6, E).double())
 
 
-@pytest.mark.parametrize("span", [1, 2, 3, 10])
-def test_a_window_holds_at_most_span_keys_self_included(span: int) -> None:
-    q, k, v = qkv(6, 6, 2)
-    allowed_QK = Call(q, k, v, mask.window(span), 1.0, 0).allowed_BHQK()[0, 0]
-    assert allowed_QK.sum(-1).tolist() == [min(span, t + 1) for t in range(6)]
-    assert allowed_QK.diagonal().all()
-    if span == 1:
-        assert torch.equal(allowed_QK, torch.eye(6, dtype=torch.bool))
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_as_many_queries_as_keys_are_no_triangle_where_they_start_later(kernel: Any) -> None:
+    """torch's is_causal would align it top-left: query 2 + t sees 3 + t keys, not 1 + t."""
+    q, k, v = qkv(4, 4, 2)
+    truth = oracle.attend(q.numpy(), k.numpy(), v.numpy(), lambda b, h, q, k: k <= q, q_start=2)
+    assert_equal(attend(q, k, v, mask=mask.CAUSAL, q_start=2, kernel=kernel), torch.from_numpy(truth))
 
 
-def test_masks_compose_as_sets() -> None:
-    q, k, v = qkv(6, 6, 2)
-
-    def table(m: mask.Mask) -> Tensor:
-        return Call(q, k, v, m, 1.0, 0).allowed_BHQK().expand(B, H, 6, 6)
-
-    one, two = mask.window(3), mask.lengths(torch.tensor(LENGTHS))
-    assert torch.equal(table(one & two), table(one) & table(two))
-    assert torch.equal(table(one | two), table(one) | table(two))
-    assert torch.equal(table(mask.CAUSAL & mask.FULL), table(mask.CAUSAL))
-    assert table(mask.CAUSAL | mask.FULL).all()
-
-
-@pytest.mark.parametrize("rule", [mask.CAUSAL, mask.window(3)])
+@pytest.mark.parametrize("rule", [mask.CAUSAL, mask.window(3), mask.STRICTLY_CAUSAL, mask.ALL_BUT_SELF & mask.CAUSAL])
 def test_queries_one_by_one_with_their_start_equal_all_at_once(rule: mask.Mask) -> None:
     q, k, v = qkv(6, 6, 2)
     whole = attend(q, k, v, mask=rule, kernel="reference")
@@ -295,6 +221,43 @@ def test_self_attention_equals_torchs_multi_head_attention(causal: bool, bias: b
         assert_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_cross_attention_equals_torchs_multi_head_attention(padded: bool, kernel: Any) -> None:
+    """Queries and keys of different lengths and widths; the padding is torch's key_padding_mask, which is True where firth's
+    mask is False."""
+    module = nn.MultiheadAttention(12, H, kdim=7, vdim=9, bias=False, batch_first=True).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0.0, 0.5, generator=generator)
+    x, keys, values = (torch.randn(*shape, generator=generator).double() for shape in ((3, 4, 12), (3, 6, 7), (3, 6, 9)))
+    length_B = torch.tensor([2, 6, 1])
+    padding = torch.arange(6) >= length_B.unsqueeze(-1)
+    truth, p = module(x, keys, values, key_padding_mask=padding if padded else None, average_attn_weights=False)
+    q, k, v = (
+        (given_ @ W.T).unflatten(-1, (H, 3)).transpose(1, 2)
+        for given_, W in ((x, module.q_proj_weight), (keys, module.k_proj_weight), (values, module.v_proj_weight))
+    )
+    rule = mask.lengths(length_B) if padded else mask.FULL
+    found = attend(q, k, v, mask=rule, kernel=kernel).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
+    assert_equal(found.detach(), truth.detach())
+    assert_equal(weights(Call(q, k, v, 3**-0.5, mask=rule)), p.detach())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("G", [1, 2, 4])
+def test_attention_equals_torchs_scaled_dot_product_attention(G: int, kernel: Any) -> None:
+    q, k, v = qkv(6, 6, G)
+    rule = torch.ones(6, 6).tril().bool() & (torch.arange(6) < torch.tensor([[4], [1], [6]]))[:, None, None]
+    repeated = [x.repeat_interleave(H // G, 1) for x in (k, v)]
+    truth = F.scaled_dot_product_attention(q, *repeated, attn_mask=rule, scale=0.7)
+    chosen = mask.CAUSAL & mask.lengths(torch.tensor([4, 1, 6]))
+    assert_equal(attend(q, k, v, mask=chosen, scale=0.7, kernel=kernel), truth)
+    truth = F.scaled_dot_product_attention(q, *repeated, is_causal=True)
+    assert_equal(attend(q, k, v, mask=mask.CAUSAL, kernel=kernel), truth)
+
+
 @pytest.mark.parametrize("kv_heads", [1, 2])
 def test_grouped_queries_equal_full_heads_whose_keys_and_values_are_repeated(kv_heads: int) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -307,6 +270,63 @@ def test_grouped_queries_equal_full_heads_whose_keys_and_values_are_repeated(kv_
         full.out.weight.copy_(grouped.out.weight)
     x = torch.randn(2, 5, 12, generator=generator, dtype=torch.float64)
     assert_equal(grouped(x, mask.CAUSAL, None, None)[0].detach(), full(x, mask.CAUSAL, None, None)[0].detach())
+
+
+# A NaN or an infinity in what is seen is never hidden.
+
+
+def by_ieee(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> Tensor:
+    """softmax as IEEE 754 has it in float32, over the keys that are seen and no others: inf − inf and 0 · inf are NaN."""
+    o = torch.zeros(*q.shape[:3], v.shape[3])
+    for b, h, t in np.ndindex(q.shape[:3]):
+        seen = allowed[t].nonzero().flatten()
+        s = (k[b, h, seen].float() * q[b, h, t].float()).sum(-1)
+        power = (s - s.max()).exp()
+        o[b, h, t] = ((power / power.sum()).unsqueeze(-1) * v[b, h, seen].float()).sum(0)
+    return o
+
+
+BAD = {
+    "a NaN in a query": lambda q, k, v: q[0, 0, -1, 0].fill_(math.nan),
+    "an infinity in a query": lambda q, k, v: q[0, 0, -1, 0].fill_(math.inf),
+    "a NaN in a key": lambda q, k, v: k[0, 0, 2, 1].fill_(math.nan),
+    "an infinity in a key": lambda q, k, v: (q[0, 0].abs_(), k[0, 0, 2, 1].fill_(math.inf)),
+    "a NaN in every key": lambda q, k, v: k[0, 0, :, 0].fill_(math.nan),
+    "scores that are all −inf": lambda q, k, v: (q[0, 0].abs_(), k[0, 0, :, 0].fill_(-math.inf)),
+    "finite numbers whose scores are all −inf": lambda q, k, v: (q[0, 0].fill_(3e38), k[0, 0].fill_(-3e38)),
+    "a NaN in a value": lambda q, k, v: v[0, 0, 2, 0].fill_(math.nan),
+    "an infinity in a value": lambda q, k, v: v[0, 0, 2, 0].fill_(math.inf),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_not_finite_is_never_hidden(kernel: Any, bad: str) -> None:
+    wrong = 0
+    rules_ = (mask.FULL, mask.CAUSAL, mask.window(2), mask.lengths(torch.tensor([3, 3])))
+    for Q, rule, dtype in itertools.product((4, 2, 1), rules_, (torch.float32, torch.bfloat16)):
+        q, k, v = (tensor[:2, :2, :, :4] for tensor in qkv(4, 4, 4, dtype=dtype))
+        q = q[:, :, :Q]
+        BAD[bad](q, k, v)
+        allowed = Call(q, k, v, 1.0, mask=rule, q_start=4 - Q).allowed_BHQK().expand(2, 1, Q, 4)[0, 0]
+        truth = by_ieee(q, k, v, allowed)
+        found = attend(q, k, v, scale=1.0, mask=rule, q_start=4 - Q, kernel=kernel)
+        with saying(Q, rule, dtype):
+            assert not (found.isfinite() & ~truth.isfinite()).any()
+            assert found[1].isfinite().all(), "and it stays in its row"
+        wrong += int((~truth.isfinite()).sum())
+    assert wrong, "there was something to hide"
+
+
+def test_an_infinity_that_is_not_seen_is_not_there() -> None:
+    """By the definition. (torch's kernels add −inf to a score of +inf, and show a NaN: too much, never too little.)"""
+    q, k, v = qkv(4, 4, 4)
+    truth = attend(q[:, :, :3], k[:, :, :3], v[:, :, :3], mask=mask.CAUSAL, kernel="reference")
+    k[:, :, 3] = math.inf
+    for kernel in ("reference", "chunked"):
+        found = attend(q, k, v, mask=mask.CAUSAL, kernel=kernel)
+        assert_equal(found[:, :, :3], truth)
+        assert found[:, :, 3].isnan().all()
 
 
 # Refusals: what was given, what was expected.
@@ -322,10 +342,13 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         (zeros(1, 4, 2, 8), zeros(1, 3, 2, 8), zeros(1, 3, 2, 8), r"3 key/value heads do not divide 4 query heads"),
         (zeros(4, 2, 8), zeros(1, 4, 2, 8), zeros(1, 4, 2, 8), r"four axes.*\(4, 2, 8\)"),
         (zeros(2, 4, 2, 8), zeros(1, 4, 2, 8), zeros(1, 4, 2, 8), r"same batch.*\(2, 4, 2, 8\).*\(1, 4, 2, 8\)"),
-        (zeros(1, 4, 2, 8), zeros(1, 4, 2, 6), zeros(1, 4, 2, 8), r"same width.*8\).*6\)"),
+        (zeros(1, 4, 2, 8), zeros(1, 4, 2, 6), zeros(1, 4, 2, 8), r"width 8.*width 6.*bilinear"),
         (zeros(1, 4, 2, 8), zeros(1, 4, 2, 8), zeros(1, 4, 3, 8), r"same heads and length.*\(1, 4, 2, 8\).*\(1, 4, 3, 8\)"),
         (zeros(1, 4, 2, 8), zeros(1, 4, 2, 8), zeros(1, 2, 2, 8), r"same heads and length.*\(1, 4, 2, 8\).*\(1, 2, 2, 8\)"),
         (zeros(1, 1, 2, 8, dtype=torch.float64), zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), r"one dtype.*float64.*float32"),
+        (zeros(1, 1, 2, 8), zeros(1, 1, 2, 8).to("meta"), zeros(1, 1, 2, 8), r"one device; given q .* cpu, k .* meta, v .* cpu"),
+        (zeros(1, 4, 2, 8), zeros(1, 0, 2, 8), zeros(1, 0, 2, 8), r"0 key/value heads do not divide 4 query heads"),
+        (*(zeros(1, 1, 2, 8, dtype=torch.int64),) * 3, r"given q, k and v of torch.int64, expected float32"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused_with_both_numbers(q: Tensor, k: Tensor, v: Tensor, words: str) -> None:
@@ -338,24 +361,21 @@ def test_a_start_per_row_must_have_as_many_rows_as_the_batch() -> None:
     q, k, v = qkv(2, 4, 2)
     with pytest.raises(ConfigError, match=r"q_start has 2 starts for a batch of 3"):
         attend(q, k, v, mask=mask.CAUSAL, q_start=torch.tensor([0, 1]))
-
-
-@pytest.mark.parametrize("span", [0, -1])
-def test_a_window_of_nothing_is_refused(span: int) -> None:
-    with pytest.raises(ConfigError, match=rf"window of {span} keys.*at least 1"):
-        mask.window(span)
+    with pytest.raises(ConfigError, match=r"q_start has the shape \(3, 4\); 2 queries of 3 rows need \(1, 2\) or \(3, 2\)"):
+        attend(q, k, v, mask=mask.CAUSAL, q_start=torch.zeros(3, 4, dtype=torch.long))
+    wrong: Any = [0, 1, 2]
+    with pytest.raises(ConfigError, match=r"q_start is a list; give one int, or a tensor"):
+        attend(q, k, v, mask=mask.CAUSAL, q_start=wrong)
 
 
 def test_an_unknown_kernel_is_refused_by_name() -> None:
     q, k, v = qkv(2, 2, 2)
     unknown: Any = "flash9"
-    with pytest.raises(ConfigError, match=r'no kernel "flash9"; expected auto, sdpa or reference'):
+    with pytest.raises(ConfigError, match=r'no kernel "flash9"; expected auto, sdpa, triton, flex, chunked or reference'):
         attend(q, k, v, kernel=unknown)
 
 
 def test_a_kernel_asked_for_by_name_gives_its_reason_instead_of_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.layers.attention import sdpa
-
     monkeypatch.setattr(sdpa, "why_not", lambda call: "it rains")
     q, k, v = qkv(2, 2, 2)
     with pytest.raises(ConfigError, match=r'kernel "sdpa" cannot run this call: it rains; kernel="auto"'):
@@ -370,8 +390,15 @@ def test_the_oracle_of_one_key_returns_its_value() -> None:
     assert oracle.attend(q, k, v, lambda b, h, q, k: False).tolist() == [[[[0.0, 0.0]]]]
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_mask_of_lengths_must_have_one_per_row(count: int) -> None:
-    q = torch.zeros(2, 1, 4, 8)
-    with pytest.raises(ConfigError, match=f"given {count} lengths for a batch of 2"):
-        attend(q, q, q, mask=mask.lengths(torch.full((count,), 4)))
+def test_a_start_before_the_text_and_a_score_by_name_are_refused() -> None:
+    q, k, v = qkv(2, 2, 2)
+    with pytest.raises(ConfigError, match="q_start is -1; positions count from 0"):
+        attend(q, k, v, q_start=-1)
+    named: Any = "dot"
+    with pytest.raises(ConfigError, match=r"score is 'dot'; expected score.SCALED_DOT"):
+        attend(q, k, v, score=named)
+
+
+def test_lengths_may_be_a_list() -> None:
+    q, k, v = qkv(3, 3, 2)
+    assert torch.equal(attend(q, k, v, mask=mask.lengths([1, 3, 2])), attend(q, k, v, mask=mask.lengths(torch.tensor([1, 3, 2]))))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.position import Learned, Rotary, Sinusoidal, Turn, angles, rotate, sinusoid
+from firth.layers.position.rotation import turns
 from firth.oracles import position as oracle
 
 BASES = (10_000.0, 100_000.0, 7.0)
@@ -25,7 +26,7 @@ def at(*positions: int) -> Tensor:
 
 def turned(x_D: Tensor, t: int, base: float = 10_000.0) -> Tensor:
     """One head turned as if at position t, in float64 all the way."""
-    turn = Turn(*Rotary(1, len(x_D), base)._turn(at(t)))
+    turn = Turn(*turns(angles(at(t), len(x_D), base)))
     return rotate(x_D.view(1, 1, 1, -1), turn).flatten()
 
 
@@ -82,9 +83,9 @@ def test_angles_are_accurate_at_position_100_000() -> None:
     t, width = 10**5 - 1, 8
     truth = [t * oracle.frequency(i, width) for i in range(4)]
     assert_equal(angles(at(t), width, 10_000.0)[0], torch.tensor(truth, dtype=torch.float64))
-    turns = Rotary(4, width, 10_000.0).at(t, 1).cos_TD[0, :4]
-    off = (turns.double() - torch.tensor(np.cos(truth))).abs().max()
-    assert turns.dtype == torch.float32
+    found = Rotary(4, width, 10_000.0).at(t, 1).cos_TD[0, :4]
+    off = (found.double() - torch.tensor(np.cos(truth))).abs().max()
+    assert found.dtype == torch.float32
     assert off <= torch.finfo(torch.float32).eps / 2  # rounded once
 
 

@@ -50,10 +50,12 @@ def test_sizes_of_a_recurrent_model_are_at_least_one(name: str) -> None:
         recurrent(**{name: 0})
 
 
-@pytest.mark.parametrize("name", ["width", "depth", "heads", "kv_heads", "hidden", "context"])
-def test_sizes_of_a_transformer_are_at_least_one(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"model.{name} is 0; expected at least 1"):
-        transformer(**{name: 0})
+@pytest.mark.parametrize("value", [0, -3])
+@pytest.mark.parametrize("name", ["width", "depth", "heads", "kv_heads", "hidden", "context", "span", "clip", "buckets", "reach"])
+def test_sizes_of_a_transformer_are_at_least_one(name: str, value: int) -> None:
+    owner = {"span": {"mask": "window"}, "clip": {"position": "shaw"}, "buckets": {"position": "t5"}, "reach": {"position": "t5"}}
+    with pytest.raises(ConfigError, match=rf"model.{name} is {value}; expected at least 1"):
+        transformer(**{name: value}, **owner.get(name, {}))
 
 
 def test_tying_needs_an_embedding_as_wide_as_the_model() -> None:
@@ -70,6 +72,119 @@ def test_a_transformer_needs_to_know_its_context() -> None:
 def test_rotary_needs_heads_of_even_width() -> None:
     with pytest.raises(ConfigError, match=r"even; given 3"):
         language_model(transformer(width=12, heads=4, position="rotary"), 10)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "additive, rotary": (
+        {"score": "additive", "position": "rotary"},
+        'model.position = "rotary" makes q·k depend on the distance alone; tanh(q + k) of turned vectors does not. '
+        'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"',
+    ),
+    "additive and the default position": ({"score": "additive"}, 'With model.score = "additive" choose "t5"'),
+    **{
+        f"{mask}": (
+            {"mask": mask},
+            f'model.mask = "{mask}" lets a position read the token that it has to predict; '
+            'for a language model choose "causal", "strictly_causal" or "window"',
+        )
+        for mask in ("full", "all_but_self")
+    },
+    "prefix": (
+        {"mask": "prefix"},
+        'model.mask = "prefix" needs to know how long the prefix of each text is, and a running text has none; choose "causal"',
+    ),
+    "window without span": (
+        {"mask": "window"},
+        'model.mask = "window" needs to know how far it sees; give model.span, the number of tokens, its own included',
+    ),
+    **{
+        f"span with {mask}": (
+            {"mask": mask, "span": 4},
+            f'model.span = 4 belongs to model.mask = "window"; given "{mask}". Leave model.span out, or change the mask',
+        )
+        for mask in ("causal", "strictly_causal")
+    },
+    **{
+        f"{name} with {position}": (
+            {"position": position, name: 9},
+            f'model.{name} = 9 belongs to model.position = "{owner}"; given "{position}". '
+            f"Leave model.{name} out, or change the position",
+        )
+        for name, owner in (("clip", "shaw"), ("buckets", "t5"), ("reach", "t5"))
+        for position in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
+        if position != owner
+    },
+    "one bucket": (
+        {"position": "t5", "buckets": 1},
+        "model.buckets is 1, which tells no two distances apart; expected at least 2",
+    ),
+    "a reach within the single buckets": (
+        {"position": "t5", "buckets": 8, "reach": 4},
+        "model.reach = 4 leaves nothing to widen: half of model.buckets = 8 hold one distance each, 0 … 3, the others those "
+        "up to the reach; choose model.reach > 4 or fewer buckets",
+    ),
+    "more buckets than the default reach has room for": (
+        {"position": "t5", "buckets": 256},
+        "model.reach = 128 leaves nothing to widen: half of model.buckets = 256",
+    ),
+    "rotary with heads of odd width": (
+        {"width": 12, "heads": 4},
+        'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given 3; change either, '
+        "or the position",
+    ),
+    "sinusoidal of odd width": (
+        {"width": 15, "heads": 3, "position": "sinusoidal"},
+        'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15; '
+        "change it, or the position",
+    ),
+    **{
+        f"base {base} with {position}": (
+            {"base": base, "position": position},
+            f"model.base is {base}; the wavelengths are its powers, so expected a finite number above 0",
+        )
+        for base in (0.0, -1.0, float("inf"), float("nan"))
+        for position in ("rotary", "sinusoidal")
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_combination_that_makes_no_sense_is_refused_with_its_reason_and_a_remedy(case: str) -> None:
+    options, message = REFUSED[case]
+    with pytest.raises(ConfigError) as error:
+        transformer(**options)
+    assert message in str(error.value)
+
+
+def test_the_smallest_settings_that_make_sense_are_accepted() -> None:
+    for options in (
+        {"position": "t5", "buckets": 2, "reach": 2},
+        {"position": "t5", "buckets": 8, "reach": 5},
+        {"position": "shaw", "clip": 1},
+        {"mask": "window", "span": 1},
+        {"width": 12, "heads": 4, "position": "alibi"},
+        {"width": 15, "heads": 3, "position": "learned"},
+        {"position": "sinusoidal", "base": 100_000.0},
+    ):
+        language_model(transformer(**options), 10)(torch.zeros(1, 4, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("score=aditive", '"additive"'),
+        ("mask=casual", '"causal"'),
+        ("position=alibis", '"alibi"'),
+        ("span=wide", "expected a whole number"),
+        ("score=additive", 'With model.score = "additive" choose "t5"'),
+    ],
+)
+def test_what_a_recipe_says_of_attention_is_checked_when_it_is_read(setting: str, message: str) -> None:
+    from firth.api import compose
+
+    with pytest.raises(ConfigError) as error:
+        compose({"data": {"text": "some text"}, "model": {"kind": "transformer"}}, [f"model.{setting}"])
+    assert message in str(error.value)
 
 
 def test_the_kind_tells_the_two_families_of_config_apart() -> None:
@@ -93,6 +208,8 @@ def configs() -> list[ModelConfig]:
         ("learned", "rotary"), ("layer", "rms"), ("pre", "post"), (False, True)
     ):
         found.append(transformer(position=position, norm=norm, norm_placement=placement, bias=bias, tied=not bias, kv_heads=2))
+    found += [transformer(position=position, score="bilinear") for position in ("rotary", "sinusoidal", "alibi")]
+    found += [transformer(position="shaw", clip=3, score="additive"), transformer(position="t5", buckets=6, score="gaussian")]
     return found
 
 
@@ -139,7 +256,8 @@ def test_a_seed_is_a_model(config: ModelConfig) -> None:
     first, again, other = drawn(config, 0), drawn(config, 0), drawn(config, 1)
     for name in first:
         assert torch.equal(first[name], again[name]), name
-        if "norm" not in name and ("weight" in name or "table" in name):
+        fixed = "norm" in name or "bias" in name or name == "relative.table_NH"  # T5's table begins as no position at all
+        if not fixed:
             assert not torch.equal(first[name], other[name]), name
 
 

@@ -1,43 +1,55 @@
 """attend(): every attention in firth goes through this function.
 
-    s_bhqk = scale · q_bhq · k_bgk                        g = h // (H // G)
+    s_bhqk = scale · a(q_bhq, k_bgk) + bias_h(k − q)      g = h // (H // G)
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
-    o_bhqe = Σ_k p_bhqk v_bgke
+    o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
-A kernel is a module with `why_not(call)` and `run(call)`. "auto" takes the first that can run; a kernel asked for by
-name runs or raises with its reason, never a silent fallback.
+The score a is dot, scaled dot, Gaussian, bilinear or additive (score.py); a position acts on q and k (rotary), on the score
+(ALiBi, T5's buckets) or on keys and values (Shaw); a mask is a predicate over absolute positions (mask.py); heads share keys and
+values by G alone. A kernel is a module with `why_not(call)` and `run(call)`. "auto" takes the first that can run; a kernel asked
+for by name runs or raises with its reason, never a silent fallback.
 """
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.layers import position as position
+from firth.layers.attention import chunked, flex, fused, reference, sdpa
 from firth.layers.attention import mask as mask
-from firth.layers.attention import reference, sdpa
+from firth.layers.attention import score as score
 from firth.layers.attention.call import Call
+from firth.layers.attention.score import Score
 
-Kernel = Literal["auto", "sdpa", "reference"]
+Kernel = Literal["auto", "sdpa", "triton", "flex", "chunked", "reference"]
 
 
 def attend(
     q_BHQD: Tensor,
-    k_BGKD: Tensor,
+    k_BGKC: Tensor,
     v_BGKE: Tensor,
     *,
+    score: score.Score = score.SCALED_DOT,
     mask: mask.Mask = mask.FULL,
+    position: position.Relative | position.Rotation | None = None,
     scale: float | None = None,
     q_start: int | Tensor = 0,
     kernel: Kernel = "auto",
 ) -> Tensor:
     """o_BHQE: for each query the mean of the values, weighted by how well their keys match it."""
+    if not isinstance(score, Score):
+        raise ConfigError(f"score is {score!r}; expected score.SCALED_DOT, DOT, GAUSSIAN, bilinear(M) or additive(w)")
     if scale is None:
-        scale = 1.0 / math.sqrt(q_BHQD.shape[-1])  # Vaswani et al. 2017, eq. 1
-    call = Call(q_BHQD, k_BGKD, v_BGKE, mask, scale, q_start)
+        scale = score.default_scale(q_BHQD.shape[-1])
+    return run(Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start), kernel)
+
+
+def run(call: Call, kernel: Kernel = "auto") -> Tensor:
+    call = call.reduced()
     if kernel == "auto":
         return _first_that_can(call).run(call)  # type: ignore[no-any-return]
     chosen = _named(kernel)
@@ -47,14 +59,28 @@ def attend(
 
 
 def _first_that_can(call: Call) -> ModuleType:
-    return sdpa if sdpa.why_not(call) is None else reference
+    if sdpa.why_not(call) is None and (not call.q_BHQD.is_cuda or sdpa.holds_no_matrix(call)):
+        return sdpa
+    if call.q_BHQD.is_cuda:
+        for kernel in (fused, flex, sdpa):
+            if kernel.why_not(call) is None:
+                return kernel
+    return chunked
 
 
 def _named(kernel: Kernel) -> ModuleType:
     match kernel:
         case "sdpa":
             return sdpa
+        case "triton":
+            return fused
+        case "flex":
+            return flex
+        case "chunked":
+            return chunked
         case "reference":
             return reference
         case _:
-            raise ConfigError(f'there is no kernel "{kernel}"; expected auto, sdpa or reference')
+            raise ConfigError(
+                f'there is no kernel "{kernel}"; expected {", ".join(get_args(Kernel)[:-1])} or {get_args(Kernel)[-1]}'
+            )

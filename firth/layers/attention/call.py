@@ -2,64 +2,211 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention.mask import Mask
+from firth.layers.attention.mask import FULL, Mask
+from firth.layers.attention.score import SCALED_DOT, Dot, Score
+from firth.layers.attention.spans import Spans
+from firth.layers.position import ALiBi, Buckets, Relative, Rotation, Shaw
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """B batch, H query heads, G key/value heads, Q queries, K keys, D head width, E value width."""
+    """B batch, H query heads, G key/value heads, Q queries, K keys, D query width, C key width, E value width."""
 
     q_BHQD: Tensor
-    k_BGKD: Tensor
+    k_BGKC: Tensor
     v_BGKE: Tensor
-    mask: Mask
     scale: float
-    q_start: int | Tensor  # absolute position of the first query: one for all rows, or one per row
+    score: Score = SCALED_DOT
+    mask: Mask = FULL
+    position: Relative | Rotation | None = None
+    q_start: int | Tensor = 0  # absolute position of the first query: one for all rows, or one per row; or one per query, 1|B,Q
+    head_H: Tensor | None = None  # which heads of the model these are, where they are not all
 
     def __post_init__(self) -> None:
-        q, k, v = self.q_BHQD, self.k_BGKD, self.v_BGKE
+        q, k, v = self.q_BHQD, self.k_BGKC, self.v_BGKE
         if not (q.ndim == k.ndim == v.ndim == 4):
-            raise ConfigError(f"attend() takes q_BHQD, k_BGKD and v_BGKE, four axes each; given {self._shapes()}")
-        (B, H, _, D), (B_k, G, K, D_k), (B_v, G_v, K_v, _) = q.shape, k.shape, v.shape
+            raise ConfigError(f"attend() takes q_BHQD, k_BGKC and v_BGKE, four axes each; given {self._shapes()}")
+        (B, H, Q, D), (B_k, G, K, C), (B_v, G_v, K_v, _) = q.shape, k.shape, v.shape
         if not B == B_k == B_v:
             raise ConfigError(f"q, k and v must have the same batch; given {self._shapes()}")
-        if (G_v, K_v) != (G, K) or D_k != D:
-            raise ConfigError(f"k and v must have the same heads and length, q and k the same width; given {self._shapes()}")
-        if H % G:
+        if (G_v, K_v) != (G, K):
+            raise ConfigError(f"k and v must have the same heads and length; given {self._shapes()}")
+        if G == 0 or H % G:
             raise ConfigError(f"{G} key/value heads do not divide {H} query heads; kv_heads must be a divisor of heads")
         if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
             kinds = ", ".join(f"{name} {t.dtype} on {t.device}" for name, t in (("q", q), ("k", k), ("v", v)))
             raise ConfigError(f"q, k and v must share one dtype and one device; given {kinds}")
-        if isinstance(self.q_start, Tensor) and self.q_start.numel() not in (1, q.shape[0]):
+        if not q.dtype.is_floating_point:
+            raise ConfigError(f"a softmax needs fractions; given q, k and v of {q.dtype}, expected float32, bfloat16 or float64")
+        if self.position is not None or not isinstance(self.score, Dot):  # a decoded token passes here once in each layer
+            self._check_parameters(q.device)
+        self.score.check(H, G, D, C)
+        if not isinstance(self.mask, Mask):
             raise ConfigError(
-                f"q_start has {self.q_start.numel()} starts for a batch of {q.shape[0]}; give one int, or one per row"
+                f"mask is a {type(self.mask).__name__}; compose one of mask.CAUSAL, mask.lengths(…) and so on, "
+                "or write a subclass of mask.Mask"
             )
+        self.mask.check(B, self._end(B, Q), K)
+
+    def _end(self, B: int, Q: int) -> int:
+        """The position after the last query. Starts on a GPU are not read: that would wait for it in every layer."""
+        start = self.q_start
+        if isinstance(start, int):
+            if start < 0:
+                raise ConfigError(f"q_start is {start}; positions count from 0")
+            return start + Q
+        if not isinstance(start, Tensor):
+            raise ConfigError(f"q_start is a {type(start).__name__}; give one int, or a tensor with one start per row")
+        if start.ndim == 2 and (start.shape[0] not in (1, B) or start.shape[1] != Q):
+            raise ConfigError(f"q_start has the shape {tuple(start.shape)}; {Q} queries of {B} rows need (1, {Q}) or ({B}, {Q})")
+        if start.ndim < 2 and start.numel() not in (1, B):
+            raise ConfigError(f"q_start has {start.numel()} starts for a batch of {B}; give one int, or one per row")
+        if start.device.type != "cpu" or not start.numel():
+            return Q
+        return int(start.max()) + (1 if start.ndim == 2 else Q)
+
+    def _check_parameters(self, device: torch.device) -> None:
+        for owner in (self.score, self.position):
+            for name, value in vars(owner).items() if isinstance(owner, Score | Relative) else ():
+                if isinstance(value, Tensor) and value.device != device:
+                    raise ConfigError(
+                        f"{name} of {type(owner).__name__} is on {value.device}, q, k and v are on {device}; "
+                        "move all to one device"
+                    )
 
     def _shapes(self) -> str:
-        return ", ".join(f"{name} {tuple(t.shape)}" for name, t in (("q", self.q_BHQD), ("k", self.k_BGKD), ("v", self.v_BGKE)))
+        return ", ".join(f"{name} {tuple(t.shape)}" for name, t in (("q", self.q_BHQD), ("k", self.k_BGKC), ("v", self.v_BGKE)))
+
+    def reduced(self) -> Call:
+        """The same attention, with what score and position do to q and k alone already done: the score is then a dot product,
+        Gaussian, or w·tanh(q + k), and the position acts on pairs of a query and a key, or not at all."""
+        if isinstance(self.score, Dot) and self.position is None:
+            return self
+        score, q_BHQC, k_BGKC = self.score.reduced(self.q_BHQD, self.k_BGKC)
+        position = self.position
+        if isinstance(position, Rotation):
+            q_BHQC = position.turned(q_BHQC, self.position_BQ())
+            k_BGKC = position.turned(k_BGKC, torch.arange(k_BGKC.shape[2], device=k_BGKC.device).unsqueeze(0))
+            position = None
+        elif position is not None:
+            _check_position(position, q_BHQC.shape[1], k_BGKC.shape[3], self.v_BGKE.shape[3])
+        return replace(self, q_BHQD=q_BHQC, k_BGKC=k_BGKC, score=score, position=position)
 
     @property
     def heads_per_group(self) -> int:
-        return self.q_BHQD.shape[1] // self.k_BGKD.shape[1]
+        return self.q_BHQD.shape[1] // self.k_BGKC.shape[1]
 
     @property
     def starts_at_zero(self) -> bool:
         return isinstance(self.q_start, int) and self.q_start == 0
 
+    def position_BQ(self) -> Tensor:
+        """Where the queries stand: 1,Q where all rows agree."""
+        position_Q = torch.arange(self.q_BHQD.shape[2], device=self.q_BHQD.device)
+        if isinstance(self.q_start, int):
+            return (position_Q + self.q_start).unsqueeze(0)
+        start = self.q_start.to(position_Q.device)
+        return start if start.ndim == 2 else start.view(-1, 1) + position_Q
+
+    def distance_BHQK(self) -> Tensor:
+        """k − q in positions; the axis of heads is 1."""
+        k_K = torch.arange(self.k_BGKC.shape[2], device=self.q_BHQD.device)
+        return (k_K - self.position_BQ().unsqueeze(-1)).unsqueeze(1)
+
     def allowed_BHQK(self) -> Tensor:
         """The mask as a boolean tensor; axes on which it does not depend stay 1."""
-        B, H, Q, _ = self.q_BHQD.shape
-        K, device = self.k_BGKD.shape[2], self.q_BHQD.device
-        start = self.q_start.to(device).view(-1, 1, 1, 1) if isinstance(self.q_start, Tensor) else self.q_start
+        (B, H, _, _), K, device = self.q_BHQD.shape, self.k_BGKC.shape[2], self.q_BHQD.device
+        head_H = torch.arange(H, device=device) if self.head_H is None else self.head_H
         return self.mask.allowed(
             torch.arange(B, device=device).view(B, 1, 1, 1),
-            torch.arange(H, device=device).view(1, H, 1, 1),
-            torch.arange(Q, device=device).view(1, 1, Q, 1) + start,
+            head_H.view(1, H, 1, 1),
+            self.position_BQ()[:, None, :, None],
             torch.arange(K, device=device).view(1, 1, 1, K),
         )
+
+    @cached_property
+    def mask_key(self) -> MaskKey | None:
+        """What the mask's spans depend on, if they may be kept: the mask and what is in it, the queries' start, and the shape."""
+        tensors = self.mask.tensors()
+        if tensors is None or not isinstance(self.q_start, int) or any(tensor.is_inference() for tensor in tensors):
+            return None
+        B, Q, K, device = self.q_BHQD.shape[0], self.q_BHQD.shape[2], self.k_BGKC.shape[2], self.q_BHQD.device
+        return MaskKey(self.mask, tuple(tensor._version for tensor in tensors), self.q_start, B if tensors else 1, Q, K, device)
+
+    @cached_property
+    def spans(self) -> Spans | None:
+        """The mask as a run of keys for each query, where it is one."""
+        if self.mask_key is not None and not torch.compiler.is_compiling():
+            return kept_spans(self.mask_key)
+        return spans_of(self.mask, self.position_BQ(), self.q_BHQD.shape[0], self.k_BGKC.shape[2])
+
+    def of_rows(self, rows: slice | Tensor) -> Call:
+        """The same attention for some of the queries."""
+        return replace(self, q_BHQD=self.q_BHQD[:, :, rows], q_start=self.position_BQ()[:, rows])
+
+    def of_heads(self, head_H: Tensor) -> Call:
+        """The same attention for some of the query heads, after `reduced`."""
+        group_H = head_H // self.heads_per_group
+        return replace(
+            self,
+            q_BHQD=self.q_BHQD[:, head_H],
+            k_BGKC=self.k_BGKC[:, group_H],
+            v_BGKE=self.v_BGKE[:, group_H],
+            score=self.score.of_heads(head_H),
+            position=self.position.of_heads(head_H) if isinstance(self.position, Relative) else None,
+            head_H=head_H if self.head_H is None else self.head_H[head_H],
+        )
+
+
+class MaskKey(NamedTuple):
+    mask: Mask
+    versions: tuple[int, ...]  # a tensor that is written to in place gets a new one
+    start: int
+    B: int
+    Q: int
+    K: int
+    device: torch.device
+
+
+@lru_cache(maxsize=32)
+def kept_spans(key: MaskKey) -> Spans | None:
+    """Every layer asks for the same mask, and most masks are the same in every step."""
+    with torch.inference_mode(False):  # made while generating, they must still serve training
+        position_BQ = torch.arange(key.start, key.start + key.Q, device=key.device).unsqueeze(0)
+        return spans_of(key.mask, position_BQ, key.B, key.K)
+
+
+def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
+    span = mask.keys(None, position_BQ, K)
+    if span is None:
+        span = mask.keys(torch.arange(B, device=position_BQ.device).unsqueeze(1), position_BQ, K)
+    return None if span is None else Spans.of(span, position_BQ, K)
+
+
+def _check_position(position: Relative, H: int, C: int, E: int) -> None:
+    match position:
+        case ALiBi() if len(position.slope_H) != H:
+            raise ConfigError(f"position.alibi has {len(position.slope_H)} slopes for {H} query heads; expected one per head")
+        case Buckets() if position.table_NH.shape[1] != H:
+            raise ConfigError(
+                f"position.buckets has {position.table_NH.shape[1]} columns for {H} query heads; expected one per head"
+            )
+        case Shaw():
+            for name, table, width in (("key", position.key_RD, C), ("value", position.value_RE, E)):
+                if table is not None and table.shape[1] != width:
+                    raise ConfigError(f"position.shaw's {name} table is {table.shape[1]} wide; the {name}s are {width} wide")
+        case ALiBi() | Buckets():
+            pass
+        case _:
+            raise ConfigError(
+                f"attend() takes position.rotary, shaw, buckets or alibi; given {type(position).__name__}. "
+                "Learned and sinusoidal positions are added to the embedding, before q and k are made"
+            )

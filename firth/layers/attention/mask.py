@@ -1,24 +1,45 @@
 """Who may attend to whom: predicates over absolute positions, composed with `&` and `|`. True means attend.
 
 A mask is asked with index tensors that broadcast to B,H,Q,K and answers a boolean tensor that broadcasts to the same.
-The positions are absolute: the first query of a cached step stands at `q_start`, not at 0.
+The positions are absolute: the first query of a cached step stands at `q_start`, not at 0. A mask that is a run of keys for
+each query also says so (`keys`), and a fused kernel then skips what nobody sees. Write your own as a subclass with `allowed`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.layers.attention.spans import Span, Whole
+
+MaskKind = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix"]  # those a model can have as a setting
 
 
 class Mask(ABC):
     @abstractmethod
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         """True where query q of row b, head h may attend to key k."""
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        """The same as a run of the K keys; None where it is not one, or where it differs by row and no rows b are given."""
+        return None
+
+    def check(self, B: int, end: int, K: int) -> None:  # noqa: B027  # most masks fit every batch and length
+        """Raise where the mask was made for another batch or length. The last query stands at `end` − 1."""
+
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        """All tensors it is made of, so that what was computed from them can be kept until one changes; None: keep nothing."""
+        return None
+
+    def is_causal(self) -> bool:
+        """Whether it is certain that no query sees a later key."""
+        return False
 
     def __and__(self, other: Mask) -> Mask:
         return Both(self, other)
@@ -32,6 +53,12 @@ class Full(Mask):
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return torch.ones_like(q == k)
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(0, K)
+
 
 @dataclass(frozen=True)
 class Causal(Mask):
@@ -39,6 +66,46 @@ class Causal(Mask):
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k <= q
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(0, q + 1)
+
+    def is_causal(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class StrictlyCausal(Mask):
+    """k < q: the first position sees nothing."""
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return k < q
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(0, q)
+
+    def is_causal(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class AllButSelf(Mask):
+    """k ≠ q."""
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return k != q
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(0, K, (q, q + 1))
 
 
 @dataclass(frozen=True)
@@ -54,6 +121,15 @@ class Window(Mask):
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (k > q - self.span)
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(q - self.span + 1, q + 1)
+
+    def is_causal(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
@@ -62,11 +138,76 @@ class Lengths(Mask):
     length_B: Tensor
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        if len(self.length_B) != len(b):
-            raise ConfigError(
-                f"mask.lengths was given {len(self.length_B)} lengths for a batch of {len(b)}; expected one per row"
-            )
         return k < self.length_B.to(b.device)[b]
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        return None if b is None else Span(0, self.length_B.to(b.device)[b])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.length_B,)
+
+    def check(self, B: int, end: int, K: int) -> None:
+        _one_per_row("mask.lengths", "lengths", self.length_B, B)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix(Mask):
+    """k ≤ q, or k within the first `length_B[b]`: read the prefix both ways, write on from it (Raffel et al. 2020, §3.2.1)."""
+
+    length_B: Tensor
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (k <= q) | (k < self.length_B.to(b.device)[b])
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        return None if b is None else Span(0, torch.maximum(self.length_B.to(b.device)[b], torch.as_tensor(q + 1)))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.length_B,)
+
+    def check(self, B: int, end: int, K: int) -> None:
+        _one_per_row("mask.prefix", "lengths", self.length_B, B)
+
+
+@dataclass(frozen=True, eq=False)
+class Documents(Mask):
+    """Several documents packed into one row: only keys of the query's own document. `document_BT` numbers them; positions next
+    to each other that bear the same number are one document."""
+
+    document_BT: Tensor
+    run_BT: Tensor = field(init=False)  # which run of equal numbers a position belongs to, and where that begins and ends
+    first_BT: Tensor = field(init=False)
+    end_BT: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.document_BT.ndim != 2:
+            raise ConfigError(
+                f"mask.documents takes one document number per row and position; given a shape of {tuple(self.document_BT.shape)}"
+            )
+        changes_BT = self.document_BT[:, 1:] != self.document_BT[:, :-1]
+        run_BT = torch.nn.functional.pad(changes_BT.int(), (1, 0)).cumsum(-1)
+        object.__setattr__(self, "run_BT", run_BT)
+        object.__setattr__(self, "first_BT", torch.searchsorted(run_BT, run_BT))
+        object.__setattr__(self, "end_BT", torch.searchsorted(run_BT, run_BT, right=True))
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        run_BT = self.run_BT.to(b.device)
+        return run_BT[b, q] == run_BT[b, k]
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        return None if b is None else Span(self.first_BT.to(b.device)[b, q], self.end_BT.to(b.device)[b, q])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.run_BT, self.first_BT, self.end_BT)
+
+    def check(self, B: int, end: int, K: int) -> None:
+        _one_per_row("mask.documents", "rows", self.document_BT, B)
+        T = self.document_BT.shape[1]
+        if max(end, K) > T:
+            raise ConfigError(
+                f"mask.documents numbers {T} positions, but there are {K} keys and the last query stands at position {end - 1}; "
+                "give it one number per position"
+            )
 
 
 @dataclass(frozen=True)
@@ -74,8 +215,23 @@ class Both(Mask):
     left: Mask
     right: Mask
 
+    def is_causal(self) -> bool:
+        return self.left.is_causal() or self.right.is_causal()
+
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return self.left.allowed(b, h, q, k) & self.right.allowed(b, h, q, k)
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        left, right = self.left.keys(b, q, K), self.right.keys(b, q, K)
+        return left & right if left and right else None
+
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        left, right = self.left.tensors(), self.right.tensors()
+        return None if left is None or right is None else left + right
+
+    def check(self, B: int, end: int, K: int) -> None:
+        self.left.check(B, end, K)
+        self.right.check(B, end, K)
 
 
 @dataclass(frozen=True)
@@ -83,17 +239,50 @@ class Either(Mask):
     left: Mask
     right: Mask
 
+    def is_causal(self) -> bool:
+        return self.left.is_causal() and self.right.is_causal()
+
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return self.left.allowed(b, h, q, k) | self.right.allowed(b, h, q, k)
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        left, right = self.left.keys(b, q, K), self.right.keys(b, q, K)
+        return left | right if left and right else None
+
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        left, right = self.left.tensors(), self.right.tensors()
+        return None if left is None or right is None else left + right
+
+    def check(self, B: int, end: int, K: int) -> None:
+        self.left.check(B, end, K)
+        self.right.check(B, end, K)
 
 
 FULL = Full()
 CAUSAL = Causal()
+STRICTLY_CAUSAL = StrictlyCausal()
+ALL_BUT_SELF = AllButSelf()
 
 
 def window(span: int) -> Mask:
     return Window(span)
 
 
-def lengths(length_B: Tensor) -> Mask:
-    return Lengths(length_B)
+def lengths(length_B: Tensor | Sequence[int]) -> Mask:
+    return Lengths(torch.as_tensor(length_B))
+
+
+def prefix(length_B: Tensor | Sequence[int]) -> Mask:
+    return Prefix(torch.as_tensor(length_B))
+
+
+def documents(document_BT: Tensor) -> Mask:
+    return Documents(document_BT)
+
+
+def _one_per_row(name: str, things: str, given: Tensor, B: int) -> None:
+    if given.ndim == 0 or len(given) != B:
+        count = len(given) if given.ndim else "one number instead of"
+        raise ConfigError(f"{name} was given {count} {things} for a batch of {B}; expected one per row")
+    if given.ndim > 1 and things == "lengths":
+        raise ConfigError(f"{name} takes one length per row, {B} in all; given a shape of {tuple(given.shape)}")

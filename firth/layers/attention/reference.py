@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from firth.layers.attention.call import Call
+from firth.layers.attention.score import Dot
+from firth.layers.position import ALiBi, Buckets, Shaw
 
 
 def why_not(call: Call) -> str | None:
@@ -13,24 +15,54 @@ def why_not(call: Call) -> str | None:
 
 
 def run(call: Call) -> Tensor:
-    return (_by_group(weights(call), call) @ call.v_BGKE.unsqueeze(2)).flatten(1, 2)
+    p_BHQK = weights(call).to(call.v_BGKE.dtype)
+    o_BHQE = (_by_group(p_BHQK, call) @ call.v_BGKE.unsqueeze(2)).flatten(1, 2)
+    if isinstance(call.position, Shaw) and call.position.value_RE is not None:
+        o_BHQE = o_BHQE + by_distance(p_BHQK, call) @ call.position.value_RE.to(p_BHQK.dtype)
+    return o_BHQE
 
 
 def weights(call: Call) -> Tensor:
-    """softmax over the allowed keys of scale · q·k; all zero where no key is allowed."""
-    score_BHQK = (_by_group(call.q_BHQD, call) @ call.k_BGKD.unsqueeze(2).mT).flatten(1, 2) * call.scale
+    """softmax of the scores over the allowed keys; all zero where no key is allowed."""
     allowed_BHQK = call.allowed_BHQK()
-    if not score_BHQK.shape[3]:
-        return score_BHQK  # no keys at all: no weights, and amax would refuse
-    score_BHQK = torch.where(allowed_BHQK, score_BHQK, -torch.inf)
-    # Subtract the row maximum (exp(89) overflows float32); an empty row has none, and −inf − −inf would be NaN.
-    top_BHQ1 = score_BHQK.detach().amax(-1, keepdim=True)
-    power_BHQK = torch.exp(score_BHQK - top_BHQ1.masked_fill(top_BHQ1 == -torch.inf, 0.0))
-    total_BHQ1 = power_BHQK.sum(-1, keepdim=True)
-    return power_BHQK / total_BHQ1.masked_fill(total_BHQ1 == 0, 1.0)
+    some_BHQ1 = allowed_BHQK.any(-1, keepdim=True)
+    # The softmax of nothing is 0/0: a row without keys sees everything, and is then taken back. Whether a row is empty is
+    # asked of the mask, never of the scores, so that a NaN or an infinity among these shows.
+    p_BHQK = scores(call).masked_fill(some_BHQ1 & ~allowed_BHQK, -torch.inf).softmax(-1)
+    return p_BHQK.masked_fill(~some_BHQ1, 0.0)
+
+
+def scores(call: Call) -> Tensor:
+    """scale · a(q, k), and what the position adds."""
+    q_BGJQD, k_BGJKD = _by_group(call.q_BHQD, call), call.k_BGKC.unsqueeze(2)
+    position = call.position
+    if isinstance(position, Shaw) and position.key_RD is not None:
+        return _shaw_scores(call, position.key_RD.to(q_BGJQD.dtype), position.index_BHQK(call.distance_BHQK())) * call.scale
+    score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2) * call.scale
+    if isinstance(position, ALiBi | Buckets):
+        score_BHQK = score_BHQK + position.bias_BHQK(call.distance_BHQK()).to(score_BHQK.dtype)
+    return score_BHQK
+
+
+def _shaw_scores(call: Call, key_RD: Tensor, index_B1QK: Tensor) -> Tensor:
+    """a(q, k + a_r). A dot product falls into q·k and q·a_r, which spares the Q×K×D keys."""
+    q_BGJQD, k_BGJKD = _by_group(call.q_BHQD, call), call.k_BGKC.unsqueeze(2)
+    if isinstance(call.score, Dot):
+        relative_BHQR = call.q_BHQD @ key_RD.T
+        relative_BHQK = relative_BHQR.gather(-1, index_B1QK.expand(*relative_BHQR.shape[:3], -1))
+        return (q_BGJQD @ k_BGJKD.mT).flatten(1, 2) + relative_BHQK
+    k_BGJQKD = k_BGJKD.unsqueeze(-3) + key_RD[index_B1QK].unsqueeze(1)
+    return call.score.between(q_BGJQD, k_BGJQKD).flatten(1, 2)
+
+
+def by_distance(p_BHQK: Tensor, call: Call) -> Tensor:
+    """p_BHQR: what each query gives to each clipped distance."""
+    assert isinstance(call.position, Shaw)
+    index_BHQK = call.position.index_BHQK(call.distance_BHQK()).expand_as(p_BHQK)
+    return p_BHQK.new_zeros(*p_BHQK.shape[:3], call.position.rows).scatter_add(-1, index_BHQK, p_BHQK)
 
 
 def _by_group(x_BHQn: Tensor, call: Call) -> Tensor:
-    """B,H,Q,n → B,G,R,Q,n: query head h reads key/value head h // R."""
+    """B,H,Q,n → B,G,J,Q,n: query head h reads key/value head h // J."""
     B, H, Q, n = x_BHQn.shape
     return x_BHQn.reshape(B, H // call.heads_per_group, call.heads_per_group, Q, n)

@@ -2,34 +2,114 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from firth.layers.attention import chunked
 from firth.layers.attention.call import Call
 from firth.layers.attention.mask import CAUSAL, FULL
+from firth.layers.attention.score import Dot, Gaussian, half_square
+from firth.layers.position import ALiBi, Buckets, Shaw
+
+_FASTEST_FIRST = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+]
 
 
 def why_not(call: Call) -> str | None:
+    if not isinstance(call.score, Dot | Gaussian):
+        return "torch's scaled_dot_product_attention computes dot products; this score is not one"
+    if isinstance(call.score, Gaussian) and call.q_BHQD.dtype not in (torch.float32, torch.float64):
+        return f"the −½‖k‖² of the Gaussian score would be rounded to {call.q_BHQD.dtype}"
+    if isinstance(call.position, Shaw):
+        return "Shaw's positions change keys and values by pair, which scaled_dot_product_attention cannot express"
     return None
 
 
+def holds_no_matrix(call: Call) -> bool:
+    """Whether no mask or bias of Q×K has to be written out for it."""
+    return call.position is None and (call.mask == FULL or _square_causal(call) or _seen_by_one_query(call) is not None)
+
+
 def run(call: Call) -> Tensor:
-    q, k, v = call.q_BHQD, call.k_BGKD, call.v_BGKE
-    grouped = call.heads_per_group > 1
-    if call.mask == FULL or _last_query(call):
-        return F.scaled_dot_product_attention(q, k, v, scale=call.scale, enable_gqa=grouped)
-    if call.mask == CAUSAL and q.shape[2] == k.shape[2] and call.starts_at_zero:
-        # is_causal aligns the triangle top-left, so it is right only for a square that starts at 0.
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=call.scale, enable_gqa=grouped)
+    o_BHQE = _run(call)
+    return chunked.run(call) if _hides(call, o_BHQE) else o_BHQE
+
+
+def _hides(call: Call, o_BHQE: Tensor) -> bool:
+    """Whether a zero stands for a NaN: torch's CPU kernel gives zeros to a query whose scores are all NaN or −inf. So a row that
+    begins with zero is looked into; where q and k are finite and their products cannot overflow, it is true."""
+    if o_BHQE.device.type != "cpu" or torch.compiler.is_compiling() or bool(o_BHQE.select(3, 0).all()):
+        return False
+    if not call.k_BGKC.numel():
+        return False
+    largest = call.q_BHQD.abs().amax().float() * call.k_BGKC.abs().amax().float() * call.q_BHQD.shape[3]
+    return not bool(largest.isfinite())
+
+
+def _run(call: Call) -> Tensor:
+    q, k, v = call.q_BHQD, call.k_BGKC, call.v_BGKE
+    if isinstance(call.score, Gaussian):
+        # −½‖q − k‖² = (q, 1)·(k, −½‖k‖²) − ½‖q‖², and the last term cancels in the softmax.
+        q, k = torch.cat((q, torch.ones_like(q[..., :1])), -1), torch.cat((k, half_square(k).unsqueeze(-1)), -1)
+    if call.position is None:
+        if call.mask == FULL:
+            return _attention(call, q, k, v)
+        if _square_causal(call):
+            return _attention(call, q, k, v, causal=True)
+    if (seen := _seen_by_one_query(call)) is not None:
+        lo, hi = seen
+        if lo >= hi:
+            return q.new_zeros(*q.shape[:3], v.shape[3])
+        bias_BH1K = None if call.position is None else _bias(call)[..., lo:hi].expand(q.shape[0], -1, -1, -1)
+        if hi - lo < k.shape[2]:
+            k, v = k[:, :, lo:hi], v[:, :, lo:hi]
+        return _attention(call, q, k, v, bias_BH1K)
     allowed_BHQK = call.allowed_BHQK()
     some_BHQ1 = allowed_BHQK.any(-1, keepdim=True)
     # A row without keys would be 0/0 on some backends: let it see everything, then take its output back.
-    mask_BHQK = (allowed_BHQK | ~some_BHQ1).expand(q.shape[0], -1, q.shape[2], k.shape[2])
-    o_BHQE = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_BHQK, scale=call.scale, enable_gqa=grouped)
-    return o_BHQE.masked_fill(~some_BHQ1, 0.0)
+    mask_BHQK = allowed_BHQK | ~some_BHQ1
+    if call.position is not None:
+        mask_BHQK = _bias(call).masked_fill(~mask_BHQK, -torch.inf)
+    mask_BHQK = mask_BHQK.expand(q.shape[0], -1, q.shape[2], k.shape[2])
+    return _attention(call, q, k, v, mask_BHQK).masked_fill(~some_BHQ1, 0.0)
 
 
-def _last_query(call: Call) -> bool:
-    """One query that stands at the last key: everything is in its past, so causal is full. The step of a cached decoder."""
-    Q, K = call.q_BHQD.shape[2], call.k_BGKD.shape[2]
-    return call.mask == CAUSAL and Q == 1 and isinstance(call.q_start, int) and call.q_start == K - 1
+def _attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask_BHQK: Tensor | None = None, causal: bool = False) -> Tensor:
+    grouped = call.heads_per_group > 1
+    if q.is_cuda and torch.is_grad_enabled() and q.requires_grad:
+        # cuDNN is the fastest on Hopper but plans for each new length: right for training, wrong for a cache that grows.
+        with sdpa_kernel(_FASTEST_FIRST, set_priority=True):
+            return F.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped
+            )
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped)
+
+
+def _bias(call: Call) -> Tensor:
+    assert isinstance(call.position, ALiBi | Buckets)
+    return call.position.bias_BHQK(call.distance_BHQK()).to(call.q_BHQD.dtype)
+
+
+def _square_causal(call: Call) -> bool:
+    """is_causal aligns the triangle top-left, so it is right only for a square that starts at 0."""
+    return call.starts_at_zero and call.mask == CAUSAL and call.q_BHQD.shape[2] == call.k_BGKC.shape[2]
+
+
+def _seen_by_one_query(call: Call) -> tuple[int, int] | None:
+    """The keys that a single query sees, where they are a run, the same in all rows: then there is nothing to mask. The step of
+    a cached decoder."""
+    if call.q_BHQD.shape[2] != 1 or not isinstance(call.q_start, int):
+        return None
+    K = call.k_BGKC.shape[2]
+    if call.mask is CAUSAL:  # what its `keys` says as well, without a detour in every layer of every step
+        return 0, min(K, call.q_start + 1)
+    span = call.mask.keys(None, call.q_start, K)
+    if span is None or (span.hole is not None and span.hole[0] < span.hole[1]):
+        return None
+    return max(0, int(span.lo)), min(K, int(span.hi))

@@ -1,0 +1,363 @@
+"""attend() against its peers, in one run: time of forward + backward, TFLOP/s, memory.
+
+    python benchmarks/attention.py [--device cuda|cpu] [--only WORDS] [--no-peers]
+
+GPU: bf16, B 4, H 16, D 64, n = 4096, causal, where a case does not say otherwise. Each time is the median of single runs
+between two events on the device, the gradients of everything that has one included. TFLOP/s count what the mask lets
+through: 4·D operations forward and 10·D backward per visible pair; for the additive score 3·A + 2·E forward and 8·A + 6·E
+backward, a tanh as one operation.
+CPU: float32, the two sides take turns, the figure is the median of the ratios of neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from firth.layers.attention import attend, mask, position, score
+from firth.layers.attention.weights import statistics as row_statistics
+from firth.layers.attention.weights import weights
+from firth.layers.tap import attention_calls
+from firth.models import TransformerConfig, language_model
+from firth.models.initialise import initialise
+
+B, H, D, N = 4, 16, 64, 4096
+
+Run = Callable[[], Tensor]  # a forward pass
+
+
+@dataclass
+class Case:
+    name: str
+    firth: Run
+    leaves: list[Tensor]  # whose gradients are wanted
+    flops: float
+    must: str
+    target: str = ""
+    peers: dict[str, Run] = field(default_factory=dict)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--only", default="", help="cases whose name contains one of these words")
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    wanted = options.only.split()
+    if options.device == "cpu":
+        on_cpu()
+        return
+    torch.manual_seed(0)
+    torch._dynamo.config.cache_size_limit = 64
+    print(f"{torch.cuda.get_device_name()}; torch {torch.__version__}, {platform.machine()}\n")
+    print(f"{'forward + backward':38} {'ms':>8} {'TFLOP/s':>8} {'GiB':>6}   must    target  | peers in ms")
+    for make in (dense_cases, masked_cases, table_cases, gaussian_cases, additive_cases):
+        for case in make():
+            if not wanted or any(word in case.name for word in wanted):
+                print(line(case, options.no_peers), flush=True)
+    if not wanted or "weights" in wanted:
+        weights_on_demand()
+
+
+def line(case: Case, no_peers: bool) -> str:
+    ms, peak = timed(case.firth, case.leaves)
+    peers = []
+    for name, peer in {} if no_peers else case.peers.items():
+        try:
+            found, memory = timed(peer, case.leaves)
+            peers.append(f"{name} {found:.2f}" + (f" ({memory:.1f} GiB)" if memory > 4 * max(peak, 0.5) else ""))
+        except Exception as problem:  # a backend that does not take the case
+            peers.append(f"{name} – ({type(problem).__name__})")
+        torch.cuda.empty_cache()
+    return f"{case.name:38} {ms:8.3f} {case.flops / ms / 1e9:8.0f} {peak:6.2f}   {case.must:7} {case.target:7} | " + ", ".join(
+        peers
+    )
+
+
+def timed(forward: Run, leaves: list[Tensor], runs: int = 30) -> tuple[float, float]:
+    """Median milliseconds of a forward and backward pass, and the most memory it took beyond what stood before, in GiB."""
+    out = forward()
+    pull = torch.randn_like(out)
+    del out
+
+    def once() -> None:
+        out = forward()
+        torch.autograd.grad(out, leaves, pull)
+
+    for _ in range(5):
+        once()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    once()
+    torch.cuda.synchronize()
+    peak = (torch.cuda.max_memory_allocated() - before) / 2**30
+    cold = torch.empty(64 << 20, dtype=torch.int32, device="cuda")  # 256 MB: each run starts with a cache full of something else
+    events = []
+    for _ in range(runs):
+        cold.zero_()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        once()
+        end.record()
+        events.append((start, end))
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) for start, end in events), peak
+
+
+def qkv(groups: int = H, n: int = N) -> list[Tensor]:
+    """As a layer makes them: views of B,T,heads,D."""
+    return [
+        torch.randn(B, n, heads, D, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
+        for heads in (H, groups, groups)
+    ]
+
+
+def flops(pairs: float) -> float:
+    return 14 * D * pairs
+
+
+CAUSAL_PAIRS = B * H * N * (N + 1) / 2
+
+BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+
+
+def sdpa_of(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Run:
+    def run() -> Tensor:
+        with sdpa_kernel([backend]):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=k.shape[1] != q.shape[1])
+
+    return run
+
+
+def dense_cases() -> Iterator[Case]:
+    for name, groups in (("causal, multi-head", H), ("causal, grouped-query (4)", 4), ("causal, multi-query", 1)):
+        q, k, v = leaves = qkv(groups)
+        peers = {peer: sdpa_of(backend, q, k, v) for peer, backend in BACKENDS.items()}
+        yield Case(
+            name, lambda q=q, k=k, v=v: attend(q, k, v, mask=mask.CAUSAL), leaves, flops(CAUSAL_PAIRS), "1.05×", peers=peers
+        )
+
+
+def masked_cases() -> Iterator[Case]:
+    leaves = qkv()
+    span = mask.window(512)
+    pairs = B * H * sum(min(t + 1, 512) for t in range(N))
+    yield against_flex("window 512", leaves, pairs, "0.9", "0.5", allowed=span)
+    alibi = position.ALiBi(position.alibi(H).slope_H.cuda())
+    yield against_flex("ALiBi", leaves, CAUSAL_PAIRS, "2.2", "1.6", allowed=mask.CAUSAL, where=alibi)
+    # Eight documents to a row, their ends drawn at random.
+    ends = torch.rand(B, N, device="cuda").topk(7, dim=1).indices
+    document_BT = torch.zeros(B, N, dtype=torch.long, device="cuda").scatter_(1, ends, 1).cumsum(1)
+    packed = mask.documents(document_BT) & mask.CAUSAL
+    lengths = torch.stack([torch.bincount(row, minlength=8) for row in document_BT]).double()
+    pairs = H * float((lengths * (lengths + 1) / 2).sum())
+    yield against_flex("packed documents (8)", leaves, pairs, "2.2", "1.6", allowed=packed)
+
+
+def against_flex(
+    name: str,
+    leaves: list[Tensor],
+    pairs: float,
+    must: str,
+    target: str,
+    allowed: mask.Mask,
+    where: position.Relative | None = None,
+    of: score.Score = score.SCALED_DOT,
+    more: list[Tensor] | None = None,
+) -> Case:
+    q, k, v = leaves
+
+    def ours() -> Tensor:
+        return attend(q, k, v, mask=allowed, position=where, score=of)
+
+    def flex() -> Tensor:
+        return attend(q, k, v, mask=allowed, position=where, score=of, kernel="flex")
+
+    return Case(name, ours, leaves + (more or []), flops(pairs), must, target, {"FlexAttention": flex})
+
+
+def table_cases() -> Iterator[Case]:
+    leaves = q, k, v = qkv()
+    table_NH = torch.randn(32, H, device="cuda", requires_grad=True)
+    buckets = position.buckets(table_NH, both=False)
+    yield against_flex(
+        "T5 bias, 32 learned buckets", list(leaves), CAUSAL_PAIRS, "4", "2.5", mask.CAUSAL, buckets, more=[table_NH]
+    )
+    key_RD, value_RE = (torch.randn(129, D, device="cuda", dtype=torch.bfloat16).mul_(0.1).requires_grad_() for _ in range(2))
+    shaw = position.shaw(key_RD, value_RE)
+    yield Case(
+        "Shaw keys and values, clip 64",
+        lambda: attend(q, k, v, mask=mask.CAUSAL, position=shaw),
+        [q, k, v, key_RD, value_RE],
+        flops(CAUSAL_PAIRS),
+        "8",
+        "4.5",
+        {"FlexAttention, keys only": flex_shaw_keys(q, k, v, key_RD)},
+    )
+
+
+def flex_shaw_keys(q: Tensor, k: Tensor, v: Tensor, key_RD: Tensor) -> Run:
+    """The nearest that FlexAttention comes to it: q·a gathered in the score, no values."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention, dynamic=False)
+    block_mask = create_block_mask(lambda b, h, q, k: k <= q, None, None, N, N, device="cuda")
+
+    def run() -> Tensor:
+        relative_BHQR = q @ key_RD.T * D**-0.5
+        return (
+            compiled(
+                q,
+                k,
+                v,
+                score_mod=lambda s, b, h, i, j: s + relative_BHQR[b, h, i, (j - i).clamp(-64, 64) + 64],
+                block_mask=block_mask,
+            )
+            + 0 * key_RD.sum()
+        )
+
+    return run
+
+
+def gaussian_cases() -> Iterator[Case]:
+    yield against_flex("Gaussian", qkv(), CAUSAL_PAIRS, "3", "2", allowed=mask.CAUSAL, of=score.GAUSSIAN)
+
+
+def additive_cases() -> Iterator[Case]:
+    for n, must, target in ((1024, "8", "5"), (8192, "runs", "")):
+        q, k, v = qkv(n=n)
+        w_HA = (torch.randn(H, D, device="cuda", dtype=torch.bfloat16) * D**-0.5).requires_grad_()
+
+        def plain(q: Tensor = q, k: Tensor = k, v: Tensor = v, w_HA: Tensor = w_HA) -> Tensor:
+            score_BHQK = (torch.tanh(q.unsqueeze(3) + k.unsqueeze(2)) * w_HA[:, None, None]).sum(-1)
+            return score_BHQK.softmax(-1) @ v
+
+        yield Case(
+            f"additive, n = {n}, not causal",
+            lambda q=q, k=k, v=v, w=w_HA: attend(q, k, v, score=score.additive(w)),
+            [q, k, v, w_HA],
+            B * H * n * n * (11 * D + 8 * D),
+            must,
+            target,
+            {"plain": plain, "torch.compile": torch.compile(plain)} if n == 1024 else {},
+        )
+
+
+def weights_on_demand(n: int = N) -> None:
+    """One head of one layer of twelve, all rows, of every text in the batch, beside a forward pass of the model."""
+    config = TransformerConfig(kind="transformer", width=H * D, depth=12, heads=H, context=n)
+    with torch.device("cuda"):
+        model = language_model(config, 256).eval()
+    initialise(model, torch.Generator("cuda").manual_seed(0))
+    model.to(torch.bfloat16)
+    token_BT = torch.randint(256, (B, n), device="cuda")
+    with torch.no_grad():
+        with attention_calls(model, [6]) as calls:
+            model.hidden(token_BT)
+        forward = median_ms(lambda: model.hidden(token_BT))
+        one = median_ms(lambda: weights(calls[6], heads=3))
+        rows = median_ms(lambda: row_statistics(calls[6], heads=3))
+    print(f"\nforward of 12 layers, {B} × {n} tokens: {forward:.2f} ms")
+    print(f"weights of one head of one layer: {one:.2f} ms, {100 * one / forward:.1f} % of it (must ≤ 5 %)")
+    print(f"entropy, maximum and distance of its rows: {rows:.2f} ms, {100 * rows / forward:.1f} %")
+
+
+def median_ms(run: Callable[[], object], runs: int = 30) -> float:
+    for _ in range(3):
+        run()
+    events = []
+    for _ in range(runs):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        run()
+        end.record()
+        events.append((start, end))
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) for start, end in events)
+
+
+# ------------------------------------------------------------------------------------------------ CPU
+
+
+def on_cpu() -> None:
+    print(
+        f"{platform.machine()}, {torch.get_num_threads()} threads; torch {torch.__version__}, float32, B 1, H 8, D 64, n 1024\n"
+    )
+    print(f"{'forward + backward':38} {'ms':>8} {'÷ torch':>8}")
+    for name, ours, theirs, leaves in cpu_cases():
+        ms, ratio = in_turns(ours, theirs, leaves)
+        print(f"{name:38} {ms:8.1f} {ratio:8.3f}", flush=True)
+    print("\nadditive, forward + backward: the most memory taken at a time, MiB (B 1, H 4)")
+    for n, width in ((256, 16), (256, 64), (512, 16), (512, 64), (1024, 64)):
+        ours, matrix = additive_memory(n, width), 4 * n * n * 4 / 2**20
+        print(f"  n {n:5}, width {width:3}: {ours:8.1f}   Q·K {matrix:8.1f}   Q·K·D {matrix * width:8.1f}")
+
+
+def cpu_cases() -> Iterator[tuple[str, Run, Run, list[Tensor]]]:
+    n, heads = 1024, 8
+    for name, groups, allowed in (
+        ("full", heads, mask.FULL),
+        ("causal", heads, mask.CAUSAL),
+        ("causal, grouped-query (2)", 2, mask.CAUSAL),
+        ("causal, multi-query", 1, mask.CAUSAL),
+        ("window 128", heads, mask.window(128)),
+    ):
+        q, k, v = leaves = [torch.randn(1, n, g, D).transpose(1, 2).requires_grad_() for g in (heads, groups, groups)]
+        causal, gqa = allowed == mask.CAUSAL, groups != heads
+        t = torch.arange(n)
+        seen = None if allowed in (mask.FULL, mask.CAUSAL) else (t <= t[:, None]) & (t > t[:, None] - 128)
+        yield (
+            name,
+            lambda q=q, k=k, v=v, allowed=allowed: attend(q, k, v, mask=allowed),
+            lambda q=q, k=k, v=v, seen=seen, causal=causal, gqa=gqa: F.scaled_dot_product_attention(
+                q, k, v, attn_mask=seen, is_causal=causal, enable_gqa=gqa
+            ),
+            leaves,
+        )
+
+
+def in_turns(ours: Run, theirs: Run, leaves: list[Tensor], rounds: int = 40) -> tuple[float, float]:
+    pull = torch.randn_like(ours())
+
+    def seconds(forward: Run) -> float:
+        start = time.perf_counter()
+        torch.autograd.grad(forward(), leaves, pull)
+        return time.perf_counter() - start
+
+    for _ in range(3):
+        seconds(ours), seconds(theirs)
+    pairs = []
+    for turn in range(rounds):  # who goes first alternates
+        if turn % 2:
+            pairs.append((seconds(ours), seconds(theirs)))
+        else:
+            pairs.append(tuple(reversed((seconds(theirs), seconds(ours)))))
+    return statistics.median(a for a, _ in pairs) * 1e3, statistics.median(a / b for a, b in pairs)
+
+
+def additive_memory(n: int, width: int) -> float:
+    """Peak of what the allocator gave out, by torch's own profiler."""
+    q, k, v = (torch.randn(1, 4, n, width, requires_grad=True) for _ in range(3))
+    w_HA = torch.randn(4, width, requires_grad=True)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        attend(q, k, v, score=score.additive(w_HA)).sum().backward()
+    held = peak = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak / 2**20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The pictures of docs/: every number is computed by `firth.layers`, drawn by `firth.figures`, written to docs/pictures/*.svg.
+
+    pip install '.[docs]'          # kaleido, which needs a Chrome or Chromium
+    python docs/make_pictures.py [name …]
+
+A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from firth.figures import attention as draw
+from firth.figures.figure import Figure
+from firth.layers.attention import mask
+from firth.layers.attention.call import Call
+from firth.layers.position import alibi, rotary, shaw, sinusoid
+from firth.layers.position.relative import bucket
+
+FOLDER = Path(__file__).resolve().parent / "pictures"
+
+
+def masks() -> Figure:
+    """Eight positions; of masks that differ by row, the one row of the batch."""
+    documents = mask.documents(torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2]]))
+    named = {
+        ("FULL", "every key"): mask.FULL,
+        ("CAUSAL", "k ≤ q"): mask.CAUSAL,
+        ("STRICTLY_CAUSAL", "k < q"): mask.STRICTLY_CAUSAL,
+        ("ALL_BUT_SELF", "k ≠ q"): mask.ALL_BUT_SELF,
+        ("window(3)", "q − 3 < k ≤ q"): mask.window(3),
+        ("lengths([5])", "k < 5"): mask.lengths(torch.tensor([5])),
+        ("documents & CAUSAL", "own document, k ≤ q"): documents & mask.CAUSAL,
+        ("prefix([3])", "k ≤ q or k < 3"): mask.prefix(torch.tensor([3])),
+    }
+    return draw.mask_grids([draw.MaskGrid(name, rule, allowed(one, 8)) for (name, rule), one in named.items()])
+
+
+def allowed(one: mask.Mask, length: int) -> list[list[bool]]:
+    x_11TD = torch.zeros(1, 1, length, 1)
+    call = Call(x_11TD, x_11TD, x_11TD, scale=1.0, mask=one)
+    return call.allowed_BHQK().expand(1, 1, length, length)[0, 0].tolist()
+
+
+def positions_sinusoid() -> Figure:
+    position_T = torch.arange(64)
+    bit_Tn = position_T.unsqueeze(-1) >> torch.arange(6) & 1
+    return draw.sinusoid_beside_counting(sinusoid(position_T, 32).tolist(), bit_Tn.tolist())
+
+
+def positions_rotary() -> Figure:
+    """q and k all ones, 64 wide: what matters is that they are the same at every distance."""
+    distance_R = torch.arange(0, 129)
+    scores = {place: rotary_score(place, distance_R).tolist() for place in (128, 1_000, 100_000)}
+    return draw.score_by_distance(distance_R.tolist(), scores)
+
+
+def rotary_score(place: int, distance_R: Tensor) -> Tensor:
+    one_11RD = torch.ones(1, 1, len(distance_R), 64, dtype=torch.float64)
+    q_11RD = rotary().turned(one_11RD, torch.full((1, len(distance_R)), place))
+    k_11RD = rotary().turned(one_11RD, (place - distance_R).unsqueeze(0))
+    return (q_11RD * k_11RD).sum(-1).flatten() / 64**0.5
+
+
+def positions_t5() -> Figure:
+    distance_R = torch.arange(-160, 161)
+    ways = {"causal, 32 buckets for the keys before": False, "both ways, 16 buckets each": True}
+    return draw.bucket_by_distance(
+        distance_R.tolist(), {name: bucket(distance_R, 32, both, 128).tolist() for name, both in ways.items()}
+    )
+
+
+def positions_alibi() -> Figure:
+    distance_R, of_8_heads = torch.arange(-64, 65), alibi(8)
+    bias_1H1R = of_8_heads.bias_BHQK(distance_R.view(1, 1, 1, -1))
+    return draw.bias_by_distance(distance_R.tolist(), of_8_heads.slope_H.tolist(), bias_1H1R[0, :, 0].tolist())
+
+
+def positions_shaw() -> Figure:
+    position_T = torch.arange(12)
+    distance_11QK = (position_T - position_T.unsqueeze(-1)).view(1, 1, 12, 12)
+    return draw.index_by_pair(shaw(torch.zeros(9, 1)).index_BHQK(distance_11QK)[0, 0].tolist())
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "masks": masks,
+    "sinusoid": positions_sinusoid,
+    "rotary": positions_rotary,
+    "t5": positions_t5,
+    "alibi": positions_alibi,
+    "shaw": positions_shaw,
+}
+
+
+def digest(figure: Figure) -> str:
+    """Of the numbers, not of the drawing: another version of Plotly may draw them differently."""
+    numbers = json.dumps([list(figure.table.headings), *map(list, figure.table.rows)], ensure_ascii=False)
+    return hashlib.sha256(numbers.encode()).hexdigest()
+
+
+def digest_in(path: Path) -> str | None:
+    found = re.search(r"<!-- numbers: (\w+) -->", path.read_text(encoding="utf-8"))
+    return found[1] if found else None
+
+
+def write(name: str, folder: Path = FOLDER) -> Path:
+    figure, path = PICTURES[name](), folder / f"{name}.svg"
+    svg = figure.plot.to_image(format="svg").decode()
+    # Plotly draws the names of its parts at random; by their order, the same numbers give the same file.
+    for n, uid in enumerate(dict.fromkeys(re.findall(r"(?:clip|defs-|legend|trace|cb)([0-9a-f]{6})", svg))):
+        svg = svg.replace(uid, f"{name}{n}")
+    # A heatmap is a picture of its own, one dot per pixel: it must not be smoothed where a screen or a reader enlarges it.
+    svg = re.sub(r'(<image [^>]*style=")', r"\1image-rendering: pixelated; ", svg)
+    svg = re.sub(r"(fill|stroke)-opacity: 1;\s?", "", svg)  # the default, written out on every mark
+    path.write_text(f"{svg}\n<!-- numbers: {digest(figure)} -->\n", encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PICTURES:
+        print(write(name))

@@ -1,0 +1,105 @@
+"""torch's FlexAttention, compiled: any mask that can be written as a predicate, on a GPU.
+
+It skips the blocks that a mask leaves empty, whatever its form; what it does badly is the gradient of a learned table, so those
+have kernels of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from firth.layers.attention.call import Call
+from firth.layers.attention.mask import FULL, Mask
+from firth.layers.attention.score import Dot, Gaussian, half_square
+from firth.layers.position import ALiBi, Buckets, Shaw
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def why_not(call: Call) -> str | None:
+    q = call.q_BHQD
+    if not q.is_cuda:
+        return f"FlexAttention is compiled for a GPU; q is on {q.device}"
+    if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return f"FlexAttention has no {q.dtype}"
+    if not isinstance(call.score, Dot | Gaussian):
+        return "FlexAttention computes dot products; this score is not one"
+    if isinstance(call.position, Shaw):
+        return "Shaw's positions change keys and values by pair, which FlexAttention cannot express"
+    if min(q.shape[3], call.v_BGKE.shape[3]) < 16:
+        return f"FlexAttention needs heads of at least 16; q is {q.shape[3]} wide and v {call.v_BGKE.shape[3]}"
+    return None
+
+
+def run(call: Call) -> Tensor:
+    start_B = _start_B(call)
+    o_BHQE: Tensor = _compiled()(
+        call.q_BHQD,
+        call.k_BGKC,
+        call.v_BGKE,
+        score_mod=_score_mod(call, start_B),
+        block_mask=_block_mask(call, start_B),
+        scale=call.scale,
+        enable_gqa=call.heads_per_group > 1,
+    )
+    return o_BHQE
+
+
+@lru_cache
+def _compiled() -> Any:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention, dynamic=False)
+
+
+def _start_B(call: Call) -> Tensor:
+    """Where each row's queries start, as a tensor: an integer would be compiled in, and compiled again for the next."""
+    return call.position_BQ()[:, 0].expand(call.q_BHQD.shape[0])
+
+
+def _score_mod(call: Call, start_B: Tensor) -> ScoreMod | None:
+    """What is added to scale · q·k. FlexAttention asks for it pair by pair, with the indices as scalars."""
+    terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+    if isinstance(call.score, Gaussian):
+        bias_BGK, rep = call.scale * half_square(call.k_BGKC.float()), call.heads_per_group
+        terms.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
+    match call.position:
+        case ALiBi(slope_H):
+            terms.append(lambda b, h, q, k: -slope_H[h] * (k - q - start_B[b]).abs())
+        case Buckets() as buckets:
+            table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
+            terms.append(lambda b, h, q, k: table_HR[h, (k - q - start_B[b]).clamp(-left, right) + left])
+        case _:
+            pass
+    if not terms:
+        return None
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        for term in terms:
+            score = score + term(b, h, q, k)
+        return score
+
+    return score_mod
+
+
+def _block_mask(call: Call, start_B: Tensor) -> Any:
+    if call.mask == FULL:
+        return None
+    (B, H, Q, _), K, device = call.q_BHQD.shape, call.k_BGKC.shape[2], call.q_BHQD.device
+    if isinstance(call.q_start, int) and call.mask.keys(None, 0, K) is not None:
+        return _same_for_all(call.mask, call.q_start, Q, K, device)  # worth keeping: it depends on nothing that training changes
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    return create_block_mask(lambda b, h, q, k: call.mask.allowed(b, h, q + start_B[b], k), B, H, Q, K, device=str(device))
+
+
+@lru_cache(maxsize=16)
+def _same_for_all(mask: Mask, start: int, Q: int, K: int, device: torch.device) -> Any:
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    return create_block_mask(lambda b, h, q, k: mask.allowed(b, h, q + start, k), None, None, Q, K, device=str(device))

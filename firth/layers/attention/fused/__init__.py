@@ -1,0 +1,131 @@
+"""firth's own Triton kernels: what nobody else fuses, or not well — the learned tables of T5 and Shaw, the Gaussian score with
+its norms in float32, the additive score — and any mask that is a run of keys for each query."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from firth.layers.attention.call import Call, MaskKey, kept_spans
+from firth.layers.attention.score import Additive, Dot, Gaussian, half_square
+from firth.layers.position import ALiBi, Buckets, Shaw
+
+if TYPE_CHECKING:
+    from firth.layers.attention.fused.blocks import Plan, Tiles
+    from firth.layers.attention.fused.flash import Band
+
+WIDEST = 256
+
+
+def why_not(call: Call) -> str | None:
+    q, v = call.q_BHQD, call.v_BGKE
+    if reason := _no_triton(q.device.type):
+        return reason
+    if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return f"the Triton kernels compute in float32 and cannot give {q.dtype}"
+    if max(q.shape[3], v.shape[3]) > WIDEST:
+        return f"the Triton kernels hold heads of at most {WIDEST} on chip; q is {q.shape[3]} wide and v {v.shape[3]}"
+    if not min(*q.shape, *call.k_BGKC.shape, *v.shape):
+        return "there is nothing to compute: q, k or v is empty"
+    if isinstance(call.score, Additive) and call.position is not None:
+        return "the fused additive score has no relative positions"
+    if isinstance(call.position, Shaw) and not isinstance(call.score, Dot):
+        return "Shaw's positions are fused for dot products only"
+    if call.position is not None and isinstance(call.q_start, Tensor) and call.q_start.ndim == 2:
+        return "the fused relative positions want queries that stand next to each other"
+    return None if call.spans is not None else "the mask is not a run of keys for each query"
+
+
+@lru_cache
+def _no_triton(device: str) -> str | None:
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    if device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"Triton kernels need a GPU; q is on {device}"
+    return None
+
+
+def run(call: Call) -> Tensor:
+    if isinstance(call.score, Additive):
+        return _additive(call)
+    return _flash(call)
+
+
+def _additive(call: Call) -> Tensor:
+    from firth.layers.attention.fused.additive import additive
+
+    assert isinstance(call.score, Additive)
+    assert call.spans is not None
+    return additive(call.q_BHQD, call.k_BGKC, call.score.w_HA, call.v_BGKE, call.spans, call.scale)
+
+
+def _flash(call: Call) -> Tensor:
+    from firth.layers.attention.fused.flash import flash
+
+    assert call.spans is not None
+    position, band = call.position, _band(call)
+    o_BHQE, p_BHQR = flash(
+        call.q_BHQD,
+        call.k_BGKC,
+        call.v_BGKE,
+        call.spans,
+        call.scale,
+        key_bias_BGK=call.scale * half_square(call.k_BGKC.float()) if isinstance(call.score, Gaussian) else None,
+        slope_H=position.slope_H if isinstance(position, ALiBi) else None,
+        band=band,
+        q_start=call.q_start,
+        causal=call.mask.is_causal(),
+        plan=_plan(call, band is not None),
+    )
+    if p_BHQR is not None:
+        assert isinstance(position, Shaw)
+        assert position.value_RE is not None
+        o_BHQE = o_BHQE + p_BHQR @ position.value_RE[: p_BHQR.shape[3]].to(p_BHQR.dtype)
+    return o_BHQE
+
+
+def _plan(call: Call, banded: bool) -> Plan | None:
+    """The blocks to visit, kept for as long as the mask is the same; None: flash() makes it."""
+    from firth.layers.attention.fused import blocks
+
+    if call.mask_key is None or torch.compiler.is_compiling():
+        return None
+    tiles = blocks.tiles(call.q_BHQD.shape[3], call.v_BGKE.shape[3], banded, call.q_BHQD.dtype)
+    return _kept_plan(call.mask_key, tiles, torch.is_grad_enabled())
+
+
+@lru_cache(maxsize=32)
+def _kept_plan(key: MaskKey, tiles: Tiles, backward: bool) -> Plan:
+    from firth.layers.attention.fused import blocks
+
+    spans = kept_spans(key)
+    assert spans is not None
+    with torch.inference_mode(False):
+        return blocks.plan(spans, key.Q, key.K, tiles, backward)
+
+
+def _band(call: Call) -> Band | None:
+    """What depends on the clipped distance: a table of scores for each query, and whether the weights by distance are wanted.
+    Under a causal mask the distances after the query are left out."""
+    from firth.layers.attention.fused.flash import Band
+
+    B, H, Q, _ = call.q_BHQD.shape
+    position, causal = call.position, call.mask.is_causal()
+    match position:
+        case Buckets():
+            left, right = position.left, 0 if causal else position.right
+            table_HR = position.table_HR()[:, : left + right + 1]
+            return Band(left, right, table_HR[None, :, None].expand(B, H, Q, -1), weights=False)
+        case Shaw(key_RD=key_RD, value_RE=value_RE):
+            left, right = position.left, 0 if causal else position.right
+            table_BHQR = None
+            if key_RD is not None:
+                table_BHQR = (call.q_BHQD * call.scale) @ key_RD[: left + right + 1].to(call.q_BHQD.dtype).T
+            return Band(left, right, table_BHQR, weights=value_RE is not None)
+        case _:
+            return None

@@ -1,0 +1,110 @@
+"""Which blocks of keys a block of queries sees, and the other way round: what lets a kernel skip some and mask few.
+
+For each block four numbers a ≤ b ≤ c ≤ d of the other side's blocks: all that is visible lies in [a, d), and in [b, c) everything
+is visible to everyone, so nothing need be masked. Letters: b batch or 1, m blocks of queries, n blocks of keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firth.layers.attention.spans import Spans
+
+
+class Tile(NamedTuple):
+    """What one program holds at a time, and how it is compiled."""
+
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+    near: int = 16  # of the side that is run along, where a band is gathered: that takes registers
+    registers: int | None = None  # at most so many per thread; fewer let more programs run side by side, or spill
+
+
+class Tiles(NamedTuple):
+    forward: Tile
+    dq: Tile
+    dkv: Tile
+
+
+class Plan(NamedTuple):
+    """The bounds of all three kernels for their tiles. Depends on the spans alone: good for as long as they are."""
+
+    tiles: Tiles
+    forward_bm4: Tensor
+    dq_bm4: Tensor | None  # None: planned without a backward pass
+    dkv_bn4: Tensor | None
+
+
+# (widest head, whether it is float32) → tiles; a tuning script may put others in. With 128 registers two programs share a
+# multiprocessor: one multiplies while the other takes exponentials.
+TILES: dict[tuple[int, bool], Tiles] = {
+    (64, False): Tiles(Tile(128, 64, 8, 3, registers=128), Tile(128, 64, 8, 3, registers=128), Tile(64, 128, 8, 3)),
+    (128, False): Tiles(Tile(128, 64, 8, 3), Tile(128, 64, 8, 3), Tile(32, 128, 8, 2)),
+    (256, False): Tiles(Tile(128, 32, 8, 2), Tile(64, 32, 8, 2), Tile(16, 64, 8, 2)),
+    (64, True): Tiles(Tile(32, 32, 4, 2), Tile(32, 32, 4, 2), Tile(16, 32, 8, 1)),
+    (128, True): Tiles(Tile(16, 32, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1)),
+    (256, True): Tiles(Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+}
+# Where a band is gathered; otherwise as above.
+BAND_TILES: dict[tuple[int, bool], Tiles] = {
+    (64, False): Tiles(Tile(128, 64, 8, 3), Tile(128, 64, 8, 3), Tile(64, 128, 8, 3)),
+}
+
+
+def tiles(D: int, E: int, band: bool, dtype: torch.dtype) -> Tiles:
+    kind = next(width for width in (64, 128, 256) if max(D, E) <= width), dtype == torch.float32
+    return BAND_TILES.get(kind, TILES[kind]) if band else TILES[kind]
+
+
+def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> Plan:
+    def bounds(tile: Tile) -> tuple[Tensor, Tensor]:
+        return _visible(spans, Q, K, tile)
+
+    forward_bm4 = _bounds(*bounds(tiles.forward))
+    if not backward:
+        return Plan(tiles, forward_bm4, None, None)
+    same = tiles.dq[:2] == tiles.forward[:2]
+    dq_bm4 = forward_bm4 if same else _bounds(*bounds(tiles.dq))
+    some_bmn, all_bmn = bounds(tiles.dkv)
+    return Plan(tiles, forward_bm4, dq_bm4, _bounds(some_bmn.mT, all_bmn.mT))
+
+
+def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:
+    """Whether some query of a block may see some key of a block, and whether all see all. The first may be said too often."""
+    least_lo, most_lo, least_hi, most_hi = _extremes(spans.lo_BQ, spans.hi_BQ, Q, K, tile.queries)
+    first_n = torch.arange(0, K, tile.keys, device=spans.lo_BQ.device, dtype=torch.int32)
+    past_n = first_n + tile.keys
+    some_bmn = (least_lo < past_n) & (most_hi > first_n)
+    all_bmn = (most_lo <= first_n) & (least_hi >= past_n)
+    if spans.hole_lo_BQ is not None and spans.hole_hi_BQ is not None:
+        least_lo, _, _, most_hi = _extremes(spans.hole_lo_BQ, spans.hole_hi_BQ, Q, K, tile.queries)
+        all_bmn = all_bmn & ((least_lo >= past_n) | (most_hi <= first_n))
+    return some_bmn, all_bmn
+
+
+def _extremes(lo_bQ: Tensor, hi_bQ: Tensor, Q: int, K: int, block: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Least and largest lo, least and largest hi of each block of queries, as b,m,1.
+
+    A query that sees nothing counts as K … 0: it widens no range and lets no block be full; so do those beyond the last."""
+    none_bQ = lo_bQ >= hi_bQ
+    extra = -Q % block
+    lo_bmi = F.pad(lo_bQ.masked_fill(none_bQ, K), (0, extra), value=K).view(len(none_bQ), -1, block)
+    hi_bmi = F.pad(hi_bQ.masked_fill(none_bQ, 0), (0, extra), value=0).view(len(none_bQ), -1, block)
+    return (*lo_bmi.aminmax(dim=2, keepdim=True), *hi_bmi.aminmax(dim=2, keepdim=True))
+
+
+def _bounds(some_bmn: Tensor, all_bmn: Tensor) -> Tensor:
+    """a, b, c, d per block m. Where the full blocks are not one run (a hole), [b, c) is the first of their runs."""
+    n = some_bmn.shape[2]
+    at_n = torch.arange(n, device=some_bmn.device, dtype=torch.int32)
+    d_bm = torch.where(some_bmn, at_n + 1, 0).amax(2)
+    a_bm = torch.where(some_bmn, at_n, n).amin(2).minimum(d_bm)
+    b_bm = torch.where(all_bmn, at_n, n).amin(2).minimum(d_bm)
+    c_bm = torch.where(all_bmn | (at_n < b_bm[..., None]), n, at_n).amin(2).minimum(d_bm)
+    return torch.stack((a_bm, b_bm, c_bm, d_bm), 2)

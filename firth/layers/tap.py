@@ -1,0 +1,43 @@
+"""Named points to look at. While a model runs as always, on whatever kernel is fastest, the q and k of chosen layers are noted;
+weights are computed from them afterwards, for the heads and rows asked for. Nothing stays on the modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.attention.call import Call
+from firth.layers.heads import Attend
+
+
+@contextmanager
+def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> Iterator[dict[int, Call]]:
+    """What each attention layer of `model` was asked, the newest call of each, by the number of the layer:
+
+    with attention_calls(model, [3]) as calls:
+        model(token_BT)
+    weights(calls[3], heads=[0, 2], rows=slice(10))"""
+    modules = [module for module in model.modules() if isinstance(module, Attend)]
+    chosen = range(len(modules)) if layers is None else layers
+    for layer in chosen:
+        if not 0 <= layer < len(modules):
+            there = f"{len(modules)} attention layers, 0 … {len(modules) - 1}" if modules else "no attention layers"
+            raise ConfigError(f"layer {layer} is asked for; the model has {there}")
+    calls: dict[int, Call] = {}
+
+    def noting(layer: int) -> Any:
+        def note(module: Attend, args: tuple[Any, ...], output: Tensor) -> None:
+            calls[layer] = module.call(*args)
+
+        return note
+
+    handles = [modules[layer].register_forward_hook(noting(layer)) for layer in chosen]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,214 @@
+"""attend() on a GPU: every kernel that can run a call there, in value and gradient, against the reference in float64.
+
+The tolerance is derived: at most twice the error that the plain reference makes in the same precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tolerance import assert_as_accurate
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.attention import Call, attend, fused, mask, position, score, sdpa
+from firth.layers.attention.weights import weights
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+B, H, D, E = 3, 4, 32, 48
+PRECISIONS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+LENGTHS = torch.tensor([150, 1, 77])
+
+
+def masks(n: int) -> dict[str, mask.Mask]:
+    documents = (torch.arange(n) // 37).expand(B, n) + torch.arange(B).view(B, 1)
+    return {
+        "full": mask.FULL,
+        "causal": mask.CAUSAL,
+        "strictly causal": mask.STRICTLY_CAUSAL,
+        "all but self": mask.ALL_BUT_SELF,
+        "window": mask.window(20),
+        "lengths": mask.lengths(LENGTHS.cuda()),
+        "causal in documents": mask.CAUSAL & mask.documents(documents.cuda()),
+        "prefix": mask.prefix(torch.tensor([0, 30, 149]).cuda()),
+        "window or the first": mask.window(9) | (mask.CAUSAL & mask.lengths(torch.tensor([4, 1, 12]).cuda())),
+    }
+
+
+SCORES = ("scaled dot", "gaussian", "bilinear", "additive")
+POSITIONS = ("none", "rotary", "alibi", "t5", "t5 both ways", "shaw", "shaw keys", "shaw values")
+
+
+def setting(name: str, of: str, G: int, Q: int, K: int, dtype: torch.dtype) -> tuple[dict[str, Tensor], Any]:
+    """All leaves of the case, and attend() of them."""
+    generator = torch.Generator().manual_seed(len(name) + 7 * len(of))
+
+    def drawn(*shape: int, std: float = 1.0) -> Tensor:
+        return (torch.randn(shape, generator=generator) * std).to(dtype).cuda()
+
+    leaves = {"q": drawn(B, H, Q, D), "k": drawn(B, G, K, D), "v": drawn(B, G, K, E)}
+    if of == "gaussian":
+        leaves["q"], leaves["k"] = leaves["q"] * 0.5, leaves["k"] * 0.5
+    if of == "bilinear":
+        leaves["M"] = drawn(H, D, D, std=1 / D)
+    if of == "additive":
+        leaves["w"] = drawn(H, D, std=D**-0.5)
+    if name.startswith("t5"):
+        leaves["table"] = drawn(12, H)
+    if name in ("shaw", "shaw keys"):
+        leaves["key"] = drawn(2 * 9 + 1, D, std=0.3)
+    if name in ("shaw", "shaw values"):
+        leaves["value"] = drawn(2 * 9 + 1, E, std=0.3)
+
+    def run(leaves: dict[str, Tensor], allowed: mask.Mask, kernel: Any, q_start: Any) -> Tensor:
+        scores = {"scaled dot": score.SCALED_DOT, "gaussian": score.GAUSSIAN}
+        chosen = scores.get(of) or (score.bilinear(leaves["M"]) if of == "bilinear" else score.additive(leaves["w"]))
+        where: Any = None
+        match name:
+            case "rotary":
+                where = position.rotary()
+            case "alibi":
+                where = position.ALiBi(position.alibi(H).slope_H.to(leaves["q"]))
+            case "t5" | "t5 both ways":
+                where = position.buckets(leaves["table"], both=name != "t5", reach=40)
+            case "shaw" | "shaw keys" | "shaw values":
+                where = position.shaw(leaves.get("key"), leaves.get("value"))
+        tensors = (leaves["q"], leaves["k"], leaves["v"])
+        return attend(*tensors, score=chosen, mask=allowed, position=where, q_start=q_start, kernel=kernel)
+
+    return leaves, run
+
+
+def with_gradients(leaves: dict[str, Tensor], run: Any, *settings: Any) -> dict[str, Tensor]:
+    leaves = {name: leaf.detach().clone().requires_grad_() for name, leaf in leaves.items()}
+    o = run(leaves, *settings)
+    pull = torch.randn(o.shape, generator=torch.Generator().manual_seed(9)).to(o)
+    found = torch.autograd.grad((o * pull).sum(), list(leaves.values()))
+    return {"o": o.detach(), **dict(zip(leaves, found, strict=True))}
+
+
+def compared(kernel: str, name: str, of: str, allowed: mask.Mask, G: int, Q: int, K: int, dtype: Any, q_start: Any = 0) -> None:
+    leaves, run = setting(name, of, G, Q, K, dtype)
+    double = {leaf: tensor.double() for leaf, tensor in leaves.items()}
+    exact = with_gradients(double, run, allowed, "reference", q_start)
+    plain = with_gradients(leaves, run, allowed, "reference", q_start)
+    found = with_gradients(leaves, run, allowed, kernel, q_start)
+    for what in exact:
+        try:
+            assert_as_accurate(found[what], plain[what], exact[what])
+        except AssertionError as problem:
+            raise AssertionError(f"{what}: {problem}") from None
+
+
+def fusable(name: str, of: str) -> bool:
+    return not (of == "additive" and name not in ("none", "rotary")) and not (of == "gaussian" and name.startswith("shaw"))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("of", SCORES)
+def test_triton_is_as_accurate_as_the_reference_for_every_mask(of: str, name: str, precision: str) -> None:
+    for rule, allowed in masks(150).items():
+        if not fusable(name, of):
+            leaves, run = setting(name, of, 2, 150, 150, PRECISIONS[precision])
+            with pytest.raises(ConfigError, match=r"relative positions|dot products only"):
+                run(leaves, allowed, "triton", 0)
+            continue
+        try:
+            compared("triton", name, of, allowed, 2, 150, 150, PRECISIONS[precision])
+        except AssertionError as problem:
+            raise AssertionError(f"{rule}: {problem}") from None
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("G", [1, 4])
+@pytest.mark.parametrize("of", SCORES)
+def test_triton_shares_heads_and_starts_anywhere(of: str, G: int, name: str) -> None:
+    if not fusable(name, of):
+        pytest.skip("refused, as the test above sees")
+    for q_start in (0, 90, torch.tensor([3, 0, 90]).cuda()):
+        compared("triton", name, of, mask.CAUSAL, G, 60, 150, torch.bfloat16, q_start)
+
+
+@pytest.mark.parametrize("name", ["none", "alibi", "t5"])
+@pytest.mark.parametrize("rule", ["causal", "lengths", "causal in documents"])
+def test_flex_is_as_accurate_as_the_reference(rule: str, name: str) -> None:
+    compared("flex", name, "scaled dot", masks(150)[rule], 2, 150, 150, torch.bfloat16)
+
+
+def test_flex_takes_a_gaussian_score_and_a_mask_of_ones_own() -> None:
+    class Odd(mask.Mask):
+        def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            return (q + k) % 2 == 0
+
+    compared("flex", "none", "gaussian", Odd(), 2, 150, 150, torch.bfloat16)
+    leaves, run = setting("none", "scaled dot", 2, 150, 150, torch.bfloat16)
+    with pytest.raises(ConfigError, match="not a run of keys"):
+        run(leaves, Odd(), "triton", 0)
+
+
+@pytest.mark.parametrize("G", [1, 2, 4])
+@pytest.mark.parametrize("rule", ["full", "causal", "lengths", "window"])
+def test_sdpa_on_a_gpu_is_as_accurate_as_the_reference(rule: str, G: int) -> None:
+    compared("sdpa", "none", "scaled dot", masks(150)[rule], G, 150, 150, torch.bfloat16)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("of", SCORES)
+def test_auto_runs_every_combination(of: str, name: str) -> None:
+    compared("auto", name, of, mask.CAUSAL, 2, 150, 150, torch.bfloat16)
+    compared("auto", name, of, mask.window(5), 2, 1, 150, torch.float32, 149)
+
+
+def test_what_torch_fuses_is_left_to_torch_and_what_it_does_not_is_ours() -> None:
+    from firth.layers.attention import _first_that_can, chunked
+
+    q = torch.randn(1, 2, 64, 32, device="cuda", dtype=torch.bfloat16)
+
+    def chosen(**settings: Any) -> Any:
+        return _first_that_can(Call(q, q, q, 0.1, **settings).reduced())
+
+    assert chosen(mask=mask.CAUSAL) is sdpa
+    assert chosen(mask=mask.window(8)) is fused
+    assert chosen(score=score.GAUSSIAN) is fused
+    assert chosen(position=position.ALiBi(torch.ones(2, device="cuda"))) is fused
+    w = torch.ones(2, 32, device="cuda", dtype=torch.bfloat16)
+    assert chosen(score=score.additive(w)) is fused
+    assert chosen(score=score.additive(w), position=position.ALiBi(torch.ones(2, device="cuda"))) is chunked
+
+
+def test_infinities_and_nans_come_out_of_triton() -> None:
+    for bad in (float("nan"), float("inf")):
+        for which in range(3):
+            tensors = [torch.randn(1, 2, 40, 32, device="cuda") for _ in range(3)]
+            tensors[which][0, 0, 7, 3] = bad
+            for settings in (
+                {"position": position.ALiBi(torch.ones(2, device="cuda"))},
+                {"score": score.additive(torch.ones(2, 32, device="cuda"))},
+            ):
+                o = attend(*tensors, kernel="triton", **settings)  # type: ignore[arg-type]
+                plain = attend(*tensors, kernel="reference", **settings)  # type: ignore[arg-type]
+                assert torch.equal(o.isfinite(), plain.isfinite())
+
+
+def test_a_compiled_layer_with_our_kernels_equals_the_plain_one() -> None:
+    table = torch.randn(8, 4, device="cuda")
+
+    def layer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q * 2, k, v, mask=mask.CAUSAL, position=position.buckets(table, both=False, reach=20))
+
+    q, k, v = (torch.randn(2, 4, 100, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    torch.testing.assert_close(torch.compile(layer)(q, k, v), layer(q, k, v))
+
+
+def test_weights_on_demand_in_bf16_are_those_of_float64() -> None:
+    q, k, v = (torch.randn(2, 4, 100, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    call = Call(q, k, v, 0.2, mask=mask.CAUSAL)
+    exact = weights(Call(q.double(), k.double(), v.double(), 0.2, mask=mask.CAUSAL))
+    assert (weights(call).double() - exact).abs().max() < 1e-5
+    assert torch.equal(weights(call, heads=[1], rows=slice(3, 9)), weights(call)[:, 1:2, 3:9])
