@@ -22,7 +22,7 @@ pytestmark = [
 
 B, H, D, E = 3, 4, 32, 48
 PRECISIONS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-LENGTHS = torch.tensor([150, 1, 77])
+LENGTHS = torch.tensor([150, 41, 77])
 
 
 def masks(n: int) -> dict[str, mask.Mask]:
@@ -162,7 +162,21 @@ def test_sdpa_on_a_gpu_is_as_accurate_as_the_reference(rule: str, G: int) -> Non
 @pytest.mark.parametrize("of", SCORES)
 def test_auto_runs_every_combination(of: str, name: str) -> None:
     compared("auto", name, of, mask.CAUSAL, 2, 150, 150, torch.bfloat16)
-    compared("auto", name, of, mask.window(5), 2, 1, 150, torch.float32, 149)
+    compared("auto", name, of, mask.window(100), 2, 1, 150, torch.float32, 149)
+
+
+@pytest.mark.parametrize("of", ["scaled dot", "additive"])
+def test_a_query_with_one_key_copies_its_value_and_moves_neither_query_nor_key(of: str) -> None:
+    """Its weight is 1 whatever the score, so the exact gradients of q and k are 0. The kernel takes do·v − do·o, two sums of E
+    products that each carry a rounding or two: what is left is a few roundings of Σ|do||v| times the other factor."""
+    leaves, run = setting("none", of, 4, 40, 40, torch.float32)
+    found = with_gradients(leaves, run, mask.window(1), "triton", 0)
+    torch.testing.assert_close(found["o"], leaves["v"])
+    pull = torch.randn(found["o"].shape, generator=torch.Generator().manual_seed(9)).cuda()
+    rounding = 8 * torch.finfo(torch.float32).eps * (pull.abs() * leaves["v"].abs()).sum(-1).max()
+    factor = max(leaves["q"].abs().max(), leaves["k"].abs().max(), 1.0)
+    assert found["q"].abs().max() <= rounding * factor
+    assert found["k"].abs().max() <= rounding * factor
 
 
 def test_what_torch_fuses_is_left_to_torch_and_what_it_does_not_is_ours() -> None:
@@ -194,6 +208,21 @@ def test_infinities_and_nans_come_out_of_triton() -> None:
                 o = attend(*tensors, kernel="triton", **settings)  # type: ignore[arg-type]
                 plain = attend(*tensors, kernel="reference", **settings)  # type: ignore[arg-type]
                 assert torch.equal(o.isfinite(), plain.isfinite())
+
+
+@pytest.mark.parametrize("wanted", [False, True])  # with gradients it is another backend
+@pytest.mark.parametrize("rule", ["full", "causal", "window"])
+def test_infinities_and_nans_come_out_of_sdpa(rule: str, wanted: bool) -> None:
+    for bad in (float("nan"), float("inf")):
+        for which in range(3):
+            tensors = [torch.randn(3, 2, 40, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+            tensors[which][0, 0, 7, 3] = bad
+            q, k, v = (tensor.requires_grad_(wanted) for tensor in tensors)
+            allowed = {"full": mask.FULL, "causal": mask.CAUSAL, "window": mask.window(9)}[rule]
+            o = attend(q, k, v, mask=allowed, kernel="sdpa")
+            plain = attend(q, k, v, mask=allowed, kernel="reference")
+            hidden = o.isfinite() & ~plain.isfinite()
+            assert not hidden.any(), f"{bad} in {'qkv'[which]}"
 
 
 def test_a_compiled_layer_with_our_kernels_equals_the_plain_one() -> None:

@@ -239,9 +239,9 @@ def test_nan_of_a_key_that_nobody_sees_in_another_block_stays_there() -> None:
 
 
 def test_fake_operators_agree_with_the_real_ones() -> None:
-    from firth.layers.attention.fused.additive import additive_forward, tiles
+    from firth.layers.attention.fused.additive import operator, tiles
 
     q, k, w, v = inputs(1, 2, 1, 5, 6, 16, 24)
     leaves = [x.detach().requires_grad_() for x in (q, k, w, v)]
     seen = spans("full", 1, 5, 6)
-    torch.library.opcheck(additive_forward, (*leaves, *seen, 1.0, list(tiles(16, 24, q.dtype))))
+    torch.library.opcheck(operator, (*leaves, *seen, 1.0, list(tiles(16, 24, q.dtype))))

@@ -313,6 +313,18 @@ def test_only_minus_infinity_to_see_is_nan_and_some_is_none() -> None:
         assert_as_accurate(one[:, :, 20:], plain[:, :, 20:], other[:, :, 20:])
 
 
+@pytest.mark.parametrize("column", [0, -1])
+def test_the_edge_of_a_table_may_be_high(column: int) -> None:
+    case, high = Case("full", band=(3, 3), table="real"), 140
+    given = setting(case)
+    given.leaves["table"][..., column] += high  # e¹⁴⁰ is beyond float32: the maximum must know of it
+    exact = with_gradients(dense, case, given, torch.float64)
+    for key, found in with_gradients(fused, case, given, torch.float32).items():
+        # A score of 140 is known to 140 ε, and so is, relatively, its weight.
+        allowed = 4 * high * torch.finfo(torch.float32).eps * max(1.0, exact[key].abs().max().item())
+        assert (found.double() - exact[key]).abs().max().item() <= allowed
+
+
 def test_who_sees_nothing_gets_zero_whatever_there_is() -> None:
     case = Case("lengths", batch=2, bias=True)
     given = setting(case)
@@ -342,10 +354,10 @@ def test_torch_knows_the_operation() -> None:
     leaves = {name: x.clone().requires_grad_() for name, x in given.leaves.items()}
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        run = flash._flash
-        patch.setattr(flash, "_flash", lambda *args: (seen.append(args), run(*args))[1])
+        run = flash._differentiable
+        patch.setattr(flash, "_differentiable", lambda *args: (seen.append(args), run(*args))[1])
         o, w = fused(case, given, leaves)
-    torch.library.opcheck(flash._flash, seen[0], test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+    torch.library.opcheck(flash._operator, seen[0], test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
     assert w is not None
     (dq,) = torch.autograd.grad(o.sum() + w.sum(), leaves["q"], create_graph=True)
     with pytest.raises(ConfigError, match="second derivative"):

@@ -17,6 +17,7 @@ from firth.layers.attention.score import Additive, Dot
 from firth.layers.position import Shaw
 
 ELEMENTS = 1 << 22  # of the largest tensor of a chunk: 16 MB in float32, which still fits a processor's cache
+ELEMENTS_ON_GPU = 1 << 26  # there a chunk must be large enough to be worth starting
 
 
 def why_not(call: Call) -> str | None:
@@ -36,12 +37,12 @@ def run(call: Call) -> Tensor:
 
 
 def chunks(call: Call) -> Iterator[slice]:
-    """The queries, so many at a time that the largest tensor of each chunk has at most ELEMENTS elements."""
+    """The queries, so many at a time that the largest tensor of each chunk has at most ELEMENTS."""
     B, H, Q, D = call.q_BHQD.shape
     by_pair = isinstance(call.score, Additive) or (
         not isinstance(call.score, Dot) and isinstance(call.position, Shaw) and call.position.key_RD is not None
     )
     each = max(1, B * H * call.k_BGKC.shape[2] * (D if by_pair else 1))
-    rows = max(1, ELEMENTS // each)
+    rows = max(1, (ELEMENTS_ON_GPU if call.q_BHQD.is_cuda else ELEMENTS) // each)
     for start in range(0, max(Q, 1), rows):
         yield slice(start, min(start + rows, Q))

@@ -29,6 +29,8 @@ def weights(call: Call) -> Tensor:
     # The softmax of nothing is 0/0: a row without keys sees everything, and is then taken back. Whether a row is empty is
     # asked of the mask, never of the scores, so that a NaN or an infinity among these shows.
     p_BHQK = scores(call).masked_fill(some_BHQ1 & ~allowed_BHQK, -torch.inf).softmax(-1)
+    if not torch.compiler.is_compiling() and bool(some_BHQ1.all()):
+        return p_BHQK  # no row is empty, as is usual: spare a pass over all weights
     return p_BHQK.masked_fill(~some_BHQ1, 0.0)
 
 
@@ -38,7 +40,9 @@ def scores(call: Call) -> Tensor:
     position = call.position
     if isinstance(position, Shaw) and position.key_RD is not None:
         return _shaw_scores(call, position.key_RD.to(q_BGJQD.dtype), position.index_BHQK(call.distance_BHQK())) * call.scale
-    score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2) * call.scale
+    score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2)
+    if call.scale != 1:
+        score_BHQK = score_BHQK * call.scale
     if isinstance(position, ALiBi | Buckets):
         score_BHQK = score_BHQK + position.bias_BHQK(call.distance_BHQK()).to(score_BHQK.dtype)
     return score_BHQK

@@ -17,6 +17,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import reference
 from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import chunks
+from firth.layers.attention.score import Dot
 
 Some = int | slice | Sequence[int] | None  # one, a range, a few, or all
 
@@ -65,6 +66,8 @@ def _selected(call: Call, heads: Some, rows: Some) -> Call:
         call = call.of_rows(_index("row", rows, call.q_BHQD.shape[2], call.q_BHQD.device))
     if call.q_BHQD.dtype in (torch.bfloat16, torch.float16):
         call = replace(call, q_BHQD=call.q_BHQD.float(), k_BGKC=call.k_BGKC.float(), v_BGKE=call.v_BGKE.float())
+    if isinstance(call.score, Dot):  # to scale q is less work than to scale q·k
+        call = replace(call, q_BHQD=call.q_BHQD * call.scale, scale=1.0)
     return call
 
 

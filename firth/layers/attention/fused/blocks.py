@@ -6,6 +6,7 @@ is visible to everyone, so nothing need be masked. Letters: b batch or 1, m bloc
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,11 @@ class Tile(NamedTuple):
     near: int = 16  # of the side that is run along, where a band is gathered: that takes registers
     registers: int | None = None  # at most so many per thread; fewer let more programs run side by side, or spill
 
+    @property
+    def options(self) -> dict[str, int | None]:
+        """As Triton calls them."""
+        return {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers}
+
 
 class Tiles(NamedTuple):
     forward: Tile
@@ -33,18 +39,45 @@ class Tiles(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The bounds of all three kernels for their tiles. Depends on the spans alone: good for as long as they are."""
+    """The spans as the kernels read them, and the bounds of all three kernels for their tiles. Good as long as the spans are."""
 
+    spans_sbQ: Tensor  # lo, hi and, if there are holes, theirs
+    bounds_bi4: Tensor  # forward, dq and dkv one after the other
     tiles: Tiles
-    forward_bm4: Tensor
-    dq_bm4: Tensor | None  # None: planned without a backward pass
-    dkv_bn4: Tensor | None
+    ends: tuple[int, int, int]  # where in bounds each of them ends; the same for all: planned without a backward pass
+
+    @property
+    def backward(self) -> bool:
+        return self.ends[2] > self.ends[0]
+
+    @property
+    def forward_bm4(self) -> Tensor:
+        return self.bounds_bi4[:, : self.ends[0]]
+
+    @property
+    def dq_bm4(self) -> Tensor:
+        return self.bounds_bi4[:, self.ends[0] : self.ends[1]]
+
+    @property
+    def dkv_bn4(self) -> Tensor:
+        return self.bounds_bi4[:, self.ends[1] :]
+
+    @property
+    def numbers(self) -> list[int]:
+        """All that is not a tensor, as an operation of torch takes it."""
+        return [*self.ends, *(number or 0 for tile in self.tiles for number in tile)]
+
+    @staticmethod
+    def of(spans_sbQ: Tensor, bounds_bi4: Tensor, numbers: list[int]) -> Plan:
+        size = len(Tile._fields)
+        tiles = (Tile(*numbers[at : at + size - 1], numbers[at + size - 1] or None) for at in range(3, 3 + 3 * size, size))  # type: ignore[call-arg]
+        return Plan(spans_sbQ, bounds_bi4, Tiles(*tiles), (numbers[0], numbers[1], numbers[2]))
 
 
 # (widest head, whether it is float32) → tiles; a tuning script may put others in. With 128 registers two programs share a
 # multiprocessor: one multiplies while the other takes exponentials.
 TILES: dict[tuple[int, bool], Tiles] = {
-    (64, False): Tiles(Tile(128, 64, 8, 3, registers=128), Tile(128, 64, 8, 3, registers=128), Tile(64, 128, 8, 3)),
+    (64, False): Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 3), Tile(64, 64, 4, 3)),
     (128, False): Tiles(Tile(128, 64, 8, 3), Tile(128, 64, 8, 3), Tile(32, 128, 8, 2)),
     (256, False): Tiles(Tile(128, 32, 8, 2), Tile(64, 32, 8, 2), Tile(16, 64, 8, 2)),
     (64, True): Tiles(Tile(32, 32, 4, 2), Tile(32, 32, 4, 2), Tile(16, 32, 8, 1)),
@@ -53,7 +86,7 @@ TILES: dict[tuple[int, bool], Tiles] = {
 }
 # Where a band is gathered; otherwise as above.
 BAND_TILES: dict[tuple[int, bool], Tiles] = {
-    (64, False): Tiles(Tile(128, 64, 8, 3), Tile(128, 64, 8, 3), Tile(64, 128, 8, 3)),
+    (64, False): Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 3), Tile(64, 64, 4, 3)),
 }
 
 
@@ -63,16 +96,15 @@ def tiles(D: int, E: int, band: bool, dtype: torch.dtype) -> Tiles:
 
 
 def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> Plan:
-    def bounds(tile: Tile) -> tuple[Tensor, Tensor]:
-        return _visible(spans, Q, K, tile)
-
-    forward_bm4 = _bounds(*bounds(tiles.forward))
-    if not backward:
-        return Plan(tiles, forward_bm4, None, None)
-    same = tiles.dq[:2] == tiles.forward[:2]
-    dq_bm4 = forward_bm4 if same else _bounds(*bounds(tiles.dq))
-    some_bmn, all_bmn = bounds(tiles.dkv)
-    return Plan(tiles, forward_bm4, dq_bm4, _bounds(some_bmn.mT, all_bmn.mT))
+    bounds = [_bounds(*_visible(spans, Q, K, tiles.forward))]
+    if backward:
+        bounds.append(bounds[0] if tiles.dq[:2] == tiles.forward[:2] else _bounds(*_visible(spans, Q, K, tiles.dq)))
+        some_bmn, all_bmn = _visible(spans, Q, K, tiles.dkv)
+        bounds.append(_bounds(some_bmn.mT, all_bmn.mT))
+    ends = list(accumulate(x.shape[1] for x in bounds))
+    bounds_bi4 = torch.cat(bounds, 1) if backward else bounds[0]
+    spans_sbQ = torch.stack(torch.broadcast_tensors(*(x for x in spans if x is not None)))  # type: ignore[no-untyped-call]
+    return Plan(spans_sbQ, bounds_bi4, tiles, (ends[0], ends[1 % len(ends)], ends[-1]))
 
 
 def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:
