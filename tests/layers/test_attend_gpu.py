@@ -135,10 +135,19 @@ def test_triton_shares_heads_and_starts_anywhere(of: str, G: int, name: str) -> 
         compared("triton", name, of, mask.CAUSAL, G, 60, 150, torch.bfloat16, q_start)
 
 
-@pytest.mark.parametrize("name", ["none", "alibi", "t5"])
+@pytest.mark.parametrize("name", ["none", "alibi"])
 @pytest.mark.parametrize("rule", ["causal", "lengths", "causal in documents"])
 def test_flex_is_as_accurate_as_the_reference(rule: str, name: str) -> None:
     compared("flex", name, "scaled dot", masks(150)[rule], 2, 150, 150, torch.bfloat16)
+
+
+def test_flex_reads_a_learned_table_but_refuses_to_train_it() -> None:
+    leaves, run = setting("t5", "scaled dot", 2, 150, 150, torch.bfloat16)
+    exact = run({name: leaf.double() for name, leaf in leaves.items()}, mask.CAUSAL, "reference", 0)
+    assert_as_accurate(run(leaves, mask.CAUSAL, "flex", 0), run(leaves, mask.CAUSAL, "reference", 0), exact)
+    leaves["table"].requires_grad_()
+    with pytest.raises(ConfigError, match="gradient of a learned table"):
+        run(leaves, mask.CAUSAL, "flex", 0)
 
 
 def test_flex_takes_a_gaussian_score_and_a_mask_of_ones_own() -> None:

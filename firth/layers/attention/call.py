@@ -184,6 +184,13 @@ def kept_spans(key: MaskKey) -> Spans | None:
         return spans_of(key.mask, position_BQ, key.B, key.K)
 
 
+@lru_cache(maxsize=32)
+def rows_all_see(key: MaskKey) -> bool:
+    """Whether every query is known to see some key; asked of the device once."""
+    spans = kept_spans(key)
+    return spans is not None and spans.hole_lo_BQ is None and bool((spans.lo_BQ < spans.hi_BQ).all())
+
+
 def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
     span = mask.keys(None, position_BQ, K)
     if span is None:

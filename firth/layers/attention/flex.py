@@ -31,6 +31,8 @@ def why_not(call: Call) -> str | None:
         return "FlexAttention computes dot products; this score is not one"
     if isinstance(call.position, Shaw):
         return "Shaw's positions change keys and values by pair, which FlexAttention cannot express"
+    if isinstance(call.position, Buckets) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
+        return "the gradient of a learned table takes FlexAttention hundreds of times as long as the rest"
     if min(q.shape[3], call.v_BGKE.shape[3]) < 16:
         return f"FlexAttention needs heads of at least 16; q is {q.shape[3]} wide and v {call.v_BGKE.shape[3]}"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from firth.layers.attention.call import Call
+from firth.layers.attention.call import Call, rows_all_see
 from firth.layers.attention.score import Dot
 from firth.layers.position import ALiBi, Buckets, Shaw
 
@@ -29,9 +29,16 @@ def weights(call: Call) -> Tensor:
     # The softmax of nothing is 0/0: a row without keys sees everything, and is then taken back. Whether a row is empty is
     # asked of the mask, never of the scores, so that a NaN or an infinity among these shows.
     p_BHQK = scores(call).masked_fill(some_BHQ1 & ~allowed_BHQK, -torch.inf).softmax(-1)
-    if not torch.compiler.is_compiling() and bool(some_BHQ1.all()):
-        return p_BHQK  # no row is empty, as is usual: spare a pass over all weights
-    return p_BHQK.masked_fill(~some_BHQ1, 0.0)
+    return p_BHQK if _none_empty(call, some_BHQ1) else p_BHQK.masked_fill(~some_BHQ1, 0.0)
+
+
+def _none_empty(call: Call, some_BHQ1: Tensor) -> bool:
+    """Whether it is known, without waiting for a GPU, that no row is empty: that spares a pass over all weights."""
+    if torch.compiler.is_compiling():
+        return False
+    if some_BHQ1.is_cuda:
+        return call.mask_key is not None and rows_all_see(call.mask_key)
+    return bool(some_BHQ1.all())
 
 
 def scores(call: Call) -> Tensor:

@@ -7,7 +7,9 @@ K keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -35,9 +37,13 @@ class RowStatistics:
 @torch.no_grad()
 def weights(call: Call, heads: Some = None, rows: Some = None) -> Tensor:
     """p_BHQK of the given heads and queries."""
+    narrow = call.q_BHQD.dtype in (torch.bfloat16, torch.float16)
     call = _selected(call, heads, rows)
-    pieces = [reference.weights(call.of_rows(piece)) for piece in chunks(call)]
-    return torch.cat(pieces, dim=2) if len(pieces) > 1 else pieces[0]
+    pieces = list(chunks(call))
+    with _tensor_cores(narrow and call.q_BHQD.is_cuda):
+        if len(pieces) == 1:
+            return reference.weights(call)
+        return torch.cat([reference.weights(call.of_rows(piece)) for piece in pieces], dim=2)
 
 
 @torch.no_grad()
@@ -46,6 +52,19 @@ def statistics(call: Call, heads: Some = None, rows: Some = None) -> RowStatisti
     call = _selected(call, heads, rows)
     found = [_of_chunk(call.of_rows(piece)) for piece in chunks(call)]
     return RowStatistics(*(torch.cat(parts, dim=2) for parts in zip(*found, strict=True)))
+
+
+@contextmanager
+def _tensor_cores(exact: bool) -> Iterator[None]:
+    """Products of float32 in TF32. What was bfloat16 or float16 has no more digits than that: nothing is lost."""
+    before = torch.get_float32_matmul_precision()
+    if exact:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        if exact:
+            torch.set_float32_matmul_precision(before)
 
 
 def _of_chunk(call: Call) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,7 +85,8 @@ def _selected(call: Call, heads: Some, rows: Some) -> Call:
         call = call.of_rows(_index("row", rows, call.q_BHQD.shape[2], call.q_BHQD.device))
     if call.q_BHQD.dtype in (torch.bfloat16, torch.float16):
         call = replace(call, q_BHQD=call.q_BHQD.float(), k_BGKC=call.k_BGKC.float(), v_BGKE=call.v_BGKE.float())
-    if isinstance(call.score, Dot):  # to scale q is less work than to scale q·k
+    if isinstance(call.score, Dot) and math.frexp(call.scale)[0] == 0.5:
+        # To scale q is less work than to scale q·k, and by a power of two it is exact.
         call = replace(call, q_BHQD=call.q_BHQD * call.scale, scale=1.0)
     return call
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from firth.layers.attention.call import Call, MaskKey, kept_spans
-from firth.layers.attention.score import Additive, Dot, Gaussian, half_square
+from firth.layers.attention.score import Additive, Dot, Gaussian
 from firth.layers.position import ALiBi, Buckets, Shaw
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _flash(call: Call) -> Tensor:
         call.v_BGKE,
         call.spans,
         call.scale,
-        key_bias_BGK=call.scale * half_square(call.k_BGKC.float()) if isinstance(call.score, Gaussian) else None,
+        key_bias_BGK=call.scale * _HalfSquare.apply(call.k_BGKC) if isinstance(call.score, Gaussian) else None,  # type: ignore[no-untyped-call]
         slope_H=position.slope_H if isinstance(position, ALiBi) else None,
         band=band,
         q_start=call.q_start,
@@ -129,3 +129,19 @@ def _band(call: Call) -> Band | None:
             return Band(left, right, table_BHQR, weights=value_RE is not None)
         case _:
             return None
+
+
+class _HalfSquare(torch.autograd.Function):
+    """−½‖k‖² in float32, read from k as it is; its derivative is −k."""
+
+    @staticmethod
+    def forward(ctx: Any, k_BGKD: Tensor) -> Tensor:
+        ctx.save_for_backward(k_BGKD)
+        half: Tensor = -0.5 * torch.linalg.vector_norm(k_BGKD, dim=-1, dtype=torch.float32).square()
+        return half
+
+    @staticmethod
+    def backward(ctx: Any, *g_BGK: Tensor) -> Tensor:
+        (k_BGKD,) = ctx.saved_tensors
+        dk_BGKD: Tensor = k_BGKD * -g_BGK[0].to(k_BGKD.dtype).unsqueeze(-1)
+        return dk_BGKD
