@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -171,41 +172,37 @@ def dense_cases() -> Iterator[Case]:
 
 
 def masked_cases() -> Iterator[Case]:
-    leaves = qkv()
-    span = mask.window(512)
+    q, k, v = leaves = qkv()
     pairs = B * H * sum(min(t + 1, 512) for t in range(N))
-    yield against_flex("window 512", leaves, pairs, "0.9", "0.5", allowed=span)
-    alibi = position.ALiBi(position.alibi(H).slope_H.cuda())
-    yield against_flex("ALiBi", leaves, CAUSAL_PAIRS, "2.2", "1.6", allowed=mask.CAUSAL, where=alibi)
+    window = flex_of(q, k, v, lambda b, h, i, j: (j <= i) & (i - j < 512))
+    yield Case("window 512", lambda: attend(q, k, v, mask=mask.window(512)), leaves, flops(pairs), "0.9", "0.5", window)
+    slope_H = position.alibi(H).slope_H.cuda()
+    alibi = position.ALiBi(slope_H)
+    peer = flex_of(q, k, v, causal_mod, lambda s, b, h, i, j: s + slope_H[h] * (j - i))
+    yield Case(
+        "ALiBi", lambda: attend(q, k, v, mask=mask.CAUSAL, position=alibi), leaves, flops(CAUSAL_PAIRS), "2.2", "1.6", peer
+    )
     # Eight documents to a row, their ends drawn at random.
     ends = torch.rand(B, N, device="cuda").topk(7, dim=1).indices
     document_BT = torch.zeros(B, N, dtype=torch.long, device="cuda").scatter_(1, ends, 1).cumsum(1)
     packed = mask.documents(document_BT) & mask.CAUSAL
     lengths = torch.stack([torch.bincount(row, minlength=8) for row in document_BT]).double()
     pairs = H * float((lengths * (lengths + 1) / 2).sum())
-    yield against_flex("packed documents (8)", leaves, pairs, "2.2", "1.6", allowed=packed)
+    peer = flex_of(q, k, v, lambda b, h, i, j: (j <= i) & (document_BT[b, i] == document_BT[b, j]), rows=B)
+    yield Case("packed documents (8)", lambda: attend(q, k, v, mask=packed), leaves, flops(pairs), "2.2", "1.6", peer)
 
 
-def against_flex(
-    name: str,
-    leaves: list[Tensor],
-    pairs: float,
-    must: str,
-    target: str,
-    allowed: mask.Mask,
-    where: position.Relative | None = None,
-    of: score.Score = score.SCALED_DOT,
-    more: list[Tensor] | None = None,
-) -> Case:
-    q, k, v = leaves
+def causal_mod(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return j <= i
 
-    def ours() -> Tensor:
-        return attend(q, k, v, mask=allowed, position=where, score=of)
 
-    def flex() -> Tensor:
-        return attend(q, k, v, mask=allowed, position=where, score=of, kernel="flex")
+def flex_of(q: Tensor, k: Tensor, v: Tensor, mask_mod: Any, score_mod: Any = None, rows: int | None = None) -> dict[str, Run]:
+    """FlexAttention as its documentation shows it: the block mask made once, the call compiled."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    return Case(name, ours, leaves + (more or []), flops(pairs), must, target, {"FlexAttention": flex})
+    block_mask = create_block_mask(mask_mod, rows, None, N, N, device="cuda")
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return {"FlexAttention": lambda: compiled(q, k, v, score_mod=score_mod, block_mask=block_mask)}
 
 
 def table_cases() -> Iterator[Case]:
@@ -237,7 +234,7 @@ def table_cases() -> Iterator[Case]:
 def flex_buckets(q: Tensor, k: Tensor, v: Tensor, table_NH: Tensor) -> Run:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    block_mask = create_block_mask(lambda b, h, q, k: k <= q, None, None, N, N, device="cuda")
+    block_mask = create_block_mask(causal_mod, None, None, N, N, device="cuda")
     bucket_N = position.relative.bucket(-torch.arange(N, device="cuda"), 32, False, 128)
 
     @torch.compile
@@ -254,7 +251,7 @@ def flex_shaw_keys(q: Tensor, k: Tensor, v: Tensor, key_RD: Tensor, value_RE: Te
     """The nearest that FlexAttention comes to it: q·a gathered in the score, no values."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    block_mask = create_block_mask(lambda b, h, q, k: k <= q, None, None, N, N, device="cuda")
+    block_mask = create_block_mask(causal_mod, None, None, N, N, device="cuda")
 
     @torch.compile
     def run(key_RD: Tensor, value_RE: Tensor) -> Tensor:
@@ -272,7 +269,25 @@ def flex_shaw_keys(q: Tensor, k: Tensor, v: Tensor, key_RD: Tensor, value_RE: Te
 
 
 def gaussian_cases() -> Iterator[Case]:
-    yield against_flex("Gaussian", qkv(), CAUSAL_PAIRS, "3", "2", allowed=mask.CAUSAL, of=score.GAUSSIAN)
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    q, k, v = leaves = qkv()
+    block_mask = create_block_mask(causal_mod, None, None, N, N, device="cuda")
+
+    @torch.compile
+    def flex(k: Tensor) -> Tensor:
+        norm_BHK = -0.5 * k.float().square().sum(-1)
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + norm_BHK[b, h, j], block_mask=block_mask, scale=1.0)
+
+    yield Case(
+        "Gaussian",
+        lambda: attend(q, k, v, mask=mask.CAUSAL, score=score.GAUSSIAN),
+        leaves,
+        flops(CAUSAL_PAIRS),
+        "3",
+        "2",
+        {"FlexAttention": lambda: flex(k)},
+    )
 
 
 def additive_cases() -> Iterator[Case]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention import attend, mask
 from firth.layers.attention.call import Call
+from firth.layers.attention.checks import check
 from firth.layers.attention.spans import Span, Spans
 
 B, H, LONGEST = 2, 2, 20
@@ -91,7 +92,9 @@ starts = st.one_of(st.integers(0, 12), st.lists(st.integers(0, 12), min_size=B, 
 
 def asked(rule: mask.Mask, Q: int, K: int, start: int | list[int] = 0) -> Call:
     q, kv = torch.zeros(B, H, Q, 2), torch.zeros(B, 1, K, 2)
-    return Call(q, kv, kv, 1.0, mask=rule, q_start=start if isinstance(start, int) else torch.tensor(start))
+    call = Call(q, kv, kv, 1.0, mask=rule, q_start=start if isinstance(start, int) else torch.tensor(start))
+    check(call)
+    return call
 
 
 def table(call: Call) -> Tensor:

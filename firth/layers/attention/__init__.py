@@ -23,6 +23,7 @@ from firth.layers.attention import chunked, flex, fused, reference, sdpa
 from firth.layers.attention import mask as mask
 from firth.layers.attention import score as score
 from firth.layers.attention.call import Call
+from firth.layers.attention.checks import check
 from firth.layers.attention.score import Score
 
 Kernel = Literal["auto", "sdpa", "triton", "flex", "chunked", "reference"]
@@ -45,7 +46,9 @@ def attend(
         raise ConfigError(f"score is {score!r}; expected score.SCALED_DOT, DOT, GAUSSIAN, bilinear(M) or additive(w)")
     if scale is None:
         scale = score.default_scale(q_BHQD.shape[-1])
-    return run(Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start), kernel)
+    call = Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start)
+    check(call)
+    return run(call, kernel)
 
 
 def run(call: Call, kernel: Kernel = "auto") -> Tensor:

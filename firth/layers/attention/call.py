@@ -1,4 +1,4 @@
-"""One request for attention: what every kernel is handed, checked once."""
+"""One request for attention: what every kernel is handed. attend() checks it (checks.py); a model knows that its own fits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from firth.errors import ConfigError
+from firth.layers.attention.checks import check_position
 from firth.layers.attention.mask import FULL, Mask
 from firth.layers.attention.score import SCALED_DOT, Dot, Score
 from firth.layers.attention.spans import Spans
-from firth.layers.position import ALiBi, Buckets, Relative, Rotation, Shaw
+from firth.layers.position import Relative, Rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,61 +30,6 @@ class Call:
     q_start: int | Tensor = 0  # absolute position of the first query: one for all rows, or one per row; or one per query, 1|B,Q
     head_H: Tensor | None = None  # which heads of the model these are, where they are not all
 
-    def __post_init__(self) -> None:
-        q, k, v = self.q_BHQD, self.k_BGKC, self.v_BGKE
-        if not (q.ndim == k.ndim == v.ndim == 4):
-            raise ConfigError(f"attend() takes q_BHQD, k_BGKC and v_BGKE, four axes each; given {self._shapes()}")
-        (B, H, Q, D), (B_k, G, K, C), (B_v, G_v, K_v, _) = q.shape, k.shape, v.shape
-        if not B == B_k == B_v:
-            raise ConfigError(f"q, k and v must have the same batch; given {self._shapes()}")
-        if (G_v, K_v) != (G, K):
-            raise ConfigError(f"k and v must have the same heads and length; given {self._shapes()}")
-        if G == 0 or H % G:
-            raise ConfigError(f"{G} key/value heads do not divide {H} query heads; kv_heads must be a divisor of heads")
-        if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
-            kinds = ", ".join(f"{name} {t.dtype} on {t.device}" for name, t in (("q", q), ("k", k), ("v", v)))
-            raise ConfigError(f"q, k and v must share one dtype and one device; given {kinds}")
-        if not q.dtype.is_floating_point:
-            raise ConfigError(f"a softmax needs fractions; given q, k and v of {q.dtype}, expected float32, bfloat16 or float64")
-        if self.position is not None or not isinstance(self.score, Dot):  # a decoded token passes here once in each layer
-            self._check_parameters(q.device)
-        self.score.check(H, G, D, C)
-        if not isinstance(self.mask, Mask):
-            raise ConfigError(
-                f"mask is a {type(self.mask).__name__}; compose one of mask.CAUSAL, mask.lengths(…) and so on, "
-                "or write a subclass of mask.Mask"
-            )
-        self.mask.check(B, self._end(B, Q), K)
-
-    def _end(self, B: int, Q: int) -> int:
-        """The position after the last query. Starts on a GPU are not read: that would wait for it in every layer."""
-        start = self.q_start
-        if isinstance(start, int):
-            if start < 0:
-                raise ConfigError(f"q_start is {start}; positions count from 0")
-            return start + Q
-        if not isinstance(start, Tensor):
-            raise ConfigError(f"q_start is a {type(start).__name__}; give one int, or a tensor with one start per row")
-        if start.ndim == 2 and (start.shape[0] not in (1, B) or start.shape[1] != Q):
-            raise ConfigError(f"q_start has the shape {tuple(start.shape)}; {Q} queries of {B} rows need (1, {Q}) or ({B}, {Q})")
-        if start.ndim < 2 and start.numel() not in (1, B):
-            raise ConfigError(f"q_start has {start.numel()} starts for a batch of {B}; give one int, or one per row")
-        if start.device.type != "cpu" or not start.numel():
-            return Q
-        return int(start.max()) + (1 if start.ndim == 2 else Q)
-
-    def _check_parameters(self, device: torch.device) -> None:
-        for owner in (self.score, self.position):
-            for name, value in vars(owner).items() if isinstance(owner, Score | Relative) else ():
-                if isinstance(value, Tensor) and value.device != device:
-                    raise ConfigError(
-                        f"{name} of {type(owner).__name__} is on {value.device}, q, k and v are on {device}; "
-                        "move all to one device"
-                    )
-
-    def _shapes(self) -> str:
-        return ", ".join(f"{name} {tuple(t.shape)}" for name, t in (("q", self.q_BHQD), ("k", self.k_BGKC), ("v", self.v_BGKE)))
-
     def reduced(self) -> Call:
         """The same attention, with what score and position do to q and k alone already done: the score is then a dot product,
         Gaussian, or w·tanh(q + k), and the position acts on pairs of a query and a key, or not at all."""
@@ -97,7 +42,7 @@ class Call:
             k_BGKC = position.turned(k_BGKC, torch.arange(k_BGKC.shape[2], device=k_BGKC.device).unsqueeze(0))
             position = None
         elif position is not None:
-            _check_position(position, q_BHQC.shape[1], k_BGKC.shape[3], self.v_BGKE.shape[3])
+            check_position(position, q_BHQC.shape[1], k_BGKC.shape[3], self.v_BGKE.shape[3])
         return replace(self, q_BHQD=q_BHQC, k_BGKC=k_BGKC, score=score, position=position)
 
     @property
@@ -196,24 +141,3 @@ def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
     if span is None:
         span = mask.keys(torch.arange(B, device=position_BQ.device).unsqueeze(1), position_BQ, K)
     return None if span is None else Spans.of(span, position_BQ, K)
-
-
-def _check_position(position: Relative, H: int, C: int, E: int) -> None:
-    match position:
-        case ALiBi() if len(position.slope_H) != H:
-            raise ConfigError(f"position.alibi has {len(position.slope_H)} slopes for {H} query heads; expected one per head")
-        case Buckets() if position.table_NH.shape[1] != H:
-            raise ConfigError(
-                f"position.buckets has {position.table_NH.shape[1]} columns for {H} query heads; expected one per head"
-            )
-        case Shaw():
-            for name, table, width in (("key", position.key_RD, C), ("value", position.value_RE, E)):
-                if table is not None and table.shape[1] != width:
-                    raise ConfigError(f"position.shaw's {name} table is {table.shape[1]} wide; the {name}s are {width} wide")
-        case ALiBi() | Buckets():
-            pass
-        case _:
-            raise ConfigError(
-                f"attend() takes position.rotary, shaw, buckets or alibi; given {type(position).__name__}. "
-                "Learned and sinusoidal positions are added to the embedding, before q and k are made"
-            )

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.layers.attention.call import Call
-from firth.layers.attention.mask import FULL, Mask
+from firth.layers.attention.call import Call, MaskKey
+from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.position import ALiBi, Buckets, Shaw
 
@@ -59,23 +59,27 @@ def _compiled() -> Any:
     return torch.compile(flex_attention, dynamic=False)
 
 
-def _start_B(call: Call) -> Tensor:
+def _start_B(call: Call) -> Tensor | None:
     """Where each row's queries start, as a tensor: an integer would be compiled in, and compiled again for the next."""
-    return call.position_BQ()[:, 0].expand(call.q_BHQD.shape[0])
+    return None if call.starts_at_zero else call.position_BQ()[:, 0].expand(call.q_BHQD.shape[0])
 
 
-def _score_mod(call: Call, start_B: Tensor) -> ScoreMod | None:
+def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
     """What is added to scale · q·k. FlexAttention asks for it pair by pair, with the indices as scalars."""
     terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+
+    def distance(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return k - q if start_B is None else k - q - start_B[b]
+
     if isinstance(call.score, Gaussian):
         bias_BGK, rep = call.scale * half_square(call.k_BGKC.float()), call.heads_per_group
         terms.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
     match call.position:
         case ALiBi(slope_H):
-            terms.append(lambda b, h, q, k: -slope_H[h] * (k - q - start_B[b]).abs())
+            terms.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
         case Buckets() as buckets:
             table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
-            terms.append(lambda b, h, q, k: table_HR[h, (k - q - start_B[b]).clamp(-left, right) + left])
+            terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
         case _:
             pass
     if not terms:
@@ -89,19 +93,34 @@ def _score_mod(call: Call, start_B: Tensor) -> ScoreMod | None:
     return score_mod
 
 
-def _block_mask(call: Call, start_B: Tensor) -> Any:
+def _block_mask(call: Call, start_B: Tensor | None) -> Any:
     if call.mask == FULL:
         return None
-    (B, H, Q, _), K, device = call.q_BHQD.shape, call.k_BGKC.shape[2], call.q_BHQD.device
-    if isinstance(call.q_start, int) and call.mask.keys(None, 0, K) is not None:
-        return _same_for_all(call.mask, call.q_start, Q, K, device)  # worth keeping: it depends on nothing that training changes
-    from torch.nn.attention.flex_attention import create_block_mask
+    if call.mask_key is not None and call.spans is not None and not torch.compiler.is_compiling():
+        return _kept_block_mask(call.mask_key)
+    B, H, Q, _ = call.q_BHQD.shape
 
-    return create_block_mask(lambda b, h, q, k: call.mask.allowed(b, h, q + start_B[b], k), B, H, Q, K, device=str(device))
+    def allowed(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return call.mask.allowed(b, h, q if start_B is None else q + start_B[b], k)
+
+    return _made(allowed, B, H, Q, call.k_BGKC.shape[2], call.q_BHQD.device)
 
 
 @lru_cache(maxsize=16)
-def _same_for_all(mask: Mask, start: int, Q: int, K: int, device: torch.device) -> Any:
+def _kept_block_mask(key: MaskKey) -> Any:
+    """Worth keeping: to make one looks at every pair. A mask that has spans does not depend on the head."""
+    with torch.inference_mode(False):
+        return _made(
+            lambda b, h, q, k: key.mask.allowed(b, h, q + key.start, k),
+            key.B if key.B > 1 else None,
+            None,
+            key.Q,
+            key.K,
+            key.device,
+        )
+
+
+def _made(allowed: Any, B: int | None, H: int | None, Q: int, K: int, device: torch.device) -> Any:
     from torch.nn.attention.flex_attention import create_block_mask
 
-    return create_block_mask(lambda b, h, q, k: mask.allowed(b, h, q + start, k), None, None, Q, K, device=str(device))
+    return create_block_mask(allowed, B, H, Q, K, device=str(device))

@@ -44,9 +44,9 @@ def run(call: Call) -> Tensor:
 def _hides(call: Call, o_BHQE: Tensor) -> bool:
     """Whether a zero stands for a NaN: torch's CPU kernel gives zeros to a query whose scores are all NaN or −inf. So a row that
     begins with zero is looked into; where q and k are finite and their products cannot overflow, it is true."""
-    if o_BHQE.device.type != "cpu" or torch.compiler.is_compiling() or bool(o_BHQE.select(3, 0).all()):
+    if not o_BHQE.is_cpu or torch.compiler.is_compiling():
         return False
-    if not call.k_BGKC.numel():
+    if bool((o_BHQE if o_BHQE.shape[2] == 1 else o_BHQE.select(3, 0)).all()) or not call.k_BGKC.numel():
         return False
     largest = call.q_BHQD.abs().amax().float() * call.k_BGKC.abs().amax().float() * call.q_BHQD.shape[3]
     return not bool(largest.isfinite())
@@ -57,7 +57,7 @@ def _run(call: Call) -> Tensor:
     if isinstance(call.score, Gaussian):
         # −½‖q − k‖² = (q, 1)·(k, −½‖k‖²) − ½‖q‖², and the last term cancels in the softmax.
         q, k = torch.cat((q, torch.ones_like(q[..., :1])), -1), torch.cat((k, half_square(k).unsqueeze(-1)), -1)
-    if call.position is None:
+    if call.position is None and q.shape[2] > 1:
         if call.mask == FULL:
             return _attention(call, q, k, v)
         if _square_causal(call):

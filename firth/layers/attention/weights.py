@@ -92,8 +92,10 @@ def _selected(call: Call, heads: Some, rows: Some) -> Call:
 
 
 def _index(what: str, some: int | slice | Sequence[int], count: int, device: torch.device) -> Tensor:
-    chosen = [some] if isinstance(some, int) else list(range(count)[some]) if isinstance(some, slice) else list(some)
+    chosen = range(some, some + 1) if isinstance(some, int) else range(count)[some] if isinstance(some, slice) else list(some)
     for one in chosen:
         if not -count <= one < count:
             raise ConfigError(f"{what} {one} is asked for; there are {count}, 0 … {count - 1}")
+    if isinstance(chosen, range):  # made on the device: a list has to be copied there, and that waits for all that it has to do
+        return torch.arange(chosen.start, chosen.stop, chosen.step, device=device) % count
     return torch.tensor([one % count for one in chosen], dtype=torch.long, device=device)
