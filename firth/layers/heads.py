@@ -24,6 +24,7 @@ class Attend(Direct):
     def __init__(self, heads: int, head_width: int, kind: score.ScoreKind, clip: int | None, both: bool) -> None:
         super().__init__()
         self.kind, self.clip, self.both = kind, clip, both
+        self.scale = score.SCALED_DOT.default_scale(head_width) if kind == "scaled_dot" else 1.0
         if kind == "additive":
             self.w_HA = nn.Parameter(torch.empty(heads, head_width))
         if clip is not None:
@@ -39,10 +40,9 @@ class Attend(Direct):
     def call(
         self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, where: Relative | None, start: int
     ) -> Call:
-        chosen = self.score()
         if self.clip is not None:
             where = shaw(self.key_RD, self.value_RE, both=self.both)
-        return Call(q_BHTD, k_BGKD, v_BGKD, chosen.default_scale(q_BHTD.shape[-1]), chosen, allowed, where, start)
+        return Call(q_BHTD, k_BGKD, v_BGKD, self.scale, self.score(), allowed, where, start)
 
     def score(self) -> score.Score:
         match self.kind:

@@ -22,6 +22,8 @@ _FASTEST_FIRST = [
 
 
 def why_not(call: Call) -> str | None:
+    if call.position is None and isinstance(call.score, Dot):
+        return None
     if not isinstance(call.score, Dot | Gaussian):
         return "torch's scaled_dot_product_attention computes dot products; this score is not one"
     if isinstance(call.score, Gaussian) and call.q_BHQD.dtype not in (torch.float32, torch.float64):
