@@ -18,7 +18,7 @@ from tolerance import assert_equal
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.attention import attend, chunked, mask, sdpa
+from firth.layers.attention import attend, chunked, mask, position, sdpa
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import weights
 from firth.layers.heads import SelfAttention
@@ -402,3 +402,27 @@ def test_a_start_before_the_text_and_a_score_by_name_are_refused() -> None:
 def test_lengths_may_be_a_list() -> None:
     q, k, v = qkv(3, 3, 2)
     assert torch.equal(attend(q, k, v, mask=mask.lengths([1, 3, 2])), attend(q, k, v, mask=mask.lengths(torch.tensor([1, 3, 2]))))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_lengths_that_change_in_place_are_seen_by_the_next_call(kernel: Any) -> None:
+    """What is computed from a mask is kept for the next layer, so it must not outlive a change."""
+    q, k, v = qkv(4, 4, 2)
+    length = torch.tensor([4, 2, 3])
+    rule = mask.CAUSAL & mask.lengths(length)
+    before = attend(q, k, v, mask=rule, kernel=kernel)
+    length -= 1
+    after = attend(q, k, v, mask=rule, kernel=kernel)
+    assert not torch.equal(before, after)
+    assert torch.equal(after, attend(q, k, v, mask=mask.CAUSAL & mask.lengths([3, 1, 2]), kernel=kernel))
+
+
+def test_a_mask_first_used_while_generating_still_serves_training() -> None:
+    """Made under inference_mode, a tensor cannot be kept for a backward pass: here the one of the learned table."""
+    q, k, v = qkv(5, 5, 2)
+    table = torch.zeros(4, H, dtype=torch.float64, requires_grad=True)
+    where = position.buckets(table, both=False, reach=4)
+    with torch.inference_mode():
+        attend(q, k, v, mask=mask.window(4), position=where)
+    attend(q, k, v, mask=mask.window(4), position=where).sum().backward()  # type: ignore[no-untyped-call]
+    assert table.grad is not None

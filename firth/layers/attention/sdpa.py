@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from firth.layers.attention import chunked
-from firth.layers.attention.call import Call
+from firth.layers.attention.call import Call, MaskKey, rows_all_see
 from firth.layers.attention.mask import CAUSAL, FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.position import ALiBi, Buckets, Shaw
 
+LARGEST_KEPT = 1 << 22  # of a mask that is written out and kept for the next layer and step, in bytes
 _FASTEST_FIRST = [
     SDPBackend.CUDNN_ATTENTION,
     SDPBackend.FLASH_ATTENTION,
@@ -72,14 +75,36 @@ def _run(call: Call) -> Tensor:
         if hi - lo < k.shape[2]:
             k, v = k[:, :, lo:hi], v[:, :, lo:hi]
         return _attention(call, q, k, v, bias_BH1K)
-    allowed_BHQK = call.allowed_BHQK()
-    some_BHQ1 = allowed_BHQK.any(-1, keepdim=True)
-    # A row without keys would be 0/0 on some backends: let it see everything, then take its output back.
-    mask_BHQK = allowed_BHQK | ~some_BHQ1
+    mask_BHQK, empty_BHQ1 = _dense(call)
     if call.position is not None:
         mask_BHQK = _bias(call).masked_fill(~mask_BHQK, -torch.inf)
-    mask_BHQK = mask_BHQK.expand(q.shape[0], -1, q.shape[2], k.shape[2])
-    return _attention(call, q, k, v, mask_BHQK).masked_fill(~some_BHQ1, 0.0)
+    o_BHQE = _attention(call, q, k, v, mask_BHQK.expand(q.shape[0], -1, q.shape[2], k.shape[2]))
+    return o_BHQE if empty_BHQ1 is None else o_BHQE.masked_fill(empty_BHQ1, 0.0)
+
+
+def _dense(call: Call) -> tuple[Tensor, Tensor | None]:
+    """The mask written out, and which rows see nothing. Those would be 0/0 on some backends: they are shown everything here, and
+    their output is taken back."""
+    key = call.mask_key
+    if key is None or call.spans is None or key.B * key.Q * key.K > LARGEST_KEPT or torch.compiler.is_compiling():
+        return _opened(call.allowed_BHQK())
+    return _kept_dense(key)
+
+
+@lru_cache(maxsize=8)
+def _kept_dense(key: MaskKey) -> tuple[Tensor, Tensor | None]:
+    with torch.inference_mode(False):  # made while generating, it must still serve training
+        row_B, q_Q, k_K = (torch.arange(n, device=key.device) for n in (key.B, key.Q, key.K))
+        allowed_BHQK = key.mask.allowed(
+            row_B.view(-1, 1, 1, 1), row_B.new_zeros(1, 1, 1, 1), q_Q.view(1, 1, -1, 1) + key.start, k_K.view(1, 1, 1, -1)
+        )
+        mask_BHQK, empty_BHQ1 = _opened(allowed_BHQK)
+        return mask_BHQK, None if rows_all_see(key) else empty_BHQ1
+
+
+def _opened(allowed_BHQK: Tensor) -> tuple[Tensor, Tensor | None]:
+    empty_BHQ1 = ~allowed_BHQK.any(-1, keepdim=True)
+    return allowed_BHQK | empty_BHQ1, empty_BHQ1
 
 
 def _attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask_BHQK: Tensor | None = None, causal: bool = False) -> Tensor:
