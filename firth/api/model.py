@@ -20,6 +20,7 @@ from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError
 from firth.evaluation.perplexity import perplexity
+from firth.inspection.attention import Attention, attention
 from firth.models import LanguageModel, language_model
 from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
 from firth.text.progress import silent
@@ -104,6 +105,11 @@ class Model:
     def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
         """Fillers of the blank `__`, ranked by log p(left + filler + right); see firth/api/completion.py."""
         return complete(self, text, candidates, proposals)
+
+    def attention(self, text: str, *, layers: Sequence[int] | None = None) -> Attention:
+        """Who looks at whom in `text`: `.weights(layer, heads, rows)` and `.rows(layer)` compute it, for the given layers or all."""
+        ids = self.ids(text)
+        return attention(self.network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
 
     def evaluate(self, path: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
         """Metrics on the text at `path`, or on the run's own test, validation or training text, the first it has."""

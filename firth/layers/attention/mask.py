@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -136,6 +136,7 @@ class Lengths(Mask):
     """Row b has `length_B[b]` real keys; what comes after is padding."""
 
     length_B: Tensor
+    name: ClassVar = "mask.lengths"
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k < self.length_B.to(b.device)[b]
@@ -147,26 +148,20 @@ class Lengths(Mask):
         return (self.length_B,)
 
     def check(self, B: int, end: int, K: int) -> None:
-        _one_per_row("mask.lengths", "lengths", self.length_B, B)
+        _one_per_row(self.name, "lengths", self.length_B, B)
 
 
 @dataclass(frozen=True, eq=False)
-class Prefix(Mask):
+class Prefix(Lengths):
     """k ≤ q, or k within the first `length_B[b]`: read the prefix both ways, write on from it (Raffel et al. 2020, §3.2.1)."""
 
-    length_B: Tensor
+    name: ClassVar = "mask.prefix"
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) | (k < self.length_B.to(b.device)[b])
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
         return None if b is None else Span(0, torch.maximum(self.length_B.to(b.device)[b], torch.as_tensor(q + 1)))
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return (self.length_B,)
-
-    def check(self, B: int, end: int, K: int) -> None:
-        _one_per_row("mask.prefix", "lengths", self.length_B, B)
 
 
 @dataclass(frozen=True, eq=False)
