@@ -107,7 +107,7 @@ class Model:
         return complete(self, text, candidates, proposals)
 
     def attention(self, text: str, *, layers: Sequence[int] | None = None) -> Attention:
-        """Who looks at whom in `text`; `.weights(layer, heads, rows)` and `.rows(layer)` compute it, for the layers given or all."""
+        """Who looks at whom in `text`; `.weights(layer, heads, rows)` and `.rows(layer)` compute it. All layers, or some."""
         ids = self.ids(text)
         return attention(self.network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
 
