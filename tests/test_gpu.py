@@ -30,10 +30,21 @@ KINDS = ("rnn", "lstm", "gru", "transformer")
 IDS = np.random.default_rng(0).integers(0, 50, 20_000).astype(np.uint16)
 
 
+VARIANTS: dict[str, dict[str, Any]] = {  # those whose attention is not torch's
+    "window": {"mask": "window", "span": 9},
+    "strictly causal, gaussian, alibi": {"mask": "strictly_causal", "score": "gaussian", "position": "alibi"},
+    "t5": {"position": "t5", "buckets": 8, "reach": 20},
+    "shaw": {"position": "shaw", "clip": 6},
+    "bilinear": {"score": "bilinear"},
+    "additive": {"score": "additive", "position": "learned"},
+    "additive, t5": {"score": "additive", "position": "t5"},
+}
+
+
 def _model(kind: Any) -> Any:
     config = (
-        TransformerConfig(kind="transformer", width=64, depth=2, heads=4, kv_heads=2, context=32)
-        if kind == "transformer"
+        TransformerConfig(kind="transformer", width=64, depth=2, heads=4, kv_heads=2, context=32, **VARIANTS.get(kind, {}))
+        if kind == "transformer" or kind in VARIANTS
         else RecurrentConfig(kind=kind, width=64, depth=2)
     )
     model = language_model(config, 50)
@@ -42,21 +53,21 @@ def _model(kind: Any) -> Any:
 
 
 def _losses(kind: str, steps: int = 8, **settings: Any) -> tuple[list[float], loop.Training]:
-    carry = kind != "transformer"
+    carry = kind != "transformer" and kind not in VARIANTS
     config = TrainingConfig(steps=steps, batch=8, context=32, carry=carry, rate=1e-3, **settings)
     batches = (Streams if carry else Windows)(IDS, 8, 32, 0)
     training = loop.start(_model(kind), batches, config)
     return [step.loss for step in loop.fit(training, next_token, config)], training
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
 def test_training_on_a_gpu_follows_training_on_a_cpu(kind: str) -> None:
     on_gpu, training = _losses(kind, device="cuda")
     assert next(training.model.parameters()).device.type == "cuda"
     np.testing.assert_allclose(on_gpu, _losses(kind, device="cpu")[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
 def test_bf16_on_a_gpu_keeps_float32_weights_and_stays_close(kind: str) -> None:
     losses, training = _losses(kind, device="cuda", dtype="bf16")
     assert all(parameter.dtype == torch.float32 for parameter in training.model.parameters())
@@ -64,10 +75,9 @@ def test_bf16_on_a_gpu_keeps_float32_weights_and_stays_close(kind: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
-def test_a_compiled_transformer_has_the_same_losses() -> None:
-    np.testing.assert_allclose(
-        _losses("transformer", device="cuda", compile=True)[0], _losses("transformer", device="cuda")[0], rtol=1e-4
-    )
+@pytest.mark.parametrize("kind", ["transformer", *VARIANTS])
+def test_a_compiled_transformer_has_the_same_losses(kind: str) -> None:
+    np.testing.assert_allclose(_losses(kind, device="cuda", compile=True)[0], _losses(kind, device="cuda")[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,7 +97,7 @@ def test_a_gpu_run_resumes_where_it_stopped(kind: str, tmp_path: Path) -> None:
     assert whole.model.is_file()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
 def test_greedy_text_is_the_same_on_both_devices(kind: str) -> None:
     model = _model(kind).double().eval()
     prompt = torch.from_numpy(IDS[:12].astype(np.int64)).unsqueeze(0)
