@@ -516,3 +516,26 @@ def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str
     token_BT = tokens(2, 6)
     with torch.inference_mode():
         assert torch.equal(loaded(token_BT)[0], trained[0].eval()(token_BT)[0])
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mask": "window", "span": 4},
+        {"mask": "strictly_causal", "score": "gaussian", "position": "alibi"},
+        {"position": "t5"},
+        {"position": "shaw", "clip": 3},
+        {"score": "bilinear"},
+        {"score": "additive", "position": "t5"},
+    ],
+)
+def test_a_compiler_gets_the_model_as_one_graph(settings: dict[str, Any]) -> None:
+    """A break in it would make `training.compile` slow; the graph is run as it is, without a code generator."""
+    torch._dynamo.reset()
+    model = language_model(TransformerConfig(kind="transformer", width=16, depth=1, heads=2, context=12, **settings), 9)
+    initialise(model, torch.Generator().manual_seed(0))
+    token_BT = torch.randint(9, (2, 12), generator=torch.Generator().manual_seed(1))
+    compiled = torch.compile(model.forward, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(token_BT)[0], model(token_BT)[0])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from firth.layers.attention.mask import FULL, Mask
 from firth.layers.attention.score import SCALED_DOT, Dot, Score
 from firth.layers.attention.spans import Spans
 from firth.layers.position import Relative, Rotation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +80,39 @@ class Call:
             torch.arange(K, device=device).view(1, 1, 1, K),
         )
 
-    @cached_property
+    @property
     def mask_key(self) -> MaskKey | None:
         """What the mask's spans depend on, if they may be kept: the mask and what is in it, the queries' start, and the shape."""
+        if torch.compiler.is_compiling():  # what it compiles is kept anyway
+            return None
+        return self._once("mask_key", self._mask_key)
+
+    def _mask_key(self) -> MaskKey | None:
         tensors = self.mask.tensors()
         if tensors is None or not isinstance(self.q_start, int) or any(tensor.is_inference() for tensor in tensors):
             return None
         B, Q, K, device = self.q_BHQD.shape[0], self.q_BHQD.shape[2], self.k_BGKC.shape[2], self.q_BHQD.device
         return MaskKey(self.mask, tuple(tensor._version for tensor in tensors), self.q_start, B if tensors else 1, Q, K, device)
 
-    @cached_property
+    @property
     def spans(self) -> Spans | None:
         """The mask as a run of keys for each query, where it is one."""
-        if self.mask_key is not None and not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            return self._spans()
+        return self._once("spans", self._spans)
+
+    def _spans(self) -> Spans | None:
+        if self.mask_key is not None:
             return kept_spans(self.mask_key)
         return spans_of(self.mask, self.position_BQ(), self.q_BHQD.shape[0], self.k_BGKC.shape[2])
+
+    def _once(self, name: str, compute: Callable[[], T]) -> T:
+        """As functools.cached_property does, which takes a lock that torch's compiler does not know."""
+        kept = self.__dict__
+        if f"_once_{name}" not in kept:
+            kept[f"_once_{name}"] = compute()
+        found: T = kept[f"_once_{name}"]
+        return found
 
     def of_rows(self, rows: slice | Tensor) -> Call:
         """The same attention for some of the queries."""

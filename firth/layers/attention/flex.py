@@ -96,7 +96,7 @@ def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
 def _block_mask(call: Call, start_B: Tensor | None) -> Any:
     if call.mask == FULL:
         return None
-    if call.mask_key is not None and call.spans is not None and not torch.compiler.is_compiling():
+    if call.mask_key is not None and call.spans is not None:
         return _kept_block_mask(call.mask_key)
     B, H, Q, _ = call.q_BHQD.shape
 

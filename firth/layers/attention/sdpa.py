@@ -86,7 +86,7 @@ def _dense(call: Call) -> tuple[Tensor, Tensor | None]:
     """The mask written out, and which rows see nothing. Those would be 0/0 on some backends: they are shown everything here, and
     their output is taken back."""
     key = call.mask_key
-    if key is None or call.spans is None or key.B * key.Q * key.K > LARGEST_KEPT or torch.compiler.is_compiling():
+    if key is None or call.spans is None or key.B * key.Q * key.K > LARGEST_KEPT:
         return _opened(call.allowed_BHQK())
     return _kept_dense(key)
 
