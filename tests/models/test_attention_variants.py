@@ -534,7 +534,7 @@ def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str
 def test_a_compiler_gets_the_model_as_one_graph(settings: dict[str, Any]) -> None:
     """A break in it would make `training.compile` slow; the graph is run as it is, without a code generator."""
     torch._dynamo.reset()
-    model = language_model(TransformerConfig(kind="transformer", width=16, depth=1, heads=2, context=12, **settings), 9)
+    model = TransformerLM(TransformerConfig(kind="transformer", width=16, depth=1, heads=2, context=12, **settings), 9)
     initialise(model, torch.Generator().manual_seed(0))
     token_BT = torch.randint(9, (2, 12), generator=torch.Generator().manual_seed(1))
     compiled = torch.compile(model.forward, backend="aot_eager", fullgraph=True)
