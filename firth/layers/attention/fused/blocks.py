@@ -6,6 +6,7 @@ is visible to everyone, so nothing need be masked. Letters: b batch or 1, m bloc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -69,9 +70,15 @@ class Plan(NamedTuple):
 
     @staticmethod
     def of(spans_sbQ: Tensor, bounds_bi4: Tensor, numbers: list[int]) -> Plan:
-        size = len(Tile._fields)
-        tiles = (Tile(*numbers[at : at + size - 1], numbers[at + size - 1] or None) for at in range(3, 3 + 3 * size, size))  # type: ignore[call-arg]
-        return Plan(spans_sbQ, bounds_bi4, Tiles(*tiles), (numbers[0], numbers[1], numbers[2]))
+        return Plan(spans_sbQ, bounds_bi4, *_read(tuple(numbers)))
+
+
+@lru_cache(maxsize=64)
+def _read(numbers: tuple[int, ...]) -> tuple[Tiles, tuple[int, int, int]]:
+    """Undoes Plan.numbers."""
+    size = len(Tile._fields)
+    tiles = (Tile(*numbers[at : at + size - 1], numbers[at + size - 1] or None) for at in range(3, 3 + 3 * size, size))  # type: ignore[call-arg]
+    return Tiles(*tiles), (numbers[0], numbers[1], numbers[2])
 
 
 # (widest head, whether it is float32) → tiles; a tuning script may put others in. With 128 registers two programs share a
