@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["runs", "shell"]  # fixtures: small trained runs, and firth called as the shell calls it
+pytest_plugins = ["runs", "shell", "interpreter"]  # fixtures: small runs, firth called as the shell calls it, Triton on a CPU
 
 # No deadline (a shared machine may pause for a second), and the same examples in every run.
 settings.register_profile("firth", deadline=None, derandomize=True, max_examples=50, database=None)

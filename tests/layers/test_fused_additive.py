@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import pytest
 import torch
+from interpreter import INTERPRETED
+from tolerance import assert_as_accurate
 from torch import Tensor
 
 from firth.layers.attention.spans import Spans
-from tests.tolerance import assert_as_accurate
 
 pytest.importorskip("triton", reason="the fused kernels are written in Triton")
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
 # The interpreter multiplies bfloat16 matrices as if their bits were integers.
 DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16, torch.float16]
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.usefixtures("triton_interpreter"),
     pytest.mark.skipif(
         not (INTERPRETED or torch.cuda.is_available()), reason="Triton needs a GPU, or its interpreter: TRITON_INTERPRET=1"
     ),
@@ -29,22 +29,6 @@ pytestmark = [
 ]
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-@pytest.fixture(autouse=True)
-def _bounds_from_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter of Triton 3.6 takes a loop's bound with int(array of one), which numpy 2.4 refuses."""
-    if not INTERPRETED:
-        return
-    from triton.runtime import interpreter
-
-    plain = interpreter._patch_lang_tensor
-
-    def patched(tensor: Any, scope: Any) -> None:
-        plain(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
 
 
 def spans(kind: str, B: int, Q: int, K: int) -> Spans:

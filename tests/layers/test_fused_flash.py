@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from interpreter import INTERPRETED
 from tolerance import assert_as_accurate
 from torch import Tensor
 
@@ -17,46 +17,16 @@ from firth.layers.attention.fused import blocks, flash  # noqa: E402
 from firth.layers.attention.fused.blocks import Tile, Tiles  # noqa: E402
 from firth.layers.attention.spans import Spans  # noqa: E402
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.usefixtures("triton_interpreter"),
     pytest.mark.skipif(not INTERPRETED and not torch.cuda.is_available(), reason="needs a GPU, or TRITON_INTERPRET=1"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # numpy under the interpreter: log2(0), 0/0 in unseen rows
 ]
 # Small, so that every kind of block occurs in few keys.
 SMALL = Tiles(Tile(32, 16, 4, 1, 16), Tile(16, 32, 4, 1, 16), Tile(16, 32, 4, 1, 16))
 LEAST = Tiles(Tile(16, 16, 4, 1, 16), Tile(16, 16, 4, 1, 16), Tile(16, 16, 4, 1, 16))
-
-
-@pytest.fixture(autouse=True)
-def _interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mend the interpreter: its scalars are arrays of one element, which numpy ≥ 2.4 no longer takes for an index; and a launch
-    takes half as long if the language is patched once per module, not at each call of a function."""
-    if not INTERPRETED:
-        return
-    from triton.runtime import interpreter
-
-    patch_tensor, patch = interpreter._patch_lang_tensor, interpreter._patch_lang
-    modules: set[int] = set()
-
-    def patch_tensor_and_index(tensor: Any, scope: Any) -> None:
-        patch_tensor(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    def patch_once(function: Any) -> Any:
-        launch = not modules
-        if id(function.__globals__) in modules:
-            return None
-        modules.add(id(function.__globals__))
-        scope = patch(function)
-        if launch:
-            restore = scope.restore
-            scope.restore = lambda: (modules.clear(), restore())
-        return scope
-
-    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch_tensor_and_index)
-    monkeypatch.setattr(interpreter, "_patch_lang", patch_once)
 
 
 class Case(NamedTuple):

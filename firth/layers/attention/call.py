@@ -14,7 +14,7 @@ from firth.layers.attention.checks import check_position
 from firth.layers.attention.mask import FULL, Mask
 from firth.layers.attention.score import SCALED_DOT, Dot, Score
 from firth.layers.attention.spans import Spans
-from firth.layers.position import Relative, Rotation
+from firth.layers.position import ALiBi, Relative, Rotation
 
 T = TypeVar("T")
 
@@ -162,3 +162,8 @@ def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
     if span is None:
         span = mask.keys(torch.arange(B, device=position_BQ.device).unsqueeze(1), position_BQ, K)
     return None if span is None else Spans.of(span, position_BQ, K)
+
+
+def learned_slopes(call: Call) -> bool:
+    """Whether somebody trains the slopes of ALiBi, which are constants as published."""
+    return isinstance(call.position, ALiBi) and call.position.slope_H.requires_grad and torch.is_grad_enabled()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.layers.attention.call import Call, MaskKey
+from firth.layers.attention.call import Call, MaskKey, learned_slopes
 from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.position import ALiBi, Buckets, Shaw
@@ -33,6 +33,8 @@ def why_not(call: Call) -> str | None:
         return "Shaw's positions change keys and values by pair, which FlexAttention cannot express"
     if isinstance(call.position, Buckets) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
         return "the gradient of a learned table takes FlexAttention hundreds of times as long as the rest"
+    if learned_slopes(call):
+        return "ALiBi's slopes are given to FlexAttention as they are, without a gradient"
     if min(q.shape[3], call.v_BGKE.shape[3]) < 16:
         return f"FlexAttention needs heads of at least 16; q is {q.shape[3]} wide and v {call.v_BGKE.shape[3]}"
     return None

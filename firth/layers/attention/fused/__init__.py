@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from firth.layers.attention.call import Call, MaskKey, kept_spans
+from firth.layers.attention.call import Call, MaskKey, kept_spans, learned_slopes
 from firth.layers.attention.score import Additive, Dot, Gaussian
 from firth.layers.position import ALiBi, Buckets, Shaw
 
@@ -36,6 +36,8 @@ def why_not(call: Call) -> str | None:
         return "the fused additive score has no relative positions"
     if isinstance(call.position, Shaw) and not isinstance(call.score, Dot):
         return "Shaw's positions are fused for dot products only"
+    if learned_slopes(call):
+        return "the fused kernels take ALiBi's slopes as they are and have no gradient for them"
     if call.position is not None and isinstance(call.q_start, Tensor) and call.q_start.ndim == 2:
         return "the fused relative positions want queries that stand next to each other"
     return None if call.spans is not None else "the mask is not a run of keys for each query"
