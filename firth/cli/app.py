@@ -47,8 +47,8 @@ def _options(
     """What stands before the verb; main() takes --debug out."""
 
 
-def verb(takes_settings: bool = False) -> Callable[[F], F]:
-    """Register a function as `firth NAME`. Its FirthErrors become one line on stderr and an exit code."""
+def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F], F]:
+    """Register a function as `firth NAME`, or as NAME in a group. Its FirthErrors become one line on stderr and an exit code."""
 
     def register(function: F) -> F:
         @functools.wraps(function)
@@ -65,7 +65,7 @@ def verb(takes_settings: bool = False) -> Callable[[F], F]:
                 raise typer.Exit(128 + signal.SIGINT) from None
 
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if takes_settings else {}
-        app.command(name=function.__name__.rstrip("_"), context_settings=settings)(guarded)
+        within.command(name=function.__name__.rstrip("_"), context_settings=settings)(guarded)
         return function
 
     return register

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from firth.errors import DataError
+from firth.text import download
+from firth.text.catalog import data_set
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.docs import docs_corpus
@@ -35,6 +38,7 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: 
     surprised by; words and byte pairs are learned from the training part alone. The test text is never learned from.
     """
     report = progress or silent
+    data = _located(data, report)
     with _opened(data, report) as corpus:
         whole = scan(corpus, report)
         held_out = _found(data, data.valid_path)
@@ -72,6 +76,21 @@ def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     if not text:
         raise DataError(f"{corpus.name} is empty; expected some text")
     return text
+
+
+def _located(data: DataConfig, progress: Progress) -> DataConfig:
+    """A name of the catalog becomes the paths of its files, with its own validation and test text unless others are given."""
+    if data.name in (None, "docs"):
+        return data
+    entry, folder = data_set(data.name), download.local(data.name, progress)
+    valid, test = (str(folder / file) if file else None for file in (entry.valid, entry.test))
+    return dataclasses.replace(
+        data,
+        name=None,
+        path=str(folder / (entry.train or "")),
+        valid_path=data.valid_path or valid,
+        test_path=data.test_path or test,
+    )
 
 
 @contextlib.contextmanager

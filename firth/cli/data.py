@@ -1,0 +1,102 @@
+"""firth data list | get | path"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firth.cli.app import Json, app, print_json, verb
+
+if TYPE_CHECKING:
+    from firth.text.catalog import DataSet
+
+group = typer.Typer(rich_markup_mode=None, help="Named data sets: what there is, get one, where it is.")
+app.add_typer(group, name="data")
+
+Name = Annotated[str, typer.Argument(help="A data set of `firth data list`.", show_default=False)]
+
+
+@verb(within=group)
+def list_(as_json: Json = False) -> None:
+    """List the data sets with size, licence and where they are; downloads nothing."""
+    from firth.text.catalog import CATALOG
+
+    if as_json:
+        print_json([_facts(entry) for entry in CATALOG.values()])
+        return
+    for entry in CATALOG.values():
+        facts = _facts(entry)
+        print(f"{entry.name:<16} {_size(entry.size):>9}  {facts['state']:<7}  {entry.summary}")
+        notes = [entry.licence, entry.home]
+        notes += ["mirror only"] if entry.mirror_only else []
+        notes += [] if entry.verified else ["unverified"]
+        print(f"{'':<36}{'; '.join(notes)}")
+
+
+@verb(within=group)
+def get(name: Name, as_json: Json = False) -> None:
+    """Download a data set (or take it from the mirror FIRTH_DATA), check it, and print its folder."""
+    from firth.cli.progress import Display
+    from firth.text import download
+
+    with Display() as display:
+        folder = download.get(name, display.work)
+    _print_place(name, folder, as_json)
+
+
+@verb(within=group)
+def path(
+    name: Name,
+    file: Annotated[str | None, typer.Argument(help="One of its files: print the path of that.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the folder of a data set that is on this machine, or one of its files; downloads nothing."""
+    from firth.errors import ConfigError, did_you_mean
+    from firth.text import download
+    from firth.text.catalog import data_set
+
+    names = [known.name for known in data_set(name).files]
+    if file is not None and file not in names:
+        raise ConfigError(f'{name} has no file "{file}".{did_you_mean(file, names)}')
+    folder = download.local(name)
+    if file is None:
+        _print_place(name, folder, as_json)
+    elif as_json:
+        print_json({"name": name, "file": file, "path": str(folder / file)})
+    else:
+        print(folder / file)
+
+
+def _print_place(name: str, folder: Path, as_json: bool) -> None:
+    from firth.text.catalog import data_set
+
+    if not as_json:
+        print(folder)
+        return
+    entry = data_set(name)
+    files = {file.name: str(folder / file.name) for file in entry.files}
+    print_json({"name": name, "folder": str(folder), "files": files, "verified": entry.verified})
+
+
+def _facts(entry: DataSet) -> dict[str, Any]:
+    from firth.text.download import state
+
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "licence": entry.licence,
+        "home": entry.home,
+        "size": entry.size,
+        "state": state(entry),
+        "verified": entry.verified,
+        "mirror_only": entry.mirror_only,
+        "files": [{"name": file.name, "size": file.size, "sha256": file.sha256, "url": file.url} for file in entry.files],
+    }
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "?"
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from firth.config import build
+from firth.errors import DataError
+from firth.text import DataConfig, TokenizerConfig, catalog, download, prepare
+from firth.text.catalog import CATALOG, DataSet, File
+from firth.text.config import Name
+
+LARGE = {"wiki8"}
+
+
+def test_the_names_that_were_promised_are_there() -> None:
+    promised = "tinyshakespeare ptb wikitext-2 text8 enwik8 multi30k tatoeba-en-nl sst2 ud-english-ewt imdb conll2003"
+    assert set(promised.split()) <= set(CATALOG)
+
+
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=lambda entry: entry.name)
+def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
+    names = [file.name for file in entry.files]
+    assert names
+    assert len(set(names)) == len(names)
+    assert {part for part in (entry.train, entry.valid, entry.test) if part} <= set(names)
+    assert entry.licence
+    assert entry.home.startswith(("https://", "http://"))
+    for file in entry.files:
+        assert not file.name.startswith(".")
+        assert "/" not in file.name
+        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
+        assert file.url is None or file.url.startswith(("https://", "http://"))
+        assert file.url or file.sha256, "neither an address nor a way to know the file"
+        assert file.packing == "plain" or (file.url or "").endswith(f".{file.packing}")
+
+
+def test_a_recipe_can_name_exactly_the_sets_that_are_running_text() -> None:
+    assert set(get_args(Name)) == {"docs"} | {name for name, entry in CATALOG.items() if entry.train}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in CATALOG])
+def test_the_checksums_are_those_of_the_shared_data(name: str, firth_data: Path, cache: Path) -> None:
+    if not (firth_data / name).is_dir():
+        pytest.skip(f"FIRTH_DATA has no {name}")
+    assert CATALOG[name].verified
+    folder = download.local(name)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(file.name for file in CATALOG[name].files)
+
+
+def described(name: str, text: str) -> File:
+    return File(name, len(text), hashlib.sha256(text.encode()).hexdigest(), None)
+
+
+@pytest.fixture
+def small_ptb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A mirror whose ptb is three lines long."""
+    texts = {"train": "the cat sat\n" * 5, "valid": "a cat\n", "test": "that\n"}
+    files = tuple(described(f"ptb.{part}.txt", text) for part, text in texts.items())
+    monkeypatch.setitem(catalog.CATALOG, "ptb", dataclasses.replace(CATALOG["ptb"], files=files))
+    (tmp_path / "ptb").mkdir()
+    for part, text in texts.items():
+        (tmp_path / "ptb" / f"ptb.{part}.txt").write_text(text)
+    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
+    return texts
+
+
+def test_a_named_set_brings_its_own_validation_and_test_text(small_ptb: dict[str, str]) -> None:
+    prepared = prepare(build(DataConfig, {"name": "ptb"}, "data"), TokenizerConfig(kind="char"))
+    assert prepared.valid is not None
+    assert prepared.test is not None
+    for part, tokens in zip(small_ptb, (prepared.train, prepared.valid, prepared.test), strict=True):
+        assert prepared.tokenizer.decode([int(id) for id in tokens.ids]).startswith(small_ptb[part].rstrip("\n"))
+    assert prepared.sha256 == hashlib.sha256(small_ptb["train"].encode()).hexdigest()
+
+
+def test_a_validation_text_that_is_given_takes_the_place_of_the_sets_own(small_ptb: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("hat\n")
+    data = DataConfig(name="ptb", valid_path=str(tmp_path / "mine.txt"))
+    prepared = prepare(data, TokenizerConfig(kind="char"))
+    assert prepared.valid is not None
+    assert prepared.tokenizer.decode([int(id) for id in prepared.valid.ids]).startswith("hat")
+
+
+def test_a_recipe_does_not_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FIRTH_DATA", raising=False)
+    monkeypatch.setattr(download, "fetched", lambda *args, **kwargs: pytest.fail("asked for the network"))
+    with pytest.raises(DataError, match="get it with: firth data get tinyshakespeare"):
+        prepare(DataConfig(name="tinyshakespeare"), TokenizerConfig())
