@@ -23,10 +23,11 @@ from firth.text.progress import silent
 from firth.training import checkpoint, loop
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
+from firth.training.log import expect_tensorboard
 from firth.training.trainer import Seen, train
 
 # What may change when a run is resumed without making it another run.
-_FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile"}
+_FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint."""
     watcher = watcher or Watcher()
     recipe = recipe.resolved()
+    if recipe.training.tensorboard:
+        expect_tensorboard()  # said now, not after the text has been read
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8")) if old else recipe.tokenizer

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from firth.errors import DataError
+from firth.text import subwords
 from firth.text.config import TokenizerConfig
-from firth.text.cutting import slices
 from firth.text.records import Piece
 from firth.text.special import EOS, Ids
-
-_VOCAB = 4096
-_SLICE = 1 << 14  # characters handed over at a time: training buffers 256 of them, encoding spreads them over the cores
-
-# The Rust threads of `tokenizers` do not survive a fork, and by default it warns about that on every one.
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: os.environ.__setitem__("TOKENIZERS_PARALLELISM", "false"))
 
 
 def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tokenizers.Tokenizer:
@@ -33,21 +22,28 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tok
     may be cut after any newline.
     """
     tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
+    split_into_bytes(tokenizer)
     trainer = trainers.BpeTrainer(
-        vocab_size=(config.vocab or _VOCAB) - eos,
+        vocab_size=(config.vocab or subwords.VOCAB) - eos,
         min_frequency=max(config.min_count, 2),  # a pair seen once would be a merge that no text needs
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((part for piece in pieces for part in slices(piece.text, _SLICE)), trainer)
+    tokenizer.train_from_iterator(subwords.sliced(pieces), trainer)
     return _with_eos(tokenizer) if eos else tokenizer
 
 
+def split_into_bytes(tokenizer: tokenizers.Tokenizer) -> None:
+    """Lines, then GPT-2's words, then bytes; and back."""
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+
+
 class BytePairs:
+    """Tokens that are strings of bytes, whichever way they were chosen: by merges here, by likelihood in unigrams.py."""
+
     lossless = True
     unknown = None
 
@@ -59,13 +55,7 @@ class BytePairs:
         self._bytes_of = [b"\n" if name == EOS else bytes(byte_of[mark] for mark in name) for name in names]
 
     def encode(self, text: str) -> Ids:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:  # tokenizers would only say TypeError
-            raise DataError(f"the text holds {text[error.start]!r}, half of a surrogate pair; remove it") from error
-        encodings = self._tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
-        ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
-        return np.concatenate(ids) if ids else np.zeros(0, np.int32)
+        return subwords.encoded(self._tokenizer, text)
 
     def decode(self, ids: Ids) -> str:
         """Bytes that are not UTF-8, such as half of a character, come out as U+FFFD."""
@@ -92,9 +82,7 @@ def _with_eos(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     """<eos> as a plain entry that no merge leads to; as a special token of the trainer, text could spell it."""
     table = json.loads(tokenizer.to_str())
     table["model"]["vocab"][EOS] = len(table["model"]["vocab"])
-    rebuilt = tokenizers.Tokenizer.from_str(json.dumps(table))
-    assert isinstance(rebuilt, tokenizers.Tokenizer)
-    return rebuilt
+    return subwords.rebuilt(table)
 
 
 def _byte_of() -> dict[str, int]:

@@ -7,24 +7,25 @@ from typing import Literal
 
 from firth.errors import ConfigError
 
-Format = Literal["auto", "txt", "jsonl", "csv", "tsv"]
-Kind = Literal["char", "word", "bpe"]
+Name = Literal["docs", "tinyshakespeare", "ptb", "wikitext-2", "text8", "enwik8", "wiki8"]
+Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet"]
+Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
-BYTES = 256  # byte-level BPE starts from every byte, so that it can spell any text
+BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 
 @dataclass(frozen=True)
 class DataConfig:
     """Where the text comes from: exactly one of `name`, `path` and `text`."""
 
-    name: Literal["docs"] | None = None  # a built-in corpus
+    name: Name | None = None  # a built-in corpus, or running text of the catalog: got before with `firth data get NAME`
     path: str | None = None  # file, folder, glob, or "-" for standard input
     text: str | None = None  # the text itself
     valid: float = 0.1  # share of the characters, at the end, held out where there is no valid_path; 0 holds out nothing
     valid_path: str | None = None
     test_path: str | None = None
     format: Format = "auto"  # auto: by the name of each file
-    field: str = "text"  # the key (jsonl) or column (csv, tsv) that holds the text
+    field: str = "text"  # the key (jsonl) or column (csv, tsv, parquet) that holds the text
     sha256: str | None = None  # of the text a run was trained on; filled in when the run starts
 
     def __post_init__(self) -> None:
@@ -41,13 +42,26 @@ class DataConfig:
 @dataclass(frozen=True)
 class TokenizerConfig:
     kind: Kind = "char"
-    vocab: int | None = None  # largest vocabulary, <eos> and <unk> included; None: every character or word, 4096 for bpe
-    min_count: int = 1  # characters and words (bpe: pairs) seen less often are left out
+    vocab: int | None = None  # largest vocabulary, <eos> and <unk> included; None: every character or word, else 4096
+    min_count: int = 1  # characters and words (bpe, wordpiece: pairs, too) seen less often are left out
 
     def __post_init__(self) -> None:
-        least = BYTES + 1 if self.kind == "bpe" else 3
+        least, why = _smallest(self.kind)
         if self.vocab is not None and self.vocab < least:
-            why = " (256 bytes and <eos>)" if self.kind == "bpe" else " (<eos>, <unk> and something to tell apart from them)"
-            raise ConfigError(f"tokenizer.vocab is {self.vocab}; expected at least {least} for {self.kind}{why}")
+            raise ConfigError(f"tokenizer.vocab is {self.vocab}; expected at least {least} for {self.kind} ({why})")
         if self.min_count < 1:
             raise ConfigError(f"tokenizer.min_count is {self.min_count}; expected at least 1")
+        if self.kind == "unigram" and self.min_count > 1:
+            raise ConfigError(
+                f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"
+            )
+
+
+def _smallest(kind: Kind) -> tuple[int, str]:
+    match kind:
+        case "bpe" | "unigram":
+            return BYTES + 1, "256 bytes and <eos>"
+        case "wordpiece":
+            return 5, "<eos>, <unk>, newline, and one character as the beginning and the rest of a word"
+        case "char" | "word":
+            return 3, "<eos>, <unk> and something to tell apart from them"

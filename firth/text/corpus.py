@@ -20,7 +20,7 @@ from firth.text import cache
 from firth.text.config import Format
 from firth.text.decoding import CHUNK, Tick
 from firth.text.progress import Progress, silent
-from firth.text.records import PIECE, SUFFIXES, Piece, format_of, pieces_of_file, pieces_of_text
+from firth.text.records import COMPRESSED, PIECE, SUFFIXES, Piece, format_of, pieces_of_file, pieces_of_text
 
 __all__ = ["PIECE", "Corpus", "Piece", "Scan", "find", "inline", "part", "scan", "spool"]
 
@@ -165,9 +165,9 @@ def _in_folder(folder: Path, format: Format) -> list[Path]:
     if format == "auto":
         files = [path for path in files if format_of(path) is not None]
     if not files:
-        known = ", ".join(SUFFIXES)
+        known, packed = ", ".join(SUFFIXES), ", ".join(COMPRESSED)
         raise DataError(
-            f"no text in {folder}; expected files ending in {known} (also .gz, .xz), or set data.format to read all of it"
+            f"no text in {folder}; expected files ending in {known} (also {packed}), or set data.format to read all of it"
         )
     return files
 

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import importlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, Protocol, cast
 
 from firth.errors import DataError
 
 CHUNK = 1 << 20  # bytes read at a time
 Tick = Callable[[int], None]  # told how many bytes of the file on disk are behind us
+_FED = 1 << 16  # compressed bytes handed to zstd at a time; it gives back at once all that they hold
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 def texts(path: Path, tick: Tick) -> Iterator[str]:
@@ -51,25 +57,76 @@ def lines(path: Path, tick: Tick) -> Iterator[str]:
 def _chunks(path: Path, tick: Tick) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
-            stream = _decompressed(raw)
+            stream = _decompressed(raw, path)
             while chunk := stream.read(CHUNK):
                 yield chunk
                 tick(raw.tell())
-    except (gzip.BadGzipFile, EOFError, lzma.LZMAError, zlib.error) as error:
+    except (gzip.BadGzipFile, _Damaged, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} is a damaged or truncated compressed file ({error}); copy or download it again") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    """By the first bytes, not by the name: neither magic number can begin a UTF-8 text, so this is never wrong."""
+def _decompressed(raw: IO[bytes], path: Path) -> _Stream:
+    """By the first bytes, not by the name: no magic number can begin a UTF-8 text, so this is never wrong."""
     magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
     if magic == b"\xfd7zXZ\0":
         return lzma.LZMAFile(raw)
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        return _Zst(raw, path)
     return raw
+
+
+class _Damaged(Exception):
+    """What zstd says of a file; its own exception has a name only where the package is installed."""
+
+
+class _Zst:
+    """Frames one after the other, as `zstd` and `cat a.zst b.zst` write them.
+
+    Through one-frame decompressors because `zstandard`'s stream reader takes the end of a truncated file for its end.
+    """
+
+    def __init__(self, raw: IO[bytes], path: Path) -> None:
+        self._raw = raw
+        self._new_frame, self._error = _zstd(path)
+        self._frame = self._new_frame()
+        self._left = b""  # read, but behind the end of a frame
+
+    def read(self, size: int, /) -> bytes:
+        """Some bytes, of whatever number; none at the end."""
+        while fed := self._left or self._raw.read(_FED):
+            if self._frame.eof:
+                self._frame = self._new_frame()
+            try:
+                out: bytes = self._frame.decompress(fed)
+            except self._error as error:
+                raise _Damaged(str(error)) from error
+            self._left = self._frame.unused_data if self._frame.eof else b""
+            if out:
+                return out
+        if not self._frame.eof:
+            raise _Damaged("it ends inside a zstd frame")
+        return b""
+
+
+def _zstd(path: Path) -> tuple[Callable[[], Any], type[Exception]]:
+    """How to make a decompressor of one frame, and what it raises: the standard library's from Python 3.14 on."""
+    try:
+        standard: Any = importlib.import_module("compression.zstd")
+        return standard.ZstdDecompressor, standard.ZstdError
+    except ImportError:
+        pass
+    try:
+        package: Any = importlib.import_module("zstandard")
+    except ImportError:
+        raise DataError(
+            f"{path} is compressed with zstd, which Python reads from 3.14 on; for this Python: pip install zstandard"
+        ) from None
+    return lambda: package.ZstdDecompressor().decompressobj(), package.ZstdError
 
 
 def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, fed: int, path: Path, *, final: bool) -> str:

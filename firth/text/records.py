@@ -1,4 +1,4 @@
-"""One file of any known format → its documents: all of a txt, one per record of jsonl, csv and tsv."""
+"""One file of any known format → its documents: all of a txt, one per record of jsonl, csv, tsv and parquet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from firth.errors import DataError, did_you_mean
 from firth.text.config import Format
 from firth.text.cutting import cut, slices
 from firth.text.decoding import Tick, lines, texts
+from firth.text.parquet import rows
 
 PIECE = 1 << 20  # characters of the largest piece
 SUFFIXES: dict[str, Format] = {
@@ -23,8 +24,9 @@ SUFFIXES: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".parquet": "parquet",
 }
-COMPRESSED = (".gz", ".xz")
+COMPRESSED = (".gz", ".xz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def pieces_of_file(path: Path, format: Format, field: str, tick: Tick) -> Iterat
             documents = _jsonl(path, field, tick)
         case "csv" | "tsv":
             documents = _table(path, chosen, field, tick)
+        case "parquet":
+            documents = rows(path, field, tick)
         case _:
             yield from _txt(path, tick)
             return

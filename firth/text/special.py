@@ -1,4 +1,4 @@
-"""The two tokens that are not text. No text is ever encoded as either by accident, except by the word tokenizer.
+"""The two tokens that are not text. No text is ever encoded as either by accident, except by word and wordpiece.
 
 A character is one character long, and the pre-tokenizer of byte-level BPE separates "<" from letters, so neither can
 learn a token that is spelled like these; they need no added-token machinery in tokenizer.json.

@@ -12,14 +12,14 @@ import numpy as np
 import tokenizers
 
 from firth.errors import DataError
-from firth.text import bytepairs, characters, words
+from firth.text import bytepairs, characters, unigrams, wordpieces, words
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.records import Piece
 from firth.text.special import EOS, UNKNOWN, Ids
 
 
 class Tokenizer:
-    """The public face of the three kinds; train one with `Tokenizer.train`, or reload it with `Tokenizer.from_json`."""
+    """The public face of all kinds; train one with `Tokenizer.train`, or reload it with `Tokenizer.from_json`."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._json = tokenizer.to_str()
@@ -27,13 +27,15 @@ class Tokenizer:
         self.kind: Kind = _kind(json.loads(self._json))
         self.vocab = len(vocabulary)
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
-        self._codec: characters.Characters | words.Words | bytepairs.BytePairs
+        self._codec: characters.Characters | words.Words | wordpieces.WordPieces | bytepairs.BytePairs
         match self.kind:
             case "char":
                 self._codec = characters.Characters(vocabulary)
             case "word":
                 self._codec = words.Words(vocabulary)
-            case "bpe":
+            case "wordpiece":
+                self._codec = wordpieces.WordPieces(tokenizer, vocabulary)
+            case "bpe" | "unigram":
                 self._codec = bytepairs.BytePairs(tokenizer, vocabulary)
 
     @classmethod
@@ -51,6 +53,10 @@ class Tokenizer:
                 return cls(words.build(config, pieces))
             case "bpe":
                 return cls(bytepairs.build(config, pieces, eos=documents > 1))
+            case "wordpiece":
+                return cls(wordpieces.build(config, pieces, eos=documents > 1))
+            case "unigram":
+                return cls(unigrams.build(config, pieces, eos=documents > 1))
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
@@ -107,7 +113,7 @@ class Tokenizer:
         return EOS if id == self.eos else UNKNOWN if id == self.unknown else self._codec.token(id)
 
     def unseen(self, text: str) -> list[str]:
-        """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe."""
+        """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""
         return self._codec.unseen(text)
 
 
@@ -119,6 +125,8 @@ def _kind(table: Mapping[str, Any]) -> Kind:
         ("WordLevel", "Split", "Isolated"): "char",
         ("WordLevel", "Split", "Removed"): "word",
         ("BPE", "Sequence", None): "bpe",
+        ("WordPiece", "Sequence", None): "wordpiece",
+        ("Unigram", "Sequence", None): "unigram",
     }
     if shape not in kinds:
         raise DataError(f"this tokenizer.json is not one of firth's ({', '.join(get_args(Kind))}): its model is {shape[0]}")

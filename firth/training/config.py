@@ -34,6 +34,7 @@ class TrainingConfig:
     final: float = 0.1  # rate at the last step, as a share of `rate` (cosine and linear)
 
     log_every: int = 10
+    tensorboard: bool = False  # also write what goes into log.jsonl as TensorBoard events, to RUN/tensorboard
     evaluate_every: int = 0  # 0: only after the last step
     checkpoint_every: int = 0  # 0: only after the last step (and when stopped)
     keep: int = 2  # checkpoints to keep

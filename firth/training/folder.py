@@ -19,6 +19,7 @@ class RunFolder:
         self.tokenizer = path / "tokenizer.json"
         self.model = path / "model.safetensors"
         self.log = path / "log.jsonl"
+        self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
 
     def exists(self) -> bool:

@@ -1,34 +1,45 @@
-"""log.jsonl: one JSON object per line. On resume it is cut back to the step resumed from, so no step is in it twice."""
+"""log.jsonl: one JSON object per line. On resume it is cut back to the step resumed from, so no step is in it twice.
+
+On request the same numbers also go to TensorBoard's event files; nothing of TensorBoard is imported otherwise.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from firth import files
+from firth.errors import ConfigError
 
 
 class Log:
-    def __init__(self, path: Path, step: int) -> None:
+    def __init__(self, path: Path, step: int, tensorboard: Path | None = None) -> None:
         kept = [line for line in read(path) if line["step"] <= step]
         files.write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._path = path
         with files.writing(path):
             self._file = path.open("a", encoding="utf-8")
+        self._events = None if tensorboard is None else Events(tensorboard, step)
 
     def write(self, line: dict[str, Any]) -> None:
         with files.writing(self._path):
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
+        if self._events is not None:
+            self._events.write(line)
 
     def sync(self) -> None:
         """Called before a checkpoint: no checkpoint survives a power cut that its lines of the log do not survive."""
         with files.writing(self._path):
             os.fsync(self._file.fileno())
+        if self._events is not None:
+            self._events.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -36,6 +47,46 @@ class Log:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with contextlib.suppress(OSError):  # a line that could not be written is tried again here; it was reported already
             self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+
+class Events:
+    """The numbers of log.jsonl for `tensorboard --logdir RUN`; those of `valid` under valid/, the others under train/."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        expect_tensorboard()
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._folder = folder
+        with files.writing(folder):  # purge: TensorBoard forgets what an interrupted run wrote after the step resumed from
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        with files.writing(self._folder):
+            for name, value in _numbers(line):
+                self._writer.add_scalar(name, value, line["step"])
+
+    def flush(self) -> None:
+        with files.writing(self._folder):
+            self._writer.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._writer.close()
+
+
+def expect_tensorboard() -> None:
+    """Refuse `training.tensorboard` where it cannot be."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError("training.tensorboard needs one more package: pip install tensorboard")
+
+
+def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for group, table in (("train", line), ("valid", line.get("valid", {}))):
+        for name, value in table.items():
+            if name != "step" and isinstance(value, int | float):
+                yield f"{group}/{name}", value
 
 
 def read(path: Path) -> list[dict[str, Any]]:

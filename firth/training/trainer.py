@@ -38,7 +38,8 @@ def train(
     """Train to the last step, or until validation stops improving. Raises Interrupted after a saved stop."""
     if _exhausted(training, config):
         return
-    with StopRequest() as stop, Log(folder.log, training.step) as log:
+    events = folder.tensorboard if config.tensorboard else None
+    with StopRequest() as stop, Log(folder.log, training.step, events) as log:
         try:
             for step in fit(training, loss, config):
                 last = step.step == config.steps
