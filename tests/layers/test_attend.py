@@ -18,7 +18,7 @@ from tolerance import assert_equal
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.attention import attend, chunked, mask, position, sdpa
+from firth.layers.attention import attend, chunked, mask, position, score, sdpa
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import weights
 from firth.layers.heads import SelfAttention
@@ -426,3 +426,17 @@ def test_a_mask_first_used_while_generating_still_serves_training() -> None:
         attend(q, k, v, mask=mask.window(4), position=where)
     attend(q, k, v, mask=mask.window(4), position=where).sum().backward()  # type: ignore[no-untyped-call]
     assert table.grad is not None
+
+
+def test_norms_that_overflow_are_not_hidden_either() -> None:
+    """−½‖k‖² of 3e19 is −inf in float32 for every key, though no q·k overflows."""
+    q, k = torch.full((1, 1, 2, 4), 1e-3), torch.full((1, 1, 3, 4), 3e19)
+    for kernel in KERNELS:
+        assert attend(q, k, torch.ones(1, 1, 3, 4), score=score.GAUSSIAN, kernel=kernel).isnan().all()
+
+
+def test_values_without_width_and_queries_without_number_give_nothing() -> None:
+    q, k, v = qkv(3, 3, 2)
+    for kernel in KERNELS:
+        assert attend(q, k, v[..., :0], kernel=kernel).shape == (B, H, 3, 0)
+        assert attend(q[:, :, :0], k, v, kernel=kernel).shape == (B, H, 0, E)

@@ -206,19 +206,9 @@ class Documents(Mask):
 
 
 @dataclass(frozen=True)
-class Both(Mask):
+class Pair(Mask):
     left: Mask
     right: Mask
-
-    def is_causal(self) -> bool:
-        return self.left.is_causal() or self.right.is_causal()
-
-    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return self.left.allowed(b, h, q, k) & self.right.allowed(b, h, q, k)
-
-    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
-        left, right = self.left.keys(b, q, K), self.right.keys(b, q, K)
-        return left & right if left and right else None
 
     def tensors(self) -> tuple[Tensor, ...] | None:
         left, right = self.left.tensors(), self.right.tensors()
@@ -230,10 +220,20 @@ class Both(Mask):
 
 
 @dataclass(frozen=True)
-class Either(Mask):
-    left: Mask
-    right: Mask
+class Both(Pair):
+    def is_causal(self) -> bool:
+        return self.left.is_causal() or self.right.is_causal()
 
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return self.left.allowed(b, h, q, k) & self.right.allowed(b, h, q, k)
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        left, right = self.left.keys(b, q, K), self.right.keys(b, q, K)
+        return left & right if left and right else None
+
+
+@dataclass(frozen=True)
+class Either(Pair):
     def is_causal(self) -> bool:
         return self.left.is_causal() and self.right.is_causal()
 
@@ -243,14 +243,6 @@ class Either(Mask):
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
         left, right = self.left.keys(b, q, K), self.right.keys(b, q, K)
         return left | right if left and right else None
-
-    def tensors(self) -> tuple[Tensor, ...] | None:
-        left, right = self.left.tensors(), self.right.tensors()
-        return None if left is None or right is None else left + right
-
-    def check(self, B: int, end: int, K: int) -> None:
-        self.left.check(B, end, K)
-        self.right.check(B, end, K)
 
 
 FULL = Full()

@@ -51,10 +51,14 @@ def _hides(call: Call, o_BHQE: Tensor) -> bool:
     begins with zero is looked into; where q and k are finite and their products cannot overflow, it is true."""
     if not o_BHQE.is_cpu or torch.compiler.is_compiling():
         return False
-    if bool((o_BHQE if o_BHQE.shape[2] == 1 else o_BHQE.select(3, 0)).all()) or not call.k_BGKC.numel():
+    if not o_BHQE.numel() or not call.k_BGKC.numel():
         return False
-    largest = call.q_BHQD.abs().amax().float() * call.k_BGKC.abs().amax().float() * call.q_BHQD.shape[3]
-    return not bool(largest.isfinite())
+    if bool((o_BHQE if o_BHQE.shape[2] == 1 else o_BHQE.select(3, 0)).all()):
+        return False
+    q, k = call.q_BHQD.abs().amax().float(), call.k_BGKC.abs().amax().float()
+    if isinstance(call.score, Gaussian):
+        q = k = torch.maximum(q, k)  # the squares are part of the score
+    return not bool((q * k * call.q_BHQD.shape[3] * max(1.0, abs(call.scale))).isfinite())
 
 
 def _run(call: Call) -> Tensor:
