@@ -227,6 +227,8 @@ def test_infinities_and_nans_come_out_of_sdpa(rule: str, wanted: bool) -> None:
     for bad in (float("nan"), float("inf")):
         for which in range(3):
             tensors = [torch.randn(3, 2, 40, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+            # Of both signs: scores that are all −inf count, in torch's kernels for a GPU, as a query that sees nothing.
+            tensors[1][0, 0, 6:8, 3] = torch.tensor([-1.0, 1.0])
             tensors[which][0, 0, 7, 3] = bad
             q, k, v = (tensor.requires_grad_(wanted) for tensor in tensors)
             allowed = {"full": mask.FULL, "causal": mask.CAUSAL, "window": mask.window(9)}[rule]

@@ -135,6 +135,12 @@ class _Given(NamedTuple):
     def plan(self) -> Plan:
         return Plan.of(self.spans_sbQ, self.bounds_bi4, self.numbers[5:])
 
+    @property
+    def has_backward(self) -> bool:
+        """What plan.backward says, of numbers that may be symbols of a compiler, which cannot be hashed."""
+        end_of_forward, _, end = self.numbers[5:8]
+        return bool(end > end_of_forward)
+
     def spans(self) -> SpanRows:
         return SpanRows(self.spans_sbQ, self.spans_sbQ.stride(0), self.spans_sbQ.stride(1) if self.spans_sbQ.shape[1] > 1 else 0)
 
@@ -302,7 +308,7 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, T
 def _derivative(ctx: Any, backward: Any, do_BHQE: Tensor | None, _: None, dw_BHQR: Tensor | None) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
     x = _Given(*saved[:-3], *ctx.numbers)
-    if not x.plan.backward:
+    if not x.has_backward:
         raise ConfigError("the plan was made without a backward pass; blocks.plan(…, backward=True) makes one with")
     o_BHQE, lse_BHQ, w_BHQR = saved[-3:]
     do_BHQE = torch.zeros_like(o_BHQE) if do_BHQE is None else _dense_rows(do_BHQE)
