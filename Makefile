@@ -12,7 +12,7 @@ PYTEST := --numprocesses 2 --dist loadfile
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup tour test test-all check bench clean
+.PHONY: setup tour test test-all check results bench clean
 
 tour: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth tour
@@ -30,6 +30,10 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
+
+# The table of README.md, from the [expected] of the recipes; a test fails where it is stale.
+results: $(VENV)/firth-$(TORCH)
+	$(BIN)/firth results --into README.md
 
 $(VENV)/firth-$(TORCH): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "firth needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12")'

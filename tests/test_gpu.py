@@ -13,6 +13,7 @@ import torch
 from firth.api import compose, load, train_recipe
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
+from firth.errors import Diverged
 from firth.layers.attention import attend, mask
 from firth.models import RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
@@ -80,6 +81,18 @@ def test_a_compiled_transformer_has_the_same_losses(kind: str) -> None:
     np.testing.assert_allclose(_losses(kind, device="cuda", compile=True)[0], _losses(kind, device="cuda")[0], rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
+@pytest.mark.parametrize("kind", ["transformer", *VARIANTS])
+def test_a_transformer_is_compiled_as_one_graph(kind: str) -> None:
+    """Where a graph breaks, what crosses is written to memory; with a break in each layer that took a tenth of the time."""
+    model = _model(kind).cuda()
+    token_BT = torch.from_numpy(IDS[: 4 * 32].astype(np.int64)).view(4, 32).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        loss, _ = torch.compile(next_token, dynamic=False, fullgraph=True)(model, token_BT, token_BT)
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gpu_run_resumes_where_it_stopped(kind: str, tmp_path: Path) -> None:
     table = {
@@ -145,3 +158,51 @@ def test_dropout_on_a_gpu_follows_the_runs_own_generator() -> None:
     first = losses()
     torch.manual_seed(99)
     np.testing.assert_allclose(losses(), first, rtol=1e-5)
+
+
+def _poisoned(training: loop.Training, config: TrainingConfig, at: int) -> Any:
+    """Steps of a training whose loss is infinite from step `at` on."""
+
+    def loss(model: Any, *rest: Any) -> Any:
+        value, state = next_token(model, *rest)
+        return value * (float("inf") if training.step + 1 >= at else 1.0), state
+
+    return loop.fit(training, loss, config)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_on_a_gpu_the_weights_of_a_diverged_run_are_those_of_the_last_good_step(optimizer: Any) -> None:
+    config = TrainingConfig(steps=8, batch=8, context=32, device="cuda", optimizer=optimizer)
+    training = loop.start(_model("transformer"), Windows(IDS, 8, 32, 0), config)
+    kept: dict[int, list[torch.Tensor]] = {}
+
+    def keep(step: loop.Step) -> None:
+        kept[step.step] = [parameter.detach().clone() for parameter in training.model.parameters()]
+
+    with pytest.raises(Diverged, match="at step 4"):
+        list(map(keep, _poisoned(training, config, at=4)))
+    assert all(torch.equal(now, then) for now, then in zip(training.model.parameters(), kept[3], strict=True))
+    assert len(kept) <= 5, "it is noticed one step later"
+
+
+def test_on_a_gpu_a_bad_last_step_is_noticed() -> None:
+    config = TrainingConfig(steps=4, batch=8, context=32, device="cuda")
+    training = loop.start(_model("lstm"), Windows(IDS, 8, 32, 0), config)
+    with pytest.raises(Diverged, match="at step 4"):
+        list(_poisoned(training, config, at=4))
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.05])
+def test_clipping_on_a_gpu_follows_clipping_on_a_cpu(clip: float) -> None:
+    settings: dict[str, Any] = {"clip": clip, "optimizer": "sgd", "steps": 6}
+    (on_gpu, gpu), (on_cpu, cpu) = (_losses("gru", device=device, **settings) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-5)
+    for one, other in zip(gpu.model.parameters(), cpu.model.parameters(), strict=True):
+        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_position_is_that_of_the_batches_used_not_of_those_fetched() -> None:
+    config = TrainingConfig(steps=5, batch=8, context=32, device="cuda")
+    training = loop.start(_model("transformer"), Windows(IDS, 8, 32, 0), config)
+    for step in loop.fit(training, next_token, config):
+        assert training.batches.position == step.step

@@ -9,17 +9,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
 
 from firth.api.completion import Completion, complete
 from firth.api.reading import read_log_probabilities
-from firth.api.recipe import Recipe, read_recipe
+from firth.api.recipe import Recipe, Split, read_recipe
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
-from firth.errors import DataError
-from firth.evaluation.perplexity import perplexity
+from firth.errors import ConfigError, DataError, did_you_mean
+from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.attention import Attention, attention
 from firth.models import LanguageModel, language_model
 from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
@@ -111,30 +112,65 @@ class Model:
         ids = self.ids(text)
         return attention(self.network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
 
-    def evaluate(self, path: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
-        """Metrics on the text at `path`, or on the run's own test, validation or training text, the first it has."""
-        split, text = self._evaluation_text(path, progress)
+    def evaluate(
+        self,
+        path: str | Path | None = None,
+        progress: Progress = silent,
+        *,
+        split: Split | None = None,
+        streams: int | None = None,
+        random_batches: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, object]:
+        """Metrics on the text at `path`, or on the run's own text: its `split`, or test, validation, training, the first it has.
+
+        A recurrent model reads the text as one stream, as results are published; `streams` side by side are quicker, and each
+        begins without a past. A Transformer reads windows of training.context. `random_batches` adds the loss over so many
+        batches of windows that start anywhere, drawn from `seed`."""
+        _check_protocol(streams, random_batches, seed, self.network.carries)
+        name, text = self._evaluation_text(path, split, progress)
         config = self.recipe.training
+        shape = stream_shape(text, streams, config.context) if self.network.carries else (config.batch, config.context)
         measured = perplexity(
             self.network,
             text,
             lossless=self.tokenizer.lossless,
-            batch=config.batch,
-            context=config.context,
+            batch=shape[0],
+            context=shape[1],
             dtype=config.dtype,
             progress=progress,
         )
-        return {**dataclasses.asdict(measured), "split": split}
+        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if self.network.carries else None}
+        if random_batches is None:
+            return result
+        estimate = random_loss(
+            self.network,
+            text,
+            random_batches,
+            batch=config.batch,
+            context=config.context,
+            seed=seed,
+            dtype=config.dtype,
+            progress=progress,
+        )
+        return {**result, **dataclasses.asdict(estimate), "seed": seed}
 
-    def _evaluation_text(self, path: str | Path | None, progress: Progress) -> tuple[str, TokenFile]:
+    def _evaluation_text(self, path: str | Path | None, split: str | None, progress: Progress) -> tuple[str, TokenFile]:
+        if path is not None and split is not None:
+            raise ConfigError(f'a text to read, {path}, and a split of the run\'s own, "{split}", were given; give one of them')
         if path is not None:
             return str(path), encode_file(path, self.tokenizer, self.recipe.data, progress)
+        if split is not None and split not in get_args(Split):
+            raise ConfigError(f'split is "{split}"; expected train, valid or test.{did_you_mean(split, get_args(Split))}')
         if self.recipe.data.path == "-":
             raise DataError("this run read its text from standard input, which cannot be read again; give --data PATH")
         data = prepare(self.recipe.data, self.tokenizer, progress)
-        if data.test is not None:
-            return "test", data.test
-        return ("valid", data.valid) if data.valid is not None else ("train", data.train)
+        texts = {"test": data.test, "valid": data.valid, "train": data.train}
+        own = {name: text for name, text in texts.items() if text is not None}
+        if split is not None and split not in own:
+            raise DataError(f"this run has no {split} text, only {' and '.join(own)}; choose one of them, or give --data PATH")
+        name = split or next(iter(own))
+        return name, own[name]
 
     def ids(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Token ids of `text`; a text the vocabulary cannot spell is an error that names what it cannot."""
@@ -169,3 +205,14 @@ def load(path: str | Path, device: Device = "auto") -> Model:
     except RuntimeError as error:
         raise DataError(f"the weights in {folder.path} do not fit its recipe.toml; one of them was changed by hand") from error
     return Model(network.to(device_for(device)), tokenizer, recipe)
+
+
+def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:
+    if streams is not None and not carries:
+        raise ConfigError(
+            f"streams is {streams}, but a Transformer carries no state along a stream: it reads windows of training.context; "
+            "leave --streams out"
+        )
+    for name, value, least in (("streams", streams, 1), ("random_batches", random_batches, 1), ("seed", seed, 0)):
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}; expected {least} or more")

@@ -17,6 +17,7 @@ from firth.text.config import DataConfig, TokenizerConfig
 from firth.training.config import TrainingConfig
 
 Metric = Literal["loss", "perplexity", "bits_per_character"]
+Split = Literal["train", "valid", "test"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +26,26 @@ class Expected:
 
     metric: Metric
     direction: Literal["lower", "higher"] = "lower"
+    split: Split | None = None  # the text it was measured on; as `evaluate` chooses where not given
     published: float | None = None
     source: str | None = None
     measured: float | None = None
+    random_batches: int | None = None  # where it is published as a mean over so many random batches: measured that way, too
+    measured_random: float | None = None
     hardware: str | None = None
     date: str | None = None
     minutes: float | None = None
     tolerance: float = 0.02  # how far a fresh run may be from `measured`, in units of the metric
     sha256: str | None = None  # of the text it was measured on, where that differs from machine to machine
+
+    def __post_init__(self) -> None:
+        if self.random_batches is not None and (self.metric != "loss" or self.random_batches < 1):
+            raise ConfigError(
+                f'expected.random_batches is {self.random_batches} with expected.metric = "{self.metric}"; '
+                'expected 1 or more, and the metric "loss"'
+            )
+        if self.measured_random is not None and self.random_batches is None:
+            raise ConfigError("expected.measured_random does not say over how many batches; give expected.random_batches")
 
 
 @dataclass(frozen=True, kw_only=True)

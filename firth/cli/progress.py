@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from firth.training.trainer import Seen
 
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+_LOOK_EVERY = 0.1  # seconds between looks at the loss: each makes Python wait for a GPU
 
 
 class Display:
@@ -43,8 +44,9 @@ class Display:
         self.steps = 0
         self.began = (0, 0.0)  # the step this process started at, and when
         self.loss = self.speed = 0.0
+        self.looks = 0
         self.valid = ""
-        self.last_line = time.monotonic()
+        self.last_line = self.last_look = time.monotonic()
 
     def __enter__(self) -> Self:
         self.bars.start()
@@ -64,13 +66,17 @@ class Display:
         self.steps = recipe.training.steps
         self.began = (training.step, time.monotonic())
         self.loss = self.speed = 0.0
+        self.looks = 0
         self._show(self.label, training.step, self.steps)
 
     def step(self, seen: Seen) -> None:
         step = seen.step
-        weight = max(0.05, 1 / (step.step - self.began[0]))  # the mean of the first twenty, then a moving one
-        self.loss += weight * (step.loss - self.loss)
-        self.speed += weight * (step.tokens / step.seconds - self.speed)
+        self.speed += _weight(step.step - self.began[0]) * (step.tokens / step.seconds - self.speed)
+        now = time.monotonic()
+        if seen.valid is None and step.step < self.steps and self.looks and now - self.last_look < _LOOK_EVERY:
+            return
+        self.last_look, self.looks = now, self.looks + 1
+        self.loss += _weight(self.looks) * (step.loss - self.loss)
         if seen.valid is not None:
             bits, perplexity = seen.valid["bits_per_character"], seen.valid["perplexity"]
             self.valid = f"  held-out {bits:.3f} bpc" if bits is not None else f"  held-out perplexity {perplexity:.2f}"
@@ -93,6 +99,11 @@ class Display:
         if not self.live and (always or time.monotonic() - self.last_line > _PLAIN_EVERY):
             print(line, file=sys.stderr, flush=True)
             self.last_line = time.monotonic()
+
+
+def _weight(count: int) -> float:
+    """Of the newest number: the mean of the first twenty, then a moving one."""
+    return max(0.05, 1 / count)
 
 
 @contextmanager

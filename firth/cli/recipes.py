@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from firth.cli.app import Json, print_json, verb
+
+if TYPE_CHECKING:
+    from firth.experiments.results import Result
 
 
 @verb()
 def recipes(as_json: Json = False) -> None:
     """List the shipped recipes with their expected results."""
+    from firth.experiments.results import result
     from firth.experiments.shipped import shipped
 
     found = shipped()
@@ -17,14 +21,21 @@ def recipes(as_json: Json = False) -> None:
         print_json(found)
         return
     for name, recipe in found.items():
-        print(f"{name:<24}{recipe.get('summary', '')}")
-        print(f"{'':<24}{_expected(recipe.get('expected', {}))}")
+        print(f"{name:<26}{recipe.get('summary', '')}")
+        print(f"{'':<26}{_told(result(name, recipe))}")
 
 
-def _expected(expected: dict[str, Any]) -> str:
-    if "measured" not in expected:
+def _told(result: Result | None) -> str:
+    from firth.experiments.results import row
+
+    if result is None:
         return "not measured yet"
-    text = f"{expected['metric'].replace('_', ' ')} {expected['measured']}"
-    if "published" in expected:
-        text += f" (published {expected['published']})"
-    return f"{text}, {expected['minutes']:g} min on {expected['hardware']}, {expected['date']}"
+    cells = row(result)
+    facts = [
+        f"{cells.metric} {cells.measured}" if cells.measured else f"{cells.metric} not measured yet",
+        f"published {cells.published}" if cells.published else "",
+        cells.gap,
+        f"{cells.minutes} min" if cells.minutes else "",
+        cells.where,
+    ]
+    return ", ".join(fact for fact in facts if fact)

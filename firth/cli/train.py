@@ -44,11 +44,12 @@ def train(
 
 
 def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    """What `evaluate` says of the run; of one that read standard input, which is gone, what the log says of its best weights."""
+    """What the log says of the best weights on the validation text. Where nothing was held out: what `evaluate` says of the
+    training text, unless that was standard input, which is gone. The test text is left to `evaluate`; it chooses no setting."""
     from firth.api import load
     from firth.training import log
 
-    if recipe.data.path != "-":
-        return load(folder.path, recipe.training.device).evaluate()
     evaluations = [line["valid"] for line in log.read(folder.log) if "valid" in line]
-    return {**min(evaluations, key=lambda valid: float(valid["loss"])), "split": "valid"} if evaluations else {}
+    if evaluations:
+        return {**min(evaluations, key=lambda valid: float(valid["loss"])), "split": "valid"}
+    return {} if recipe.data.path == "-" else load(folder.path, recipe.training.device).evaluate(split="train")

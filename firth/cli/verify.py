@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
+
+if TYPE_CHECKING:
+    from firth.experiments.verify import Verdict
 
 
 @verb()
@@ -24,12 +27,19 @@ def verify(
     if as_json:
         print_json(dataclasses.asdict(verdict))
     else:
-        word = "passed" if verdict.passed else "FAILED"
-        print(f"{word}: {verdict.recipe} gave {verdict.metric} {verdict.measured:.4f}")
-        print(f"expected {verdict.expected} ± {verdict.tolerance}")
-        if verdict.same_text is False:
-            print("the text here differs from the one that was measured (other versions of Python, numpy or torch)")
-        if verdict.published is not None:
-            print(f"published {verdict.published}, a gap of {verdict.measured - verdict.published:+.4f}")
+        _print(verdict)
     if not verdict.passed:
         raise typer.Exit(1)
+
+
+def _print(verdict: Verdict) -> None:
+    word = "passed" if verdict.passed else "FAILED"
+    print(f"{word}: {verdict.recipe} gave {verdict.metric} {verdict.measured:.4f} on its {verdict.split} text")
+    print(f"expected {verdict.expected} ± {verdict.tolerance}")
+    if verdict.measured_random is not None:
+        before = f", measured before {verdict.expected_random}" if verdict.expected_random is not None else ""
+        print(f"over random batches {verdict.measured_random:.4f}{before}")
+    if verdict.same_text is False:
+        print("the text here differs from the one that was measured (other versions of Python, numpy or torch)")
+    if verdict.published is not None:
+        print(f"published {verdict.published}, a gap of {verdict.gap:+.4f}")

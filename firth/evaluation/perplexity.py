@@ -1,4 +1,7 @@
-"""Perplexity and bits per character. Letters: B batch, T time, V vocabulary."""
+"""Perplexity and bits per character, by two protocols: the whole text once, and windows drawn at random.
+
+Letters: B batch, T time, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.errors import DataError
 from firth.models import LanguageModel
 from firth.text import TokenFile
 from firth.text.batches import Batch, sweep, sweep_streams
 from firth.text.progress import Progress, silent
 from firth.training.loop import precision
+
+_LONG = 1_000_000  # tokens: a stream at least this long does not notice that it began afresh
+_AT_ONCE = 512  # tokens: enough to keep a CPU busy, few enough for logits over any vocabulary
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,15 @@ class Perplexity:
     perplexity: float  # e^loss
     bits_per_character: float | None  # None for a tokenizer that loses something
     tokens: int
+
+
+@dataclass(frozen=True)
+class RandomLoss:
+    """An estimate of the loss from windows that start anywhere, as some publish it."""
+
+    loss_random: float  # mean over the batches of their mean nats per token
+    loss_random_error: float | None  # its standard error, s / √N; None for a single batch
+    random_batches: int
 
 
 def perplexity(
@@ -45,6 +62,56 @@ def perplexity(
     return Perplexity(
         loss, math.exp(min(loss, 700.0)), total / math.log(2) / characters if lossless and characters else None, tokens
     )
+
+
+def stream_shape(text: TokenFile, streams: int | None, context: int) -> tuple[int, int]:
+    """(batch, context) with which `perplexity` reads a text in `streams` streams; None: as one, unless it is very long.
+
+    With its state carried, a recurrent model gives the same sum in windows of any length: they may be longer than those it was
+    trained in. Streams are not: each begins without a past. None is made shorter than the training's context.
+    """
+    predicted = text.count - 1
+    wanted = max(1, predicted // _LONG) if streams is None else streams
+    rows = max(1, min(wanted, predicted // context))
+    return rows, max(1, min(predicted // rows, max(context, _AT_ONCE // rows)))
+
+
+def random_loss(
+    model: LanguageModel,
+    text: TokenFile,
+    batches: int,
+    *,
+    batch: int,
+    context: int,
+    seed: int,
+    dtype: str = "float32",
+    progress: Progress = silent,
+) -> RandomLoss:
+    """`batches` batches of `batch` windows, each window at any start with equal probability, drawn with replacement.
+
+    Every window begins without a past, for a recurrent model, too.
+    """
+    losses = []
+    for window in _random_windows(text, batches, batch, context, seed):
+        total, tokens = total_nats(model, [window], dtype)
+        losses.append(total / tokens)
+        progress("random batches", len(losses), batches)
+    error = float(np.std(losses, ddof=1)) / math.sqrt(batches) if batches > 1 else None
+    return RandomLoss(math.fsum(losses) / batches, error, batches)
+
+
+def _random_windows(text: TokenFile, batches: int, batch: int, context: int, seed: int) -> Iterator[Batch]:
+    starts = text.count - context  # a window has a target after its last token
+    if starts < 1:
+        raise DataError(
+            f"the text has {text.count:,} tokens, but a random window of training.context = {context} needs at least "
+            f"{context + 1:,}; give a longer text, or leave --random-batches out"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(batches):
+        start_B1 = torch.randint(starts, (batch, 1), generator=generator).numpy()
+        token_BT = np.asarray(text.ids[start_B1 + np.arange(context + 1)], np.int64)
+        yield Batch(token_BT[:, :-1], token_BT[:, 1:], fresh=True)
 
 
 def _told(windows: Iterable[Batch], total: int, progress: Progress) -> Iterator[Batch]:

@@ -17,7 +17,8 @@ FOLDER = Path(__file__).parent / "recipes"
 
 def shipped() -> dict[str, Table]:
     """Every shipped recipe as its TOML says it; does not need torch."""
-    return {path.stem: read_toml(path) for path in sorted(FOLDER.glob("*.toml"))}
+    paths = {path.stem: path for path in FOLDER.glob("*.toml")}
+    return {name: read_toml(paths[name]) for name in sorted(paths)}
 
 
 def recipe_path(name: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from firth.api import Watcher, load, train_recipe
 from firth.errors import ConfigError
@@ -21,6 +22,10 @@ class Verdict:
     tolerance: float
     passed: bool
     same_text: bool | None  # whether the text is the one it was measured on; None where the recipe does not say
+    split: str
+    gap: float | None  # measured − published
+    measured_random: float | None  # now, over random batches, where the recipe asks for them
+    expected_random: float | None
 
 
 def verify(name: str, watcher: Watcher) -> Verdict:
@@ -35,7 +40,10 @@ def verify(name: str, watcher: Watcher) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder:
         run = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
         model = load(run.path, recipe.training.device)
-        value = model.evaluate()[expected.metric]
+        result: dict[str, Any] = model.evaluate(
+            progress=watcher.work, split=expected.split, random_batches=expected.random_batches
+        )
+    value = result[expected.metric]
     if not isinstance(value, float):
         raise ConfigError(f'recipe "{name}" promises {expected.metric}, which its tokenizer does not define')
     return Verdict(
@@ -47,4 +55,8 @@ def verify(name: str, watcher: Watcher) -> Verdict:
         tolerance=expected.tolerance,
         passed=abs(value - expected.measured) <= expected.tolerance,
         same_text=None if expected.sha256 is None else expected.sha256 == model.recipe.data.sha256,
+        split=result["split"],
+        gap=None if expected.published is None else value - expected.published,
+        measured_random=result.get("loss_random"),
+        expected_random=expected.measured_random,
     )

@@ -34,6 +34,8 @@ class RMSNorm(Direct, nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         eps_1 = self.eps_of.get(x.dtype)
+        if eps_1 is None and x.dtype != self.weight.dtype:  # bfloat16 under autocast: in float32, as in LayerNorm
+            return self.forward(x.to(self.weight.dtype))
         if x.device.type != "cpu" or eps_1 is None or torch.compiler.is_compiling():
             return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
         if torch.is_grad_enabled():

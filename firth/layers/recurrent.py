@@ -8,12 +8,13 @@ RNN  weight_ih (d, i);  LSTM  (4d, i), rows i, f, g, o;  GRU  (3d, i), rows r, z
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from firth.errors import ConfigError
 from firth.layers.state import RecurrentState, zeros
@@ -84,8 +85,28 @@ def gru_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights, reset: Reset) -> GRUStep:
     return GRUStep((1 - z) * n + z * h_Bd, r, z, n)
 
 
+def dropout(x_BTd: Tensor, rate: float, locked: bool) -> Tensor:
+    """m⊙x / (1 − p), m ~ Bernoulli(1 − p): one m for each number, or `locked`, one for each row and feature that holds at
+    all T positions, so that a unit is gone from the whole window (Gal & Ghahramani 2016; Merity et al. 2018, §4.2)."""
+    if not (locked and rate):
+        return F.dropout(x_BTd, rate)
+    B, _, d = x_BTd.shape
+    return x_BTd * F.dropout(x_BTd.new_ones(B, 1, d), rate)
+
+
+def dropout_words(x_BTe: Tensor, token_BT: Tensor, vocab: int, rate: float) -> Tensor:
+    """Embedded tokens without some words: one m_w ~ Bernoulli(1 − p) for each word w, the same wherever w stands in the
+    batch (Gal & Ghahramani 2016; Merity et al. 2018, §4.3). As if the embedding had lost rows, without a copy of it."""
+    if not rate:
+        return x_BTe
+    keep_V1 = F.dropout(x_BTe.new_ones(vocab, 1), rate)
+    return x_BTe * keep_V1[token_BT]
+
+
 class Recurrent(nn.Module):
-    """`depth` recurrent layers, each reading the one below; with `bidirectional`, two per level, side by side."""
+    """`depth` recurrent layers, each reading the one below; with `bidirectional`, two per level, side by side.
+
+    In training, `dropout` acts between levels (`locked`: with one mask for all positions), `dropout_weight` on every U."""
 
     def __init__(
         self,
@@ -95,11 +116,14 @@ class Recurrent(nn.Module):
         depth: int = 1,
         *,
         dropout: float = 0.0,
+        dropout_weight: float = 0.0,
+        locked: bool = False,
         bidirectional: bool = False,
         reset: Reset = "after",
     ) -> None:
         super().__init__()
-        self.kind, self.width, self.dropout, self.reset = kind, width, dropout, reset
+        self.kind, self.width, self.reset = kind, width, reset
+        self.dropout, self.dropout_weight, self.locked = dropout, dropout_weight, locked
         self.directions = 2 if bidirectional else 1
         holder: Callable[..., nn.RNNBase] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[kind]
         self.layers = nn.ModuleList(
@@ -128,11 +152,12 @@ class Recurrent(nn.Module):
         run = self._fused if self._chosen(kernel) == "fused" else self._cells
         h_last, c_last = [], []
         for level, layer in enumerate(self.layers):
-            if level and self.dropout:
-                x_BTi = F.dropout(x_BTi, self.dropout, self.training)
+            if level and self.training:
+                x_BTi = dropout(x_BTi, self.dropout, self.locked)
             rows = slice(level * self.directions, (level + 1) * self.directions)
             assert isinstance(layer, nn.RNNBase)
-            x_BTi, h_Bd, c_Bd = run(layer, x_BTi, state.h_LBd[rows], None if state.c_LBd is None else state.c_LBd[rows], length_B)
+            c_Ld = None if state.c_LBd is None else state.c_LBd[rows]
+            x_BTi, h_Bd, c_Bd = run(layer, x_BTi, state.h_LBd[rows], c_Ld, length_B, self._dropped(layer))
             h_last.append(h_Bd)
             c_last.append(c_Bd)
         return x_BTi, RecurrentState(
@@ -150,25 +175,46 @@ class Recurrent(nn.Module):
             raise ConfigError(f'kernel "fused" cannot run this layer: {reason}; use kernel="cells"')
         return "cells" if kernel == "cells" or reason else "fused"
 
+    def _dropped(self, layer: nn.RNNBase) -> list[Weights] | None:
+        """DropConnect: x_t meets W and h_{t−1} meets m⊙U / (1 − p), with one m ~ Bernoulli(1 − p) for the whole window
+        (Merity et al. 2018, §2). For each direction; None where nothing is dropped."""
+        if not (self.training and self.dropout_weight):
+            return None
+        weights = (weights_of(layer, backward=direction == 1) for direction in range(self.directions))
+        return [w._replace(hidden_gd=F.dropout(w.hidden_gd, self.dropout_weight)) for w in weights]
+
     def _fused(
-        self, layer: nn.RNNBase, x_BTi: Tensor, h_Ld: Tensor, c_Ld: Tensor | None, length_B: Tensor | None
+        self,
+        layer: nn.RNNBase,
+        x_BTi: Tensor,
+        h_Ld: Tensor,
+        c_Ld: Tensor | None,
+        length_B: Tensor | None,
+        dropped: list[Weights] | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        run = layer if dropped is None else partial(_run_with, dropped, layer)
         hidden = (h_Ld, c_Ld) if c_Ld is not None else h_Ld
         if length_B is None:
-            y_BTd, last = layer(x_BTi, hidden)
+            y_BTd, last = run(x_BTi, hidden)
         else:
-            packed, last = layer(pack_padded_sequence(x_BTi, length_B.cpu(), batch_first=True, enforce_sorted=False), hidden)
+            packed, last = run(pack_padded_sequence(x_BTi, length_B.cpu(), batch_first=True, enforce_sorted=False), hidden)
             y_BTd, _ = pad_packed_sequence(packed, batch_first=True, total_length=x_BTi.shape[1])
         return (y_BTd, last[0], last[1]) if c_Ld is not None else (y_BTd, last, None)
 
     def _cells(
-        self, layer: nn.RNNBase, x_BTi: Tensor, h_Ld: Tensor, c_Ld: Tensor | None, length_B: Tensor | None
+        self,
+        layer: nn.RNNBase,
+        x_BTi: Tensor,
+        h_Ld: Tensor,
+        c_Ld: Tensor | None,
+        length_B: Tensor | None,
+        dropped: list[Weights] | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         outputs, h_last, c_last = [], [], []
         for direction in range(self.directions):
-            trace, h_Bd, c_Bd = self.unroll(
-                layer, x_BTi, h_Ld[direction], None if c_Ld is None else c_Ld[direction], length_B, backward=direction == 1
-            )
+            c_Bd = None if c_Ld is None else c_Ld[direction]
+            weights = None if dropped is None else dropped[direction]
+            trace, h_Bd, c_Bd = self.unroll(layer, x_BTi, h_Ld[direction], c_Bd, length_B, direction == 1, weights)
             outputs.append(trace["h"])
             h_last.append(h_Bd)
             c_last.append(c_Bd)
@@ -186,9 +232,11 @@ class Recurrent(nn.Module):
         c_Bd: Tensor | None,
         length_B: Tensor | None = None,
         backward: bool = False,
+        weights: Weights | None = None,
     ) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
-        """One layer in one direction through time: every gate as {name: B,T,d}, and the last h and c."""
-        weights = weights_of(layer, backward)
+        """One layer in one direction through time: every gate as {name: B,T,d}, and the last h and c. With `weights`, as if
+        the layer had those."""
+        weights = weights or weights_of(layer, backward)
         steps: list[RNNStep | LSTMStep | GRUStep] = []
         times = range(x_BTi.shape[1])
         for t in reversed(times) if backward else times:
@@ -226,3 +274,44 @@ def _check_lengths(length_B: Tensor, batch: int, time: int) -> None:
 def weights_of(layer: nn.RNNBase, backward: bool = False) -> Weights:
     suffix = "_l0_reverse" if backward else "_l0"
     return Weights(*(getattr(layer, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+
+
+def _run_with(weights: list[Weights], layer: nn.RNNBase, given: Tensor | PackedSequence, hidden: Any) -> tuple[Any, Any]:
+    """layer(given, hidden) as if it had other weights: the kernel that torch's module calls, called without the module."""
+    kernels: dict[str, Callable[..., Any]] = {"RNN_TANH": torch.rnn_tanh, "LSTM": torch.lstm, "GRU": torch.gru}
+    kernel = kernels[layer.mode]
+    flat = _in_one_piece([w for direction in weights for w in direction], layer)
+    options = layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional
+    if isinstance(given, Tensor):
+        y_BTd, *states = kernel(given, hidden, flat, *options, layer.batch_first)
+        return y_BTd, states if layer.mode == "LSTM" else states[0]
+    # Packed rows are sorted by their lengths: the states have to be sorted as they are, and put back.
+    data, *states = kernel(given.data, given.batch_sizes, layer.permute_hidden(hidden, given.sorted_indices), flat, *options)
+    last: Any = states if layer.mode == "LSTM" else states[0]
+    return given._replace(data=data), layer.permute_hidden(last, given.unsorted_indices)
+
+
+def _in_one_piece(weights: list[Tensor], layer: nn.RNNBase) -> list[Tensor]:
+    """On a GPU a layer's parameters lie in one piece of memory, in cuDNN's order. Weights that lie elsewhere are gathered by
+    torch at every call, with a warning; so they are gathered here."""
+    places = [parameter for direction in layer.all_weights for parameter in direction]
+    if not places[0].is_cuda or len({place.untyped_storage().data_ptr() for place in places}) > 1:
+        return weights
+    return list(_LaidOut.apply(places, *weights))  # type: ignore[no-untyped-call]
+
+
+class _LaidOut(torch.autograd.Function):
+    """Copies of the tensors in one new piece of memory, each where its place is in that of the `places`."""
+
+    @staticmethod
+    def forward(ctx: Any, places: list[Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
+        size = places[0].untyped_storage().nbytes() // places[0].element_size()
+        memory = places[0].new_zeros(size)
+        copies = tuple(memory.as_strided(place.size(), place.stride(), place.storage_offset()) for place in places)
+        for copy, tensor in zip(copies, tensors, strict=True):
+            copy.copy_(tensor)
+        return copies
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *gradients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
@@ -18,6 +18,14 @@ from firth.layers.recurrent import CellKind, Reset
 CLIP, BUCKETS, REACH = 64, 32, 128  # where a recipe says nothing of them
 
 
+class DropoutRates(NamedTuple):
+    """Of a recurrent model, at the three places where numbers flow upwards."""
+
+    input: float
+    hidden: float
+    output: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig:
     """An RNN, LSTM or GRU language model."""
@@ -27,13 +35,25 @@ class RecurrentConfig:
     width: int = 256
     depth: int = 1
     embedding: int | None = None  # width of the input vectors; as wide as the model where not given
-    dropout: float = 0.0  # on the embedding, between levels and before the output layer
+    dropout: float = 0.0  # at three places, each of which may have a rate of its own:
+    dropout_input: float | None = None  # on the embedded tokens
+    dropout_hidden: float | None = None  # between levels
+    dropout_output: float | None = None  # before the output layer
+    locked: bool = False  # one mask for all positions of a window, at the three places
+    dropout_word: float = 0.0  # of whole words, the same in the whole batch; the output layer keeps them
+    dropout_weight: float = 0.0  # of the matrices from hidden state to hidden state
     tied: bool = False  # the output layer reuses the embedding
     reset: Reset = "after"  # gru only
 
     def __post_init__(self) -> None:
         _at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
-        _share("dropout", self.dropout)
+        for name in ("dropout", "dropout_input", "dropout_hidden", "dropout_output", "dropout_word", "dropout_weight"):
+            _share(name, getattr(self, name) or 0.0)
+        if self.dropout_hidden and self.depth == 1:
+            raise ConfigError(
+                f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
+                "leave model.dropout_hidden out, or give the model more levels"
+            )
         if self.reset == "before" and self.kind != "gru":
             raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
         if self.tied and self.embedding not in (None, self.width):
@@ -41,6 +61,11 @@ class RecurrentConfig:
                 f"model.tied shares one matrix, so model.embedding = {self.embedding} must equal model.width = {self.width}; "
                 "leave model.embedding out"
             )
+
+    @property
+    def rates(self) -> DropoutRates:
+        given = self.dropout_input, self.dropout_hidden, self.dropout_output
+        return DropoutRates(*(self.dropout if rate is None else rate for rate in given))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from firth.layers.block import Block
 from firth.layers.heads import Where
 from firth.layers.norm import norm
 from firth.layers.position import Distances, Learned, Rotary, Sinusoidal, Slopes
-from firth.layers.recurrent import Recurrent, RecurrentKernel
+from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
 from firth.models.config import BUCKETS, CLIP, REACH, ModelConfig, RecurrentConfig, TransformerConfig
 
@@ -41,8 +41,12 @@ class LanguageModel(nn.Module, ABC):
         """What the output layer reads, and the state after the last token."""
 
     @abstractmethod
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        """W_Vd and b_V of the output layer; no b: None."""
+
     def readout(self, x_BTd: Tensor) -> Tensor:
-        """The output layer: logits_BTV."""
+        """The output layer: logits_BTV = x Wᵀ + b."""
+        return F.linear(x_BTd, *self.output_layer())
 
     def forward(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         x_BTd, state = self.hidden(token_BT, state)
@@ -65,7 +69,16 @@ class RecurrentLM(LanguageModel):
         self.config, self.vocab = config, vocab
         inputs = config.embedding or config.width
         self.embedding = nn.Embedding(vocab, inputs)
-        self.recurrent = Recurrent(config.kind, inputs, config.width, config.depth, dropout=config.dropout, reset=config.reset)
+        self.recurrent = Recurrent(
+            config.kind,
+            inputs,
+            config.width,
+            config.depth,
+            dropout=config.rates.hidden,
+            dropout_weight=config.dropout_weight,
+            locked=config.locked,
+            reset=config.reset,
+        )
         self.embedding_std = config.width**-0.5 if config.tied else 1.0  # 1: inputs that a tanh can hear
         self.output = None if config.tied else nn.Linear(config.width, vocab)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
@@ -76,15 +89,17 @@ class RecurrentLM(LanguageModel):
     def hidden(
         self, token_BT: Tensor, state: RecurrentState | None = None, kernel: RecurrentKernel = "auto"
     ) -> tuple[Tensor, RecurrentState]:
-        x_BTe = F.dropout(self.embedding(token_BT), self.config.dropout, self.training)
+        x_BTe: Tensor = self.embedding(token_BT)
+        if self.training:
+            x_BTe = dropout_words(x_BTe, token_BT, self.vocab, self.config.dropout_word)
+            x_BTe = dropout(x_BTe, self.config.rates.input, self.config.locked)
         x_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
-        return F.dropout(x_BTd, self.config.dropout, self.training), state
+        if self.training:
+            x_BTd = dropout(x_BTd, self.config.rates.output, self.config.locked)
+        return x_BTd, state
 
-    def readout(self, x_BTd: Tensor) -> Tensor:
-        if self.output is None:
-            return F.linear(x_BTd, self.embedding.weight, self.output_bias)
-        logits_BTV: Tensor = self.output(x_BTd)
-        return logits_BTV
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 class TransformerLM(LanguageModel):
@@ -172,13 +187,13 @@ class TransformerLM(LanguageModel):
             x_BTd = x_BTd * self.config.width**0.5  # Vaswani et al. 2017, §3.4: keeps the token audible beside the sinusoid
         if self.position is not None:
             x_BTd = x_BTd + self.position(start, token_BT.shape[1])
+        if torch.is_autocast_enabled(x_BTd.device.type):
+            # The sum that runs through all blocks, too, is kept in the type of the products: half the memory to move.
+            x_BTd = x_BTd.to(torch.get_autocast_dtype(x_BTd.device.type))
         return F.dropout(x_BTd, self.config.dropout, self.training) if self.config.dropout else x_BTd
 
-    def readout(self, x_BTd: Tensor) -> Tensor:
-        if self.output is None:
-            return F.linear(x_BTd, self.embedding.weight)
-        logits_BTV: Tensor = self.output(x_BTd)
-        return logits_BTV
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def language_model(config: ModelConfig, vocab: int) -> LanguageModel:

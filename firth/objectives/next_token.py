@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.cross_entropy import cross_entropy
 from firth.models import LanguageModel
 
 
@@ -20,5 +20,5 @@ class ObjectiveConfig:
 
 def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
     """Mean negative log-likelihood in nats per token, and the state after the window. The softmax is in float32."""
-    logits_BTV, state = model(input_BT, state)
-    return F.cross_entropy(logits_BTV.flatten(0, 1).float(), target_BT.flatten()), state
+    x_BTd, state = model.hidden(input_BT, state)
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT), state

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from firth import files
@@ -99,8 +100,8 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
 
 
 def _facts(training: Training) -> dict[str, object]:
-    names = ("step", "tokens", "seconds", "best", "best_step", "since_best", "recent")
-    return {**{name: getattr(training, name) for name in names}, "position": training.batches.position}
+    facts = {name: getattr(training, name) for name in ("step", "tokens", "seconds", "best", "best_step", "since_best")}
+    return {**facts, "recent": [float(loss) for loss in training.recent], "position": training.batches.position}
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
@@ -129,6 +130,7 @@ def _put_back(training: Training, tensors: dict[str, Tensor], facts: dict[str, o
     carried = {name: tensor.to(training.device) for name, tensor in _under("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None
     training.batches.seek(int(facts.pop("position")))  # type: ignore[call-overload]
+    training.recent = [torch.tensor(loss, device=training.device) for loss in facts.pop("recent")]  # type: ignore[attr-defined]
     for name, value in facts.items():
         setattr(training, name, value)
 

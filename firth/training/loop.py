@@ -7,21 +7,22 @@ Letters: B batch, T time.
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from firth.errors import ConfigError, Diverged
+from firth.errors import ConfigError
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel
 from firth.training.allocator import keep_freed_memory
 from firth.training.config import Device, TrainingConfig
+from firth.training.feed import Batches, Feed, OnDevice
+from firth.training.guard import Guard
 from firth.training.optim import optimizer_for
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
@@ -29,32 +30,26 @@ from firth.training.schedule import rate_at
 Loss = Callable[[LanguageModel, Tensor, Tensor, Any], tuple[Tensor, Any]]
 
 
-class Batch(Protocol):
-    @property
-    def input_BT(self) -> np.ndarray[Any, Any]: ...
-    @property
-    def target_BT(self) -> np.ndarray[Any, Any]: ...
-    @property
-    def fresh(self) -> bool: ...
-
-
-class Batches(Protocol):
-    position: int
-
-    def next(self) -> Batch: ...
-    def seek(self, position: int) -> None: ...
-
-
 @dataclass(frozen=True)
 class Step:
     """What one update did."""
 
     step: int  # updates finished, this one included
-    loss: float  # nats per token, before the update
     rate: float
-    gradient_norm: float  # before clipping
     tokens: int
     seconds: float
+    loss_on_device: Tensor
+    norm_on_device: Tensor
+
+    @cached_property
+    def loss(self) -> float:
+        """Nats per token, before the update. Asking for it waits for a GPU to be done with the step."""
+        return float(self.loss_on_device)
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        """Before clipping."""
+        return float(self.norm_on_device)
 
 
 @dataclass
@@ -63,8 +58,9 @@ class Training:
 
     model: LanguageModel
     optimizer: torch.optim.Optimizer
-    batches: Batches
+    batches: Feed
     random: Randomness
+    guard: Guard
     device: torch.device
     step: int = 0
     carried: RecurrentState | None = None
@@ -73,7 +69,7 @@ class Training:
     best: float | None = None  # lowest validation loss so far
     best_step: int = 0
     since_best: int = 0  # evaluations since then
-    recent: list[float] = field(default_factory=list)  # losses since the last line of the log
+    recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
 
 
 def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Training:
@@ -86,16 +82,18 @@ def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Tra
     if device.type == "cpu":
         keep_freed_memory()
     model = model.to(device)
-    return Training(model, optimizer_for(model, config), batches, Randomness(config.seed, device), device)
+    optimizer, random = optimizer_for(model, config), Randomness(config.seed, device)
+    return Training(model, optimizer, Feed(batches, device), random, Guard(device), device)
 
 
 def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step]:
     """Update the model until `config.steps` updates are done, yielding after each."""
-    compiled: Loss = torch.compile(loss) if config.compile else loss
+    compiled: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
     training.model.train()
     while training.step < config.steps:
         yield _update(training, compiled, config)
         training.model.train()  # a consumer may have evaluated
+    training.guard.settle()
 
 
 def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
@@ -106,36 +104,31 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
         group["lr"] = rate
     with training.random.scope():
         mean = _backward(training, batch, loss, config)
-    gradients = [parameter.grad for parameter in training.model.parameters() if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
-    value, gradient_norm = float(mean), float(norm)
-    if not (math.isfinite(value) and math.isfinite(gradient_norm)):
-        # Raised before the update, so the weights are still those of the last good step.
-        raise Diverged(f"the loss became {value} with gradient norm {gradient_norm} at step {training.step + 1}")
-    if config.clip and gradient_norm > config.clip:
-        torch.nn.utils.clip_grads_with_norm_(training.model.parameters(), config.clip, norm)
-    training.optimizer.step()
+    norm = training.guard.update(training.optimizer, training.model, mean, config.clip, training.step + 1)
     training.optimizer.zero_grad(set_to_none=True)
+    training.batches.look_ahead()
+    training.guard.look_back()
     training.step += 1
-    training.tokens += batch.input_BT.size
+    tokens = batch.input_BT.numel()
+    training.tokens += tokens
     seconds = time.perf_counter() - began
     training.seconds += seconds
-    return Step(training.step, value, rate, gradient_norm, batch.input_BT.size, seconds)
+    return Step(training.step, rate, tokens, seconds, mean, norm)
 
 
-def _backward(training: Training, batch: Batch, loss: Loss, config: TrainingConfig) -> Tensor:
+def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingConfig) -> Tensor:
     """Mean loss of the batch, its gradient left in the parameters; the batch goes through in `accumulate` pieces."""
     carried = None if batch.fresh else training.carried
     states: list[RecurrentState] = []
     total = torch.zeros((), device=training.device)
-    for rows in torch.arange(len(batch.input_BT)).chunk(config.accumulate):
-        first, last = int(rows[0]), int(rows[-1]) + 1
+    rows = len(batch.input_BT) // config.accumulate
+    for first in range(0, len(batch.input_BT), rows):
         with precision(training.device, config.dtype):
             piece, state = loss(
                 training.model,
-                torch.from_numpy(batch.input_BT[first:last]).to(training.device),
-                torch.from_numpy(batch.target_BT[first:last]).to(training.device),
-                carried.select(slice(first, last)) if config.carry and carried is not None else None,
+                batch.input_BT[first : first + rows],
+                batch.target_BT[first : first + rows],
+                carried.select(slice(first, first + rows)) if config.carry and carried is not None else None,
             )
         (piece / config.accumulate).backward()  # type: ignore[no-untyped-call]
         total += piece.detach() / config.accumulate

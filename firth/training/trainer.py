@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from firth.errors import Diverged, Interrupted
 from firth.training import checkpoint
 from firth.training.config import TrainingConfig
@@ -43,6 +45,8 @@ def train(
         try:
             for step in fit(training, loss, config):
                 last = step.step == config.steps
+                if last or any(_due(step.step, every) for every in (config.log_every, config.evaluate_every)):
+                    training.guard.settle()
                 valid = evaluate() if evaluate and (last or _due(step.step, config.evaluate_every)) else None
                 stopping = stop.signal is not None  # asked once: a signal after this line is answered one step later
                 better = _judge(training, valid)
@@ -50,6 +54,7 @@ def train(
                 # Without validation the newest weights are the ones the run stands for; with it, the best so far.
                 saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
                 if better or saving:
+                    training.guard.settle()
                     _check_weights(training)
                 if better or (saving and training.best is None):
                     checkpoint.save_weights(training, folder)
@@ -94,12 +99,12 @@ def _check_weights(training: Training) -> None:
 
 
 def _write(log: Log, training: Training, step: Step, valid: dict[str, Any] | None, config: TrainingConfig, last: bool) -> None:
-    training.recent.append(step.loss)
+    training.recent.append(step.loss_on_device)
     if valid is None and not last and not _due(step.step, config.log_every):
         return
     line: dict[str, Any] = {
         "step": step.step,
-        "loss": sum(training.recent) / len(training.recent),
+        "loss": float(torch.stack(training.recent).double().mean()),
         "rate": step.rate,
         "gradient_norm": step.gradient_norm,
         "tokens": training.tokens,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ from firth.api import Model, compose, load, train_recipe
 from firth.api import model as model_module
 from firth.api.reading import read_log_probabilities
 from firth.decoding.sample import DecodingConfig
-from firth.errors import DataError, RunError
+from firth.errors import DataError, FirthError, RunError
+from firth.evaluation.perplexity import random_loss
 
 RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
 
@@ -193,16 +196,87 @@ def test_one_character_has_nothing_to_predict_where_nothing_stands_before_it(tmp
 # evaluate
 
 
-def test_evaluate_measures_the_held_out_text_with_the_figures_of_the_log(char_run: Path) -> None:
-    from firth.training import log
+HELD_OUT = TEXT[int(0.9 * len(TEXT)) :]
 
+
+def test_evaluate_reads_the_held_out_text_as_one_stream(char_run: Path) -> None:
     model = load(char_run)
     result = model.evaluate()
-    assert result["split"] == "valid"
-    logged = log.read(char_run / "log.jsonl")[-1]["valid"]
-    assert result["loss"] == pytest.approx(logged["loss"], rel=1e-6)
-    held_out = len(TEXT) - int(0.9 * len(TEXT))
-    assert result["tokens"] == held_out - 1
+    log_p = read_log_probabilities(model.network, model.ids(HELD_OUT))
+    assert result["loss"] == pytest.approx(-math.fsum(log_p) / len(log_p), rel=1e-6)
+    assert (result["split"], result["streams"], result["tokens"]) == ("valid", 1, len(HELD_OUT) - 1)
+
+
+@pytest.mark.parametrize(("run", "streams"), [("char_run", 8), ("transformer_run", None)], indirect=["run"])
+def test_read_as_in_training_the_held_out_text_has_the_figures_of_the_log(run: Path, streams: int | None) -> None:
+    from firth.training import log
+
+    model = load(run)
+    result = model.evaluate(streams=streams)
+    assert result["loss"] == pytest.approx(log.read(run / "log.jsonl")[-1]["valid"]["loss"], rel=1e-6)
+    assert result["streams"] == streams
+    if streams is not None:
+        assert result["loss"] != model.evaluate()["loss"]
+
+
+def test_each_text_of_a_run_can_be_chosen(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text(TEXT[:200])
+    table = recipe_table(steps=1)
+    table["data"]["test_path"] = str(tmp_path / "test.txt")
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    counts = {split: model.evaluate(split=split)["tokens"] for split in ("train", "valid", "test")}
+    assert counts == {"train": len(TEXT) - len(HELD_OUT) - 1, "valid": len(HELD_OUT) - 1, "test": 199}
+    assert model.evaluate(split="test") == model.evaluate()
+    assert model.evaluate(split="test") == {**model.evaluate(tmp_path / "test.txt"), "split": "test"}
+
+
+@every_run
+def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) -> None:
+    model = load(run)
+    result = model.evaluate(split="train", random_batches=2, seed=4)
+    config = model.recipe.training
+    text = model_module.prepare(model.recipe.data, model.tokenizer).train
+    expected = random_loss(model.network, text, 2, batch=config.batch, context=config.context, seed=4)
+    added = {"loss_random", "loss_random_error", "random_batches", "seed"}
+    assert {key: result[key] for key in added} == {**dataclasses.asdict(expected), "seed": 4}
+    assert {key: value for key, value in result.items() if key not in added} == model.evaluate(split="train")
+
+
+@pytest.mark.parametrize(
+    ("run", "asked", "message"),
+    [
+        ("char_run", {"split": "test"}, r"this run has no test text, only valid and train; .*--data PATH"),
+        ("char_run", {"split": "vaild"}, r'split is "vaild"; expected train, valid or test\. Did you mean "valid"\?'),
+        ("char_run", {"split": "valid", "path": "my.txt"}, r'my\.txt, and a split .* "valid", were given; give one of them'),
+        ("char_run", {"streams": 0}, "streams is 0; expected 1 or more"),
+        ("char_run", {"random_batches": 0}, "random_batches is 0; expected 1 or more"),
+        ("char_run", {"random_batches": 1, "seed": -1}, "seed is -1; expected 0 or more"),
+        ("transformer_run", {"streams": 2}, "streams is 2, but a Transformer carries no state .* leave --streams out"),
+    ],
+    indirect=["run"],
+)
+def test_a_protocol_that_cannot_be_is_refused(run: Path, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(FirthError, match=message):
+        load(run).evaluate(**asked)
+
+
+@pytest.mark.parametrize("run", ["char_run", "transformer_run"], indirect=True)
+def test_a_run_of_a_gpu_is_evaluated_where_there_is_none(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its recipe names a device, bf16 and compile; what counts is the machine that reads it."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    shutil.copytree(run, tmp_path / "run")
+    recipe = tmp_path / "run" / "recipe.toml"
+    told = {'device = "cpu"': 'device = "cuda"', 'dtype = "float32"': 'dtype = "bf16"', "compile = false": "compile = true"}
+    text = recipe.read_text(encoding="utf-8")
+    for here, there in told.items():
+        assert here in text
+        text = text.replace(here, there)
+    recipe.write_text(text, encoding="utf-8")
+    model = load(tmp_path / "run")
+    assert model.device.type == "cpu"
+    loss, exact = model.evaluate(random_batches=1)["loss"], load(run).evaluate()["loss"]
+    assert loss != exact, "bf16 was not used"
+    assert loss == pytest.approx(exact, rel=0.02)
 
 
 def test_a_test_text_comes_before_the_validation_text(tmp_path: Path) -> None:

@@ -112,3 +112,20 @@ def test_a_transformer_that_is_to_carry_is_refused_when_the_recipe_is_read() -> 
     table = {"data": {"text": "abc"}, "model": {"kind": "transformer"}, "training": {"carry": True}}
     with pytest.raises(ConfigError, match=r"training\.carry is true, but a Transformer has no state"):
         compose(table)
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        (
+            {"metric": "perplexity", "random_batches": 200},
+            r'random_batches is 200 with expected\.metric = "perplexity"; .*"loss"',
+        ),
+        ({"metric": "loss", "random_batches": 0}, "random_batches is 0 .* expected 1 or more"),
+        ({"metric": "loss", "measured_random": 1.5}, r"over how many batches; give expected\.random_batches"),
+        ({"metric": "loss", "split": "tset"}, '"expected.split" is \'tset\'; expected one of .*Did you mean "test"'),
+    ],
+)
+def test_what_is_expected_must_say_how_it_is_measured(expected: Table, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose(recipe_table() | {"expected": expected})

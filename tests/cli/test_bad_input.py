@@ -87,6 +87,11 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "a run that is nowhere": (["generate", "nowhere", "h"], ["nowhere is not a folder; expected a run made by `firth train"]),
     "a run that is a file": (["evaluate", "corpus.txt"], ["corpus.txt is not a folder; expected a run"]),
     "a run that is another folder": (["score", "folder", "corpus.txt"], ["folder is not a run: it has no `format` file"]),
+    "a table without a place": (
+        ["results", "--into", "corpus.txt"],
+        ["corpus.txt has no place for the table", "<!-- /results -->"],
+    ),
+    "a table into nothing": (["results", "--into", "nowhere.md"], ["cannot read nowhere.md", "expected a Markdown file"]),
     "no minutes": (["tour", "--minutes", "0"], ["--minutes is 0.0; expected more than 0"]),
     "an argument left out": (["generate", "run"], ["prompt", "see `firth generate --help`"]),
     "an option left out": (["train", "good.toml"], ["--out", "see `firth train --help`"]),
@@ -106,6 +111,18 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake: str, firth: Firth, pl
     assert snapshot(place) == before
 
 
+@pytest.mark.parametrize("arguments", [["train", "ptb-lstm-medium", "--out", "run"], ["verify", "needs-ptb.toml"]])
+def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
+    arguments: list[str], firth: Firth, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRTH_CACHE", str(place / "cache"))
+    monkeypatch.delenv("FIRTH_DATA", raising=False)
+    table = recipe_table("word") | {"data": {"name": "ptb"}, "expected": {"metric": "perplexity", "measured": 80.0}}
+    (place / "needs-ptb.toml").write_text(dumps(table), encoding="utf-8")
+    assert "get it with: firth data get ptb" in one_line(firth(*arguments))
+    assert not (place / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -118,6 +135,11 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake: str, firth: Firth, pl
         (["score", "RUN", "latin1.txt"], ["is not UTF-8", "iconv"]),
         (["score", "RUN", "corpsu.txt"], ['Did you mean "corpus.txt"?']),
         (["evaluate", "RUN", "--data", "corpsu.txt"], ['Did you mean "corpus.txt"?']),
+        (["evaluate", "RUN", "--split", "test"], ["this run has no test text, only valid and train", "--data PATH"]),
+        (["evaluate", "RUN", "--split", "vaild"], ['split is "vaild"; expected train, valid or test', 'Did you mean "valid"?']),
+        (["evaluate", "RUN", "--split", "valid", "--data", "corpus.txt"], ["corpus.txt", '"valid"', "give one of them"]),
+        (["evaluate", "RUN", "--streams", "0"], ["streams is 0; expected 1 or more"]),
+        (["evaluate", "RUN", "--data", "short.txt", "--random-batches", "3"], ["4 tokens", "at least 25", "--random-batches"]),
         (["generate", "RUN", "the", "--temperature=-1"], ["temperature is -1.0; expected 0 or more"]),
         (["generate", "RUN", "the", "--top-p=2"], ["top_p is 2.0; expected 0 < top_p ≤ 1"]),
         (["generate", "RUN", "the", "--tokens=0"], ["tokens is 0; expected at least 1"]),

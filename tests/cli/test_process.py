@@ -51,8 +51,9 @@ def test_importing_firth_does_not_import_torch() -> None:
     assert not names & HEAVY
 
 
-def test_help_and_recipes_do_not_import_torch() -> None:
+def test_help_recipes_and_results_do_not_import_torch() -> None:
     main = "from firth.cli import main; main()"
     assert not imported(main, "--help") & HEAVY
     assert not imported(main, "train", "--help") & HEAVY
     assert not imported(main, "recipes") & HEAVY
+    assert not imported(main, "results") & HEAVY

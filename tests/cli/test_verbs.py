@@ -107,6 +107,41 @@ def test_evaluate_reports_the_keys_that_scripts_rely_on(firth: Firth, char_run: 
     assert "not defined" in firth("evaluate", word_run).out
 
 
+def test_evaluate_can_choose_the_text_the_streams_and_random_batches(firth: Firth, char_run: Path) -> None:
+    options = ("--split", "train", "--streams", 3, "--random-batches", 2, "--seed", 7)
+    result = json.loads(firth("evaluate", char_run, *options, "--json").out)
+    assert result == load(char_run).evaluate(split="train", streams=3, random_batches=2, seed=7)
+    assert (result["split"], result["streams"], result["seed"]) == ("train", 3, 7)
+    shown = firth("evaluate", char_run, *options).out
+    assert f"{result['tokens']:,}, read in 3 streams\n" in shown
+    estimate = f"{result['loss_random']:.4f} ± {result['loss_random_error']:.4f}"
+    assert f"{estimate} (2 random batches of 8 windows of 24 tokens, seed 7)\n" in shown
+
+
+def test_evaluate_says_how_the_text_was_read(firth: Firth, char_run: Path, transformer_run: Path) -> None:
+    assert "read as one stream\n" in firth("evaluate", char_run).out
+    assert "read in windows of 24 tokens that do not overlap\n" in firth("evaluate", transformer_run).out
+    assert "random" not in firth("evaluate", transformer_run).out
+    assert "random" not in firth("evaluate", transformer_run, "--json").out
+
+
+def test_train_reports_on_the_validation_text_and_leaves_the_test_text_to_evaluate(firth: Firth, tmp_path: Path) -> None:
+    from firth.training import log
+
+    (tmp_path / "test.txt").write_text(TEXT[:200])
+    table = recipe_table(steps=6, evaluate_every=2)
+    table["data"]["test_path"] = str(tmp_path / "test.txt")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(table), encoding="utf-8")
+    answer = firth("train", recipe, "--out", tmp_path / "run", "--json")
+    assert answer.code == 0, answer.err
+    result = json.loads(answer.out)
+    losses = [line["valid"]["loss"] for line in log.read(tmp_path / "run" / "log.jsonl") if "valid" in line]
+    assert len(losses) == 3
+    assert (result["split"], result["loss"]) == ("valid", min(losses))
+    assert json.loads(firth("evaluate", tmp_path / "run", "--json").out)["split"] == "test"
+
+
 def test_complete_shows_both_shares(firth: Firth, char_run: Path) -> None:
     text = "the __ is empty."
     found = json.loads(firth("complete", char_run, text, "--candidates", "list,set,name", "--json").out)
@@ -158,10 +193,13 @@ def falsified(path: Path) -> Path:
 def test_verify_passes_what_gives_what_it_promises_and_fails_what_does_not(firth: Firth, promised: Path) -> None:
     answer = firth("verify", promised, "--json")
     verdict = json.loads(answer.out)
-    assert list(verdict) == ["recipe", "metric", "measured", "expected", "published", "tolerance", "passed", "same_text"]
+    relied_on = ["recipe", "metric", "measured", "expected", "published", "tolerance", "passed", "same_text"]
+    assert list(verdict)[: len(relied_on)] == relied_on
+    assert (verdict["split"], verdict["measured_random"]) == ("valid", None)
     assert (answer.code, verdict["passed"]) == (0, True)
     assert verdict["measured"] == pytest.approx(verdict["expected"], abs=1e-9)
     gap = verdict["measured"] - 1.0
+    assert verdict["gap"] == gap
     false = firth("verify", falsified(promised))
     assert false.code == 1
     assert false.out.startswith("FAILED: ")
@@ -178,6 +216,26 @@ def test_verify_says_when_the_text_is_not_the_one_that_was_measured(firth: Firth
     promised.write_text(dumps(table), encoding="utf-8")
     assert json.loads(firth("verify", promised, "--json").out)["same_text"] is same
     assert ("the text here differs" in firth("verify", promised).out) is not same
+
+
+def test_verify_measures_on_the_text_and_by_the_protocol_that_the_recipe_names(firth: Firth, promised: Path) -> None:
+    import tomllib
+
+    from firth.api import compose, train_recipe
+
+    table = tomllib.loads(promised.read_text(encoding="utf-8"))
+    once = load(train_recipe(compose(table), promised.parent / "again").path).evaluate(split="train", random_batches=3)
+    expected = {"metric": "loss", "split": "train", "measured": once["loss"], "random_batches": 3, "measured_random": 9.9}
+    promised.write_text(dumps(table | {"expected": expected}), encoding="utf-8")
+    answer = firth("verify", promised, "--json")
+    verdict = json.loads(answer.out)
+    assert (answer.code, verdict["split"], verdict["published"], verdict["gap"]) == (0, "train", None, None)
+    assert verdict["measured"] == pytest.approx(once["loss"], abs=1e-9)
+    assert (verdict["measured_random"], verdict["expected_random"]) == (pytest.approx(once["loss_random"], abs=1e-9), 9.9)
+    shown = firth("verify", promised).out
+    assert "on its train text\n" in shown
+    assert f"over random batches {once['loss_random']:.4f}, measured before 9.9\n" in shown
+    assert "published" not in shown
 
 
 def test_better_than_promised_fails_too(firth: Firth, promised: Path) -> None:
@@ -207,7 +265,7 @@ def test_hello_keeps_its_promise(firth: Firth) -> None:
 def test_version_and_help(firth: Firth) -> None:
     assert firth("--version").out == f"firth {__version__}\n"
     text = firth("--help").out
-    for verb in ("tour", "train", "verify", "evaluate", "generate", "score", "complete", "recipes"):
+    for verb in ("tour", "train", "verify", "evaluate", "generate", "score", "complete", "recipes", "results"):
         assert f"\n  {verb} " in text
     assert firth().out == text
     assert "--top-p" in firth("generate", "--help").out

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from small_models import random_model
 
-from firth.evaluation.perplexity import Perplexity, perplexity
+from firth.errors import DataError
+from firth.evaluation import perplexity as perplexity_module
+from firth.evaluation.perplexity import Perplexity, RandomLoss, perplexity, random_loss, stream_shape
 from firth.models import LanguageModel
-from firth.text import TokenFile
+from firth.text import TokenFile, sweep_streams
 
 VOCAB, CONTEXT = 13, 12
 FLOAT32 = 2e-6  # share; the softmax is in float32, the sum in float64
@@ -124,3 +128,104 @@ def test_progress_counts_every_predicted_token_and_ends_full(name: str) -> None:
     perplexity(model, text(50), lossless=True, batch=2, context=8, progress=lambda *now: told.append(now))
     assert told[-1] == ("evaluating", 49, 49)
     assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
+
+
+# how many streams, and how long their windows
+
+
+@given(count=st.integers(2, 5000), streams=st.none() | st.integers(1, 90), context=st.integers(1, 300))
+def test_a_text_is_read_in_as_many_streams_as_asked_none_shorter_than_a_context(
+    count: int, streams: int | None, context: int
+) -> None:
+    rows, window = stream_shape(text(count), streams, context)
+    assert rows == max(1, min(streams or 1, (count - 1) // context))
+    first = next(sweep_streams(text(count).ids, rows, window))
+    assert first.input_BT.shape == (rows, window)  # it is what perplexity makes of the two numbers
+
+
+@pytest.mark.parametrize("streams", [None, 1, 3])
+def test_windows_longer_than_the_context_give_the_same_loss(streams: int | None) -> None:
+    model, file = random_model("lstm", VOCAB), text(1300)
+    batch, context = stream_shape(file, streams, CONTEXT)
+    assert context > CONTEXT
+    longer = perplexity(model, file, lossless=True, batch=batch, context=context)
+    assert longer.loss == pytest.approx(measured(model, file, batch).loss, rel=FLOAT32)
+
+
+def test_only_a_very_long_text_is_cut_into_streams_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stream_shape(text(300_000), None, CONTEXT)[0] == 1
+    monkeypatch.setattr(perplexity_module, "_LONG", 100)
+    assert stream_shape(text(1 + 199), None, CONTEXT)[0] == 1
+    assert stream_shape(text(1 + 200), None, CONTEXT)[0] == 2
+    assert stream_shape(text(1 + 200), 1, CONTEXT)[0] == 1
+
+
+# random windows
+
+
+def estimated(model: LanguageModel, file: TokenFile, batches: int, seed: int = 5) -> RandomLoss:
+    return random_loss(model, file, batches, batch=3, context=CONTEXT, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["gru", "transformer, rotary"])
+def test_a_random_loss_is_the_mean_over_batches_of_windows_that_begin_without_a_past(name: str) -> None:
+    model, file = random_model(name, VOCAB), text(40)
+    generator = torch.Generator().manual_seed(5)
+    batches = []
+    for _ in range(4):
+        starts = torch.randint(40 - CONTEXT, (3, 1), generator=generator).flatten().tolist()
+        window = [nats(model, file.ids, start, start + 1 + n) for start in starts for n in range(CONTEXT)]
+        batches.append(math.fsum(window) / len(window))
+    found = estimated(model, file, 4)
+    mean = sum(batches) / 4
+    assert found.loss_random == pytest.approx(mean, rel=FLOAT32)
+    deviation = math.sqrt(sum((loss - mean) ** 2 for loss in batches) / (4 - 1))
+    assert found.loss_random_error == pytest.approx(deviation / math.sqrt(4), rel=1e-4)
+    assert found.random_batches == 4
+
+
+def test_random_windows_start_anywhere_and_nowhere_else() -> None:
+    """A text whose tokens count up shows where a window starts."""
+    file = TokenFile(np.arange(CONTEXT + 3, dtype=np.uint16), CONTEXT + 3, Path("unused"))
+    windows = list(perplexity_module._random_windows(file, 40, 3, CONTEXT, 0))
+    assert {int(start) for window in windows for start in window.input_BT[:, 0]} == {0, 1, 2}
+    for window in windows:
+        assert window.fresh
+        assert window.input_BT.shape == (3, CONTEXT)
+        assert (window.input_BT == window.input_BT[:, :1] + np.arange(CONTEXT)).all()
+        assert (window.target_BT == window.input_BT + 1).all()
+
+
+def test_the_seed_decides_the_random_windows() -> None:
+    model, file = random_model("rnn", VOCAB), text(200)
+    assert estimated(model, file, 3) == estimated(model, file, 3)
+    assert estimated(model, file, 3).loss_random != estimated(model, file, 3, seed=6).loss_random
+
+
+def test_the_random_loss_tends_to_the_loss_of_all_windows() -> None:
+    """Within four standard errors of the mean over every start there is."""
+    model, file = random_model("transformer, rotary", VOCAB), text(CONTEXT + 30)
+    every = [nats(model, file.ids, start, start + 1 + n) for start in range(30) for n in range(CONTEXT)]
+    found = estimated(model, file, 300)
+    assert found.loss_random_error is not None
+    assert abs(found.loss_random - sum(every) / len(every)) < 4 * found.loss_random_error
+
+
+def test_a_single_batch_has_no_standard_error() -> None:
+    assert estimated(random_model("rnn", VOCAB), text(50), 1).loss_random_error is None
+
+
+def test_a_text_of_one_window_has_one_start_and_a_shorter_one_is_refused() -> None:
+    model, file = random_model("rnn", VOCAB), text(CONTEXT + 1)
+    assert estimated(model, file, 2).loss_random == pytest.approx(by_hand(model, file.ids, [0]), rel=FLOAT32)
+    with pytest.raises(
+        DataError, match=r"the text has 12 tokens, .* training\.context = 12 needs at least 13; .*--random-batches"
+    ):
+        estimated(model, text(CONTEXT), 2)
+
+
+def test_random_batches_tell_how_far_they_are() -> None:
+    told: list[tuple[str, int, int]] = []
+    model = random_model("rnn", VOCAB)
+    random_loss(model, text(50), 3, batch=2, context=8, seed=0, progress=lambda *now: told.append(now))
+    assert told == [("random batches", n, 3) for n in (1, 2, 3)]

@@ -12,11 +12,15 @@ from firth.api import Recipe
 from firth.errors import ConfigError
 from firth.experiments.shipped import FOLDER, find_recipe, recipe_path, shipped
 from firth.models import parameters
+from firth.text import prepare
+from firth.text.catalog import data_set
 
 __all__ = ["firth"]
 
-PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-transformer"}  # house.md
-DOCS_VOCAB = 97
+PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-transformer"}
+PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
+PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
+DOCS_VOCAB, SHAKESPEARE_VOCAB = 97, 65
 
 
 def test_the_promised_recipes_are_there() -> None:
@@ -32,7 +36,26 @@ def test_a_shipped_recipe_composes(name: str) -> None:
     if recipe.expected is not None and recipe.expected.measured is not None:
         assert recipe.expected.hardware, "a measured result says where it was measured"
         assert recipe.expected.date, "a measured result says when it was measured"
+        assert recipe.expected.minutes, "a measured result says how long it took"
         assert recipe.expected.tolerance > 0
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_shipped_recipe_says_on_which_text_it_is_measured_and_who_published(name: str) -> None:
+    expected = find_recipe(name).expected
+    assert expected is not None
+    assert expected.split is not None
+    assert (expected.published is None) == (expected.source is None)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_recipe_with_a_named_text_is_measured_on_a_split_it_has(name: str) -> None:
+    """And selected on another: where there is a test text, that is the one to report."""
+    recipe = find_recipe(name)
+    assert recipe.expected is not None
+    if recipe.data.name not in (None, "docs"):
+        assert recipe.expected.split == ("test" if data_set(recipe.data.name).test else "valid")
+        assert recipe.training.evaluate_every, "the best weights on validation are kept, so it must be looked at on the way"
 
 
 def test_the_four_generations_are_of_equal_size() -> None:
@@ -41,6 +64,41 @@ def test_the_four_generations_are_of_equal_size() -> None:
         for kind in ("rnn", "lstm", "gru", "transformer")
     }
     assert max(sizes.values()) <= 1.02 * min(sizes.values()), sizes
+
+
+def test_the_lstm_of_shakespeare_is_as_large_as_the_gpt_and_reads_the_same() -> None:
+    gpt, lstm = find_recipe("tinyshakespeare-gpt").resolved(), find_recipe("tinyshakespeare-lstm").resolved()
+    sizes = [parameters(recipe.model, SHAKESPEARE_VOCAB) for recipe in (gpt, lstm)]
+    assert max(sizes) <= 1.01 * min(sizes), sizes
+    assert (gpt.data, gpt.tokenizer) == (lstm.data, lstm.tokenizer)
+
+
+@pytest.mark.parametrize(("name", "width"), [("medium", 650), ("large", 1500)])
+def test_the_lstms_of_zaremba_have_the_published_shape(name: str, width: int) -> None:
+    model = find_recipe(f"ptb-lstm-{name}").model
+    assert (model.kind, model.width, model.depth) == ("lstm", width, 2)
+
+
+def test_the_split_of_shakespeare_is_the_published_one(firth_data: Path) -> None:
+    """The first nine tenths of 1,115,394 characters, rounded down."""
+    recipe = find_recipe("tinyshakespeare-gpt")
+    data = prepare(recipe.data, recipe.tokenizer)
+    assert data.valid is not None
+    assert (data.tokenizer.vocab, data.train.count, data.valid.count) == (SHAKESPEARE_VOCAB, 1_003_854, 111_540)
+
+
+@pytest.mark.parametrize(
+    ("name", "vocab", "counts"),
+    [
+        ("ptb-lstm-medium", 10_000, (929_589, 73_760, 82_430)),
+        ("wikitext2-lstm", 33_278, (2_088_628, 217_646, 245_569)),
+    ],
+)
+def test_words_are_counted_as_in_the_literature(name: str, vocab: int, counts: tuple[int, ...], firth_data: Path) -> None:
+    recipe = find_recipe(name)
+    data = prepare(recipe.data, recipe.tokenizer)
+    assert data.tokenizer.vocab == vocab
+    assert tuple(part.count for part in (data.train, data.valid, data.test) if part is not None) == counts
 
 
 def test_the_four_generations_read_the_same_text_under_the_same_budget() -> None:

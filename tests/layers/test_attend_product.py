@@ -123,9 +123,7 @@ def noting(taken: list[str], kernel: str, run: Any) -> Any:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what a machine without a GPU answers")
 @pytest.mark.parametrize(("kernel", "words"), [("triton", r"triton is not installed|need a GPU; q is on cpu"), ("flex", "GPU")])
 def test_a_kernel_for_gpus_says_so_on_a_machine_without(kernel: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    fused._no_triton.cache_clear()
+    monkeypatch.setattr(fused, "_INTERPRETED", False)
     case = Case("scaled dot", "none", 2)
     with pytest.raises(ConfigError, match=rf'kernel "{kernel}" cannot run this call: .*({words}).*kernel="auto"'):
         case.attend(case.tensors(), mask.CAUSAL, kernel)
-    fused._no_triton.cache_clear()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.errors import ConfigError
-from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent import Recurrent, _LaidOut, dropout, dropout_words
 from firth.layers.state import RecurrentState
 from firth.oracles import recurrent as oracle
 
@@ -294,3 +297,164 @@ def test_a_detached_state_has_the_same_values_and_no_past() -> None:
     assert cut.c_LBd is not None
     assert not cut.h_LBd.requires_grad
     assert not cut.c_LBd.requires_grad
+
+
+# --- what is dropped in training
+
+
+def drawing(run: Callable[[], Any], seed: int = 5) -> Any:
+    """`run()` with torch's own generator at a known place, and put back after it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return run()
+
+
+def kept(*shape: int, rate: float) -> Tensor:
+    """The masks of the papers: 0 with probability p, otherwise 1 / (1 − p)."""
+    return torch.empty(shape, dtype=torch.float64).bernoulli_(1 - rate) / (1 - rate)
+
+
+def test_locked_dropout_has_one_mask_per_row_and_feature_for_all_positions() -> None:
+    x_BTd = torch.randn(4, 6, 20, generator=seeded(2), dtype=torch.float64)
+    found = drawing(lambda: dropout(x_BTd, 0.4, locked=True))
+    mask_B1d = drawing(lambda: kept(4, 1, 20, rate=0.4))
+    assert_equal(found, x_BTd * mask_B1d)
+    zero_BTd = found == 0
+    assert torch.equal(zero_BTd, zero_BTd[:, :1].expand_as(found))
+    assert len({tuple(row) for row in zero_BTd[:, 0].tolist()}) == 4, "each row has its own"
+
+
+def test_dropout_that_is_not_locked_is_torchs_from_the_same_draws() -> None:
+    def both(run: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        return run(inputs()), torch.rand(3)  # and what is drawn next
+
+    ours_, torchs_ = (
+        drawing(lambda: both(lambda x: dropout(x, 0.4, locked=False))),
+        drawing(lambda: both(lambda x: F.dropout(x, 0.4))),
+    )
+    assert all(torch.equal(one, other) for one, other in zip(ours_, torchs_, strict=True))
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_rate_of_zero_changes_nothing_and_draws_nothing(locked: bool) -> None:
+    token_BT = torch.zeros(B, T, dtype=torch.long)
+    for run in (lambda x: dropout(x, 0.0, locked), lambda x: dropout_words(x, token_BT, 3, 0.0)):
+        found, after = drawing(lambda run=run: (run(inputs()), torch.rand(3)))  # type: ignore[misc]
+        assert torch.equal(found, inputs())
+        assert torch.equal(after, drawing(lambda: torch.rand(3)))
+
+
+def test_a_dropped_word_is_dropped_wherever_it_stands() -> None:
+    vocab = 30
+    token_BT = torch.randint(vocab, (7, 40), generator=seeded(1))
+    E_Ve = torch.randn(vocab, 5, generator=seeded(2), dtype=torch.float64).requires_grad_()
+    found = drawing(lambda: dropout_words(E_Ve[token_BT], token_BT, vocab, 0.3))
+    mask_V1 = drawing(lambda: kept(vocab, 1, rate=0.3))
+    assert_equal(found.detach(), (E_Ve * mask_V1)[token_BT].detach())  # the embedding of the papers, with rows dropped
+    (gradient,) = torch.autograd.grad(found.sum(), E_Ve)
+    (truth,) = torch.autograd.grad((E_Ve * mask_V1)[token_BT].sum(), E_Ve)
+    assert_equal(gradient, truth)
+    assert 0 < (mask_V1 == 0).sum() < vocab
+
+
+def with_dropped_weights(layer: Recurrent, rate: float) -> tuple[Recurrent, dict[str, Tensor]]:
+    """A layer that has m⊙U / (1 − p) where `layer` has U, and the masks, by torch's names."""
+    other, masks = copy.deepcopy(layer), {}
+    other.dropout_weight = 0.0
+    with torch.no_grad():
+        for name, parameter in renamed(other):
+            if "weight_hh" in name:
+                masks[name] = kept(*parameter.shape, rate=rate)
+                parameter.mul_(masks[name])
+    return other, masks
+
+
+@pytest.mark.parametrize("lengths", [None, (2, 5, 1)], ids=["whole", "lengths"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both-ways"])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_with_dropped_weights_is_torchs_module_with_those_weights(
+    kind: str, kernel: Any, depth: int, bidirectional: bool, lengths: tuple[int, ...] | None
+) -> None:
+    """In value and in every gradient; that of U passes where U passed."""
+    layer = made(kind, depth, bidirectional=bidirectional, dropout_weight=0.5)
+    length_B = None if lengths is None else torch.tensor(lengths)
+    found = drawing(lambda: ours(layer, kernel, length_B))
+    other, masks = drawing(lambda: with_dropped_weights(layer, 0.5))
+    truth = torchs(other, length_B)
+    for name, mask_gd in masks.items():
+        assert 0 < (mask_gd == 0).sum() < mask_gd.numel()
+        truth[f"d{name}"] = truth[f"d{name}"] * mask_gd
+        assert not found[f"d{name}"][mask_gd == 0].any()
+    assert found.keys() == truth.keys()
+    for name in truth:
+        assert_equal(found[name].detach(), truth[name].detach())
+
+
+def test_the_gru_that_resets_before_drops_weights_too() -> None:
+    layer = made("gru", 2, reset="before", dropout_weight=0.5)
+    found = drawing(lambda: ours(layer, "auto"))
+    truth = ours(drawing(lambda: with_dropped_weights(layer, 0.5))[0], "auto")
+    assert_equal(found["y"].detach(), truth["y"].detach())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_locked_dropout_between_levels_is_that_of_two_layers_with_a_mask_between_them(kind: str, kernel: Any) -> None:
+    layer = made(kind, 2, dropout=0.4, dropout_weight=0.3, locked=True)
+    found = drawing(lambda: layer(inputs(), kernel=kernel)[0])
+
+    def by_hand() -> Tensor:
+        """Draws in the order in which data flows: the U below, the mask between, the U above."""
+        x_BTd = inputs()
+        for level, holder in enumerate(layer.layers):
+            if level:
+                x_BTd = x_BTd * kept(B, 1, WIDTH, rate=0.4)
+            module = copy.deepcopy(holder)
+            assert isinstance(module, nn.RNNBase)
+            with torch.no_grad():
+                module.get_parameter("weight_hh_l0").mul_(kept(*module.get_parameter("weight_hh_l0").shape, rate=0.3))
+            x_BTd = module(x_BTd)[0]
+        return x_BTd
+
+    assert_equal(found.detach(), drawing(by_hand).detach())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_outside_training_nothing_is_dropped_and_nothing_drawn(kind: str, kernel: Any) -> None:
+    layer, plain = made(kind, 2, dropout=0.5, dropout_weight=0.5, locked=True).eval(), made(kind, 2).eval()
+    found, after = drawing(lambda: (layer(inputs(), kernel=kernel)[0], torch.rand(3)))
+    assert torch.equal(found, plain(inputs(), kernel=kernel)[0])
+    assert torch.equal(after, drawing(lambda: torch.rand(3)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropping_weights_leaves_the_layer_and_its_names_as_they_were(kind: str) -> None:
+    layer, plain = made(kind, 2, dropout_weight=0.5), made(kind, 2)
+    one, other = (layer(inputs())[0] for _ in range(2))
+    assert not torch.equal(one, other), "each window has its own mask"
+    for (name, weight), (plain_name, plain_weight) in zip(layer.state_dict().items(), plain.state_dict().items(), strict=True):
+        assert name == plain_name
+        assert torch.equal(weight, plain_weight)
+    copied = copy.deepcopy(layer)  # would fail if a dropped weight, which has a past, were left on a module
+    assert torch.equal(copied.eval()(inputs())[0], plain.eval()(inputs())[0])
+
+
+def test_copies_lie_where_their_places_lie_and_gradients_pass() -> None:
+    """What keeps cuDNN content, on memory that stands in for cuDNN's: in an order of its own, with a gap in it."""
+    memory = torch.randn(40, generator=seeded(1), dtype=torch.float64)
+    places = [memory[12:24].view(3, 4), memory[0:9].view(3, 3), memory[30:33]]
+    tensors = [torch.randn(place.shape, generator=seeded(2), dtype=torch.float64).requires_grad_() for place in places]
+    copies = _LaidOut.apply(places, *tensors)  # type: ignore[no-untyped-call]
+    start = copies[0].untyped_storage().data_ptr()
+    assert start != memory.untyped_storage().data_ptr()
+    for copied, place, tensor in zip(copies, places, tensors, strict=True):
+        assert copied.data_ptr() - start == place.data_ptr() - memory.data_ptr()
+        assert copied.untyped_storage().nbytes() == memory.untyped_storage().nbytes()
+        assert torch.equal(copied, tensor)
+        assert copied.requires_grad
+    pulls = [torch.randn(place.shape, generator=seeded(3), dtype=torch.float64) for place in places]
+    gradients = torch.autograd.grad(copies, tensors, pulls)
+    assert all(torch.equal(gradient, pull) for gradient, pull in zip(gradients, pulls, strict=True))

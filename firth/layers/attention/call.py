@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -27,8 +27,8 @@ class Call:
     k_BGKC: Tensor
     v_BGKE: Tensor
     scale: float
-    score: Score = SCALED_DOT
-    mask: Mask = FULL
+    score: Score = field(default_factory=lambda: SCALED_DOT)  # a plain default is an object that torch 2.11 cannot trace
+    mask: Mask = field(default_factory=lambda: FULL)
     position: Relative | Rotation | None = None
     q_start: int | Tensor = 0  # absolute position of the first query: one for all rows, or one per row; or one per query, 1|B,Q
     head_H: Tensor | None = None  # which heads of the model these are, where they are not all

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from firth.layers.attention.fused.flash import Band
 
 WIDEST = 256
+# Asked once, here: a compiler that reads why_not() can look neither for modules nor into the environment.
+_TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def why_not(call: Call) -> str | None:
@@ -43,11 +45,10 @@ def why_not(call: Call) -> str | None:
     return None if call.spans is not None else "the mask is not a run of keys for each query"
 
 
-@lru_cache
 def _no_triton(device: str) -> str | None:
-    if find_spec("triton") is None:
+    if not _TRITON:
         return "triton is not installed"
-    if device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+    if device != "cuda" and not _INTERPRETED:
         return f"Triton kernels need a GPU; q is on {device}"
     return None
 

@@ -1,0 +1,134 @@
+"""The results of the shipped recipes as a table: published, measured by us, and the gap between them; does not need torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+from firth import files
+from firth.config import Table
+from firth.errors import DataError
+from firth.experiments.shipped import shipped
+
+BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
+_HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")
+_AS_WRITTEN = ("split", "published", "source", "measured", "random_batches", "measured_random", "minutes", "hardware", "date")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a recipe's [expected] says, and what follows from it."""
+
+    recipe: str
+    data: str
+    metric: str
+    split: str | None
+    published: float | None
+    source: str | None
+    measured: float | None
+    random_batches: int | None
+    measured_random: float | None
+    gap: float | None  # measured − published, to the digits given
+    better: bool | None  # by the metric's own direction; None where there is no gap, or one of nothing
+    minutes: float | None
+    hardware: str | None
+    date: str | None
+
+
+class Row(NamedTuple):
+    """A result in words; what there is not is empty."""
+
+    recipe: str
+    data: str
+    metric: str  # loss (valid)
+    published: str  # 1.4697 (nanoGPT README)
+    measured: str  # 1.46 (random batches 1.45)
+    gap: str  # +3.1 worse
+    minutes: str
+    where: str  # hardware, date
+
+
+def results() -> list[Result]:
+    """One for each shipped recipe with an [expected], measured already or not."""
+    return [found for name, recipe in shipped().items() if (found := result(name, recipe))]
+
+
+def result(name: str, recipe: Table) -> Result | None:
+    """What the recipe called `name` expects; None where it expects nothing."""
+    expected = recipe.get("expected")
+    if expected is None:
+        return None
+    gap = _gap(expected.get("measured"), expected.get("published"))
+    lower_is_better = expected.get("direction", "lower") == "lower"
+    return Result(
+        recipe=name,
+        data=_data(recipe["data"]),
+        metric=expected["metric"],
+        gap=None if gap is None else float(gap),
+        better=(gap < 0) == lower_is_better if gap else None,
+        **{key: expected.get(key) for key in _AS_WRITTEN},
+    )
+
+
+def row(result: Result) -> Row:
+    metric, published, measured = result.metric.replace("_", " "), _told(result.published), _told(result.measured)
+    gap = _gap(result.measured, result.published)
+    return Row(
+        recipe=result.recipe,
+        data=result.data,
+        metric=f"{metric} ({result.split})" if result.split else metric,
+        published=f"{published} ({result.source})" if result.source else published,
+        measured=measured if result.measured_random is None else f"{measured} (random batches {result.measured_random})",
+        gap="" if gap is None else f"{gap:+f} {_word(result.better)}",
+        minutes=_told(result.minutes),
+        where=", ".join(fact for fact in (result.hardware, result.date) if fact),
+    )
+
+
+def markdown(found: Iterable[Result]) -> str:
+    rows = [_cells(row(result)) for result in found]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (_HEADINGS, ["---"] * len(_HEADINGS), *rows))
+
+
+def place(path: Path, table: str) -> None:
+    """Put `table` between the two markers in a Markdown file, instead of what stands there."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}; expected a Markdown file") from error
+    before, begin, rest = text.partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise DataError(f"{path} has no place for the table; write a line {BEGIN} and below it a line {END}")
+    files.write_text(path, f"{before}{begin}{table}{end}{after}")
+
+
+def _cells(row: Row) -> list[str]:
+    measured = row.measured or "not yet"
+    return [cell.replace("|", r"\|") for cell in row._replace(recipe=f"`{row.recipe}`", measured=measured)]
+
+
+def _gap(measured: float | None, published: float | None) -> Decimal | None:
+    """Of the figures as they are written: 85.3 − 82.7 is 2.6, not 2.5999999999999943."""
+    return None if measured is None or published is None else Decimal(repr(measured)) - Decimal(repr(published))
+
+
+def _word(better: bool | None) -> str:
+    match better:
+        case True:
+            return "better"
+        case False:
+            return "worse"
+        case None:
+            return "equal"
+
+
+def _told(figure: float | None) -> str:
+    return "" if figure is None else str(figure)
+
+
+def _data(data: Table) -> str:
+    return f'"{data["text"]}"' if "text" in data else str(data.get("name") or data.get("path"))

@@ -1,0 +1,164 @@
+"""−log softmax(x Wᵀ + b)[target] without holding all logits. Letters: N rows, R of them in a piece, V vocabulary, d width.
+
+The derivative by the logits is softmax − one-hot, known as soon as the logits are. So a piece of them is turned into it in place,
+and its share of dx, dW and db is taken at once: no logit is computed twice, and only one piece is ever held, in the type that
+the products are computed in. The softmax is in float32.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firth.layers import derivative
+
+SMALL = 1 << 23  # so many logits are simply held: below this the pieces cost more than they save
+PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits of a piece, by device
+
+
+def cross_entropy(x_nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_n: Tensor) -> Tensor:
+    """The mean of −log p(target) over all rows, in float32 (or float64 where x is), p = softmax(x Wᵀ + b)."""
+    x_Nd, target_N = x_nd.flatten(0, -2), target_n.flatten()
+    if not torch.is_grad_enabled() or len(x_Nd) * len(weight_Vd) <= SMALL:
+        return _plain(x_Nd, weight_Vd, bias_V, target_N)
+    device = x_Nd.device.type
+    if torch.is_autocast_enabled(device):
+        x_Nd = x_Nd.to(torch.get_autocast_dtype(device))
+    if torch.compiler.is_compiling():
+        loss: Tensor = torch.ops.firth.cross_entropy(x_Nd, weight_Vd, bias_V, target_N)[0]
+        return loss
+    loss = _CrossEntropy.apply(x_Nd, weight_Vd, bias_V, target_N)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:
+    logits_NV = F.linear(x_Nd, weight_Vd, bias_V)
+    return F.cross_entropy(_at_least_float32(logits_NV), target_N)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Called where Python runs it; the operator below, which does the same, costs half a millisecond more there."""
+
+    @staticmethod
+    def forward(ctx: Any, x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:
+        loss, *gradients = _loss_and_gradients(x_Nd, weight_Vd, bias_V, target_N)
+        ctx.save_for_backward(x_Nd, weight_Vd, bias_V, target_N, *gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *dloss: Tensor) -> tuple[Tensor | None, ...]:
+        x_Nd, weight_Vd, bias_V, target_N, *gradients = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a graph of the backward pass is wanted, and the gradients here are numbers
+            inputs = (x_Nd, weight_Vd) if bias_V is None else (x_Nd, weight_Vd, bias_V)
+            found = derivative.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
+            return *found, *[None] * (4 - len(found))
+        return *_times(gradients, dloss[0], bias_V is not None), None
+
+
+def _loss_and_gradients(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The mean loss, and its derivative by x, W and b; an empty one where there is no b. Products are in the type of x."""
+    N, V = len(x_Nd), len(weight_Vd)
+    rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
+    loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
+    low_Vd = weight_Vd.to(x_Nd.dtype)
+    logits = x_Nd.new_empty(rows, V)
+    for first in range(0, N, rows):
+        x_Rd, target_R = x_Nd[first : first + rows], target_N[first : first + rows]
+        logits_RV = logits[: len(x_Rd)]
+        if bias_V is None:
+            torch.mm(x_Rd, low_Vd.T, out=logits_RV)
+        else:
+            torch.addmm(bias_V.to(x_Nd.dtype), x_Rd, low_Vd.T, out=logits_RV)
+        loss_N[first : first + rows] = turn_into_gradient(logits_RV, target_R, 1 / N)
+        torch.mm(logits_RV, low_Vd, out=dx_Nd[first : first + rows])
+        _add_product(dweight_Vd, logits_RV, x_Rd, first == 0)
+        if bias_V is not None:
+            dbias_V += logits_RV.sum(0, dtype=dbias_V.dtype)
+    return loss_N.mean(), dx_Nd, dweight_Vd, dbias_V
+
+
+def _outputs(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    loss_N = _at_least_float32(x_Nd.new_empty(0)).new_empty(len(x_Nd))
+    dbias_V = weight_Vd.new_empty(0) if bias_V is None else torch.zeros_like(bias_V)
+    return loss_N, torch.empty_like(x_Nd), torch.empty_like(weight_Vd), dbias_V
+
+
+def _add_product(sum_Vd: Tensor, a_RV: Tensor, b_Rd: Tensor, first: bool) -> None:
+    """sum += aᵀ b, or sum = aᵀ b; summed in the type of `sum`, which may be finer than that of the factors."""
+    beta = 0 if first else 1
+    if sum_Vd.dtype == a_RV.dtype:
+        torch.addmm(sum_Vd, a_RV.T, b_Rd, beta=beta, out=sum_Vd)
+    elif a_RV.is_cuda:
+        torch.addmm(sum_Vd, a_RV.T, b_Rd, beta=beta, out_dtype=sum_Vd.dtype, out=sum_Vd)
+    else:
+        product_Vd = a_RV.T @ b_Rd
+        sum_Vd.copy_(product_Vd) if first else sum_Vd.add_(product_Vd)
+
+
+def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Tensor:
+    """−log softmax(logits)[target] of each row; the logits become `share` · (softmax − one-hot), in place."""
+    if logits_RV.is_cuda and _kernel() is not None:
+        loss_R: Tensor = _kernel().turn_into_gradient(logits_RV, target_R, share)
+        return loss_R
+    z_RV = _at_least_float32(logits_RV)
+    lse_R1 = z_RV.logsumexp(1, keepdim=True)
+    at_R1 = z_RV.gather(1, target_R.unsqueeze(1))
+    p_RV = z_RV.sub_(lse_R1).exp_() if z_RV is logits_RV else (z_RV - lse_R1).exp_()
+    p_RV.scatter_add_(1, target_R.unsqueeze(1), p_RV.new_full((1, 1), -1.0).expand(len(p_RV), 1)).mul_(share)
+    logits_RV.copy_(p_RV)
+    return (lse_R1 - at_R1).squeeze(1)
+
+
+@lru_cache(maxsize=1)
+def _kernel() -> Any:
+    """The one in Triton, which reads the logits once; None where there is no Triton."""
+    try:
+        from firth.layers import cross_entropy_kernel
+    except ModuleNotFoundError as error:
+        if error.name != "triton":
+            raise
+        return None
+    return cross_entropy_kernel
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def _times(gradients: list[Tensor], dloss: Tensor, biased: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    dx_Nd, dweight_Vd, dbias_V = (gradient * dloss.to(gradient.dtype) for gradient in gradients)
+    return dx_Nd, dweight_Vd, dbias_V if biased else None
+
+
+_operator = torch.library.custom_op(
+    "firth::cross_entropy",
+    _loss_and_gradients,
+    mutates_args=(),
+    schema="(Tensor x, Tensor weight, Tensor? bias, Tensor target) -> (Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+@_operator.register_fake
+def _fake(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> tuple[Tensor, ...]:
+    loss_N, *gradients = _outputs(x_Nd, weight_Vd, bias_V)
+    return loss_N.mean(), *gradients
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.biased = inputs[2] is not None
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*output[1:])
+
+
+def _derive(ctx: Any, dloss: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+    return *_times(ctx.saved_tensors, dloss, ctx.biased), None
+
+
+_operator.register_autograd(_derive, setup_context=_keep)

@@ -1,0 +1,49 @@
+"""turn_into_gradient() of cross_entropy.py in Triton: one program for a row, which is read from memory once and written once."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK, WARPS = 4096, 8
+
+
+def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Tensor:
+    R, V = logits_RV.shape
+    loss_R = logits_RV.new_empty(R, dtype=torch.float32)
+    block = min(BLOCK, triton.next_power_of_2(V))
+    with torch.cuda.device_of(logits_RV):
+        _row_kernel[(R,)](logits_RV, target_R, loss_R, logits_RV.stride(0), V, share, BLOCK=block, num_warps=WARPS)
+    return loss_R
+
+
+@triton.jit
+def _row_kernel(logits_RV, target_R, loss_R, stride, V, share, BLOCK: tl.constexpr):
+    """lse = m + log Σ exp(z − m) with a running maximum m; then z ← share · (exp(z − lse) − [column = target])."""
+    row = tl.program_id(0).to(tl.int64)
+    z = logits_RV + row * stride
+    target = tl.load(target_R + row)
+    known = (target >= 0) & (target < V)  # a token that the vocabulary does not have gives NaN, not somebody else's memory
+    at = tl.load(z + target, known, float("nan")).to(tl.float32)  # before any thread writes
+    columns = tl.arange(0, BLOCK)
+    m = tl.full((), -float("inf"), tl.float32)
+    sum_n = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, V, BLOCK):
+        z_n = tl.load(z + start + columns, start + columns < V, -float("inf"), eviction_policy="evict_last").to(tl.float32)
+        higher = tl.maximum(m, tl.max(z_n, 0))
+        sum_n = sum_n * tl.exp(m - higher) + tl.exp(z_n - higher)
+        m = higher
+    lse = m + tl.log(tl.sum(sum_n, 0))
+    tl.store(loss_R + row, lse - at)
+    blocks = tl.cdiv(V, BLOCK)
+    for number in range(blocks):
+        start = (blocks - 1 - number) * BLOCK  # backwards: what was read last is still near
+        inside = start + columns < V
+        z_n = tl.load(z + start + columns, inside, 0.0, eviction_policy="evict_first").to(tl.float32)
+        p_n = tl.exp(z_n - lse) - tl.where(start + columns == target, 1.0, 0.0)
+        dz_n = (p_n * share).to(logits_RV.dtype.element_ty)
+        tl.store(z + start + columns, dz_n, inside, eviction_policy="evict_first")

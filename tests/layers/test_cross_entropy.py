@@ -1,0 +1,154 @@
+"""The loss in pieces is torch's loss of all logits, and so are its gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from interpreter import INTERPRETED
+from torch import Tensor
+
+from firth.layers import cross_entropy as module
+from firth.layers.cross_entropy import cross_entropy
+
+N, V, D = 23, 37, 8
+
+
+@pytest.fixture(autouse=True)
+def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small enough to be cut: five rows at a time, the last piece shorter."""
+    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "PIECE", {"cpu": 5 * V, "cuda": 5 * V})
+
+
+def given(dtype: torch.dtype, bias: bool, device: str = "cpu") -> tuple[list[Tensor], Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(N, D), (V, D), *([(V,)] if bias else [])]
+    leaves = [torch.randn(shape, generator=generator, dtype=torch.float64).to(device, dtype).requires_grad_() for shape in shapes]
+    return leaves, torch.randint(V, (N,), generator=generator).to(device)
+
+
+def whole(x: Tensor, w: Tensor, b: Tensor | None, target: Tensor) -> Tensor:
+    return F.cross_entropy(F.linear(x, w, b), target)
+
+
+def with_gradients(function: Any, leaves: list[Tensor], target: Tensor, pull: float = 3.0) -> list[Tensor]:
+    loss = function(*leaves, *([None] if len(leaves) == 2 else []), target)
+    return [loss, *torch.autograd.grad(loss * pull, leaves)]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, N, 100])
+def test_pieces_of_any_size_give_torchs_loss_and_gradients(bias: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", {"cpu": rows * V})
+    leaves, target = given(torch.float64, bias)
+    torch.testing.assert_close(with_gradients(cross_entropy, leaves, target), with_gradients(whole, leaves, target))
+
+
+def test_rows_may_lie_along_several_axes() -> None:
+    (x, w), target = given(torch.float64, False)
+    three = x[:20].view(4, 5, D)
+    torch.testing.assert_close(cross_entropy(three, w, None, target[:20].view(4, 5)), whole(x[:20], w, None, target[:20]))
+
+
+def test_a_few_logits_are_simply_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves, target = given(torch.float32, True)
+    monkeypatch.setattr(module, "SMALL", N * V)
+    monkeypatch.setattr(module, "_loss_and_gradients", None)
+    assert torch.equal(cross_entropy(*leaves, target), whole(*leaves, target))
+
+
+def test_without_gradients_nothing_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves, target = given(torch.float32, True)
+    monkeypatch.setattr(module, "_loss_and_gradients", None)
+    with torch.no_grad():
+        assert torch.equal(cross_entropy(*leaves, target), whole(*leaves, target))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_in_bf16_it_is_as_accurate_as_torch(bias: bool) -> None:
+    """Weights in float32, products in bfloat16: what autocast does. The gradient of the weights is never rounded to bfloat16."""
+    leaves, target = given(torch.float32, bias)
+    truth = with_gradients(whole, [leaf.detach().double().requires_grad_() for leaf in leaves], target)
+    with torch.autocast("cpu", torch.bfloat16):
+        plain = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b).float(), t), leaves, target)
+        ours = with_gradients(cross_entropy, leaves, target)
+    for exact, theirs, found in zip(truth, plain, ours, strict=True):
+        assert found.dtype == torch.float32
+        assert (found - exact).abs().max() <= 1.5 * (theirs - exact).abs().max()
+
+
+def test_one_piece_is_held_at_a_time_in_the_type_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[torch.Size, torch.dtype, int]] = []
+    turn = module.turn_into_gradient
+
+    def noted(logits_RV: Tensor, *rest: Any) -> Tensor:
+        seen.append((logits_RV.shape, logits_RV.dtype, logits_RV.data_ptr()))
+        return turn(logits_RV, *rest)
+
+    monkeypatch.setattr(module, "turn_into_gradient", noted)
+    leaves, target = given(torch.float32, False)
+    with torch.autocast("cpu", torch.bfloat16):
+        cross_entropy(*leaves, None, target)
+    assert [shape for shape, _, _ in seen] == [(5, V)] * 4 + [(3, V)]
+    assert {(dtype, place) for _, dtype, place in seen} == {(torch.bfloat16, seen[0][2])}
+
+
+def test_the_second_derivative_is_torchs() -> None:
+    leaves, target = given(torch.float64, True)
+
+    def second(function: Any) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad(function(*leaves, target), leaves, create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
+
+    torch.testing.assert_close(second(cross_entropy), second(whole))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it imports its compiler
+def test_compiled_it_is_one_operation_with_the_same_gradients(bias: bool) -> None:
+    leaves, target = given(torch.float64, bias)
+    compiled = torch.compile(cross_entropy, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(with_gradients(compiled, leaves, target), with_gradients(whole, leaves, target))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_not_finite_shows(bad: float) -> None:
+    leaves, target = given(torch.float32, False)
+    with torch.no_grad():
+        leaves[0][3, 2] = bad
+    assert cross_entropy(*leaves, None, target).isnan()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("triton_interpreter")
+@pytest.mark.skipif(not INTERPRETED, reason="runs in Triton's interpreter: TRITON_INTERPRET=1")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("block", [16, 64])
+def test_the_kernel_does_what_torch_does(dtype: torch.dtype, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = pytest.importorskip("firth.layers.cross_entropy_kernel", reason="it is written in Triton")
+    monkeypatch.setattr(kernel, "BLOCK", block)
+    logits = torch.randn(N, V + 3).to(dtype)[:, :V] * 4  # rows further apart than they are long
+    target = torch.randint(V, (N,))
+    ours, plain = logits.clone(), logits.clone()
+    torch.testing.assert_close(kernel.turn_into_gradient(ours, target, 0.25), module.turn_into_gradient(plain, target, 0.25))
+    torch.testing.assert_close(ours, plain)
+    target[4] = V
+    assert kernel.turn_into_gradient(logits.clone(), target, 1.0).isnan().nonzero().tolist() == [[4]]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("low", [False, True])
+def test_on_a_gpu_it_is_as_accurate_as_torch(bias: bool, low: bool) -> None:
+    leaves, target = given(torch.float32, bias, "cuda")
+    truth = with_gradients(whole, [leaf.detach().double().requires_grad_() for leaf in leaves], target)
+    with torch.autocast("cuda", torch.bfloat16, enabled=low):
+        plain = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b).float(), t), leaves, target)
+        ours = with_gradients(cross_entropy, leaves, target)
+    for exact, theirs, found in zip(truth, plain, ours, strict=True):
+        roundings = 4 * torch.finfo(torch.float32).eps * exact.abs().max()
+        assert (found - exact).abs().max() <= 2 * (theirs - exact).abs().max() + roundings
