@@ -126,7 +126,7 @@ class Model:
 
         A recurrent model reads the text as one stream, as results are published; `streams` side by side are quicker, and each
         begins without a past. A Transformer reads windows of training.context. `random_batches` adds the loss over so many
-        batches of windows that start anywhere, drawn from `seed`."""
+        batches of windows that start anywhere, drawn from `seed`. It is computed in float32, however the run was trained."""
         _check_protocol(streams, random_batches, seed, self.network.carries)
         name, text = self._evaluation_text(path, split, progress)
         config = self.recipe.training
@@ -137,7 +137,6 @@ class Model:
             lossless=self.tokenizer.lossless,
             batch=shape[0],
             context=shape[1],
-            dtype=config.dtype,
             progress=progress,
         )
         result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if self.network.carries else None}
@@ -150,7 +149,6 @@ class Model:
             batch=config.batch,
             context=config.context,
             seed=seed,
-            dtype=config.dtype,
             progress=progress,
         )
         return {**result, **dataclasses.asdict(estimate), "seed": seed}

@@ -274,9 +274,9 @@ def test_a_run_of_a_gpu_is_evaluated_where_there_is_none(run: Path, tmp_path: Pa
     recipe.write_text(text, encoding="utf-8")
     model = load(tmp_path / "run")
     assert model.device.type == "cpu"
-    loss, exact = model.evaluate(random_batches=1)["loss"], load(run).evaluate()["loss"]
-    assert loss != exact, "bf16 was not used"
-    assert loss == pytest.approx(exact, rel=0.02)
+    assert model.evaluate()["loss"] == load(run).evaluate()["loss"], (
+        "the weights are measured in float32, however they were trained"
+    )
 
 
 def test_a_test_text_comes_before_the_validation_text(tmp_path: Path) -> None:
