@@ -42,7 +42,7 @@ class RecurrentConfig:
     locked: bool = False  # one mask for all positions of a window, at the three places
     dropout_word: float = 0.0  # of whole words, the same in the whole batch; the output layer keeps them
     dropout_weight: float = 0.0  # of the matrices from hidden state to hidden state
-    tied: bool = False  # the output layer reuses the embedding
+    tied: bool = False  # the output layer reuses the embedding; a matrix between them where that is not as wide as the model
     reset: Reset = "after"  # gru only
 
     def __post_init__(self) -> None:
@@ -56,11 +56,6 @@ class RecurrentConfig:
             )
         if self.reset == "before" and self.kind != "gru":
             raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
-        if self.tied and self.embedding not in (None, self.width):
-            raise ConfigError(
-                f"model.tied shares one matrix, so model.embedding = {self.embedding} must equal model.width = {self.width}; "
-                "leave model.embedding out"
-            )
 
     @property
     def rates(self) -> DropoutRates:

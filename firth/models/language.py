@@ -79,7 +79,8 @@ class RecurrentLM(LanguageModel):
             locked=config.locked,
             reset=config.reset,
         )
-        self.embedding_std = config.width**-0.5 if config.tied else 1.0  # 1: inputs that a tanh can hear
+        self.embedding_std = inputs**-0.5 if config.tied else 1.0  # 1: inputs that a tanh can hear
+        self.projection = nn.Linear(config.width, inputs, bias=False) if config.tied and inputs != config.width else None
         self.output = None if config.tied else nn.Linear(config.width, vocab)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
 
@@ -94,6 +95,8 @@ class RecurrentLM(LanguageModel):
             x_BTe = dropout_words(x_BTe, token_BT, self.vocab, self.config.dropout_word)
             x_BTe = dropout(x_BTe, self.config.rates.input, self.config.locked)
         x_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
+        if self.projection is not None:
+            x_BTd = self.projection(x_BTd)
         if self.training:
             x_BTd = dropout(x_BTd, self.config.rates.output, self.config.locked)
         return x_BTd, state

@@ -76,6 +76,7 @@ def recurrent_configs() -> Iterator[RecurrentConfig]:
         yield recurrent(kind=kind, depth=depth, tied=tied)
     yield recurrent(kind="gru", reset="before")
     yield recurrent(kind="lstm", embedding=3)
+    yield recurrent(kind="lstm", embedding=3, tied=True)
 
 
 @pytest.mark.parametrize("config", list(recurrent_configs()), ids=named)
@@ -209,6 +210,15 @@ def test_tied_models_read_out_with_the_embedding_itself(make: Any) -> None:
     assert_equal((tied.readout(x) - (0 if bias is None else bias)).detach()[0], tied.embedding.weight.detach().T)  # type: ignore[union-attr, operator]
     assert not any(name.startswith("output.") for name, _ in tied.named_parameters())
     assert any(name.startswith("output.") for name, _ in untied.named_parameters())
+
+
+def test_a_narrow_tied_embedding_reads_out_what_the_projection_makes_of_the_state() -> None:
+    model = made(recurrent(kind="gru", embedding=3, tied=True))
+    assert isinstance(model, RecurrentLM)
+    assert model.projection is not None
+    h_BTd, _ = model.recurrent(model.embedding(tokens()))
+    by_hand_BTV = (h_BTd @ model.projection.weight.T) @ model.embedding.weight.T + model.output_bias
+    assert_equal(model(tokens())[0].detach(), by_hand_BTV.detach())
 
 
 def test_the_fused_and_the_readable_cells_give_one_model() -> None:

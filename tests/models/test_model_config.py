@@ -58,10 +58,12 @@ def test_sizes_of_a_transformer_are_at_least_one(name: str, value: int) -> None:
         transformer(**{name: value}, **owner.get(name, {}))
 
 
-def test_tying_needs_an_embedding_as_wide_as_the_model() -> None:
-    with pytest.raises(ConfigError, match=r"model.embedding = 4 must equal model.width = 8; leave model.embedding out"):
-        recurrent(tied=True, embedding=4)
-    assert recurrent(tied=True, embedding=8).tied
+def test_a_tied_embedding_of_another_width_has_one_matrix_between() -> None:
+    narrow, wide = recurrent(tied=True, embedding=4), recurrent(tied=True)
+    names = {name for name, _ in language_model(narrow, 13).named_parameters()}
+    assert names - {name for name, _ in language_model(wide, 13).named_parameters()} == {"projection.weight"}
+    embedding, inputs, projection = 13 * 4, 4 * 8 * 4, 8 * 4  # of the four gates of the first level; the last is one more
+    assert parameters(wide, 13) - parameters(narrow, 13) == embedding + inputs - projection
 
 
 def test_a_transformer_needs_to_know_its_context() -> None:
@@ -202,7 +204,7 @@ def test_the_kind_tells_the_two_families_of_config_apart() -> None:
 def configs() -> list[ModelConfig]:
     found: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
-        for kind, (tied, embedding) in itertools.product(("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3)])
+        for kind, (tied, embedding) in itertools.product(("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3), (True, 3)])
     ]
     for position, norm, placement, bias in itertools.product(
         ("learned", "rotary"), ("layer", "rms"), ("pre", "post"), (False, True)
