@@ -109,7 +109,7 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
     z_RV = _at_least_float32(logits_RV)
     lse_R1 = z_RV.logsumexp(1, keepdim=True)
     at_R1 = z_RV.gather(1, target_R.unsqueeze(1))
-    p_RV = z_RV.sub_(lse_R1).exp_() if z_RV is logits_RV else (z_RV - lse_R1).exp_()
+    p_RV = z_RV.sub_(lse_R1).exp_()
     p_RV.scatter_add_(1, target_R.unsqueeze(1), p_RV.new_full((1, 1), -1.0).expand(len(p_RV), 1)).mul_(share)
     logits_RV.copy_(p_RV)
     return (lse_R1 - at_R1).squeeze(1)
