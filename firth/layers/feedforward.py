@@ -10,6 +10,7 @@ from torch import Tensor
 
 from firth.layers import derivative
 from firth.layers.direct import Direct, Linear
+from firth.layers.gelu import gelu
 
 Activation = Literal["relu", "gelu", "swiglu"]
 
@@ -30,7 +31,7 @@ class FeedForward(Direct):
             case "relu":
                 inner_BTh = F.relu(up_BTh)
             case "gelu":
-                inner_BTh = F.gelu(up_BTh)
+                inner_BTh = gelu(up_BTh)
             case "swiglu":
                 inner_BTh = swiglu(up_BTh)
         down_BTd: Tensor = self.down(inner_BTh)
