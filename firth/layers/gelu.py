@@ -61,4 +61,5 @@ class FittedGELU(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         wide = x.float()
         density = torch.exp(-0.5 * wide * wide) * (2.0 * math.pi) ** -0.5
-        return (dy[0].float() * (normal_distribution(wide) + wide * density)).to(x.dtype)
+        dx: Tensor = (dy[0].float() * (normal_distribution(wide) + wide * density)).to(x.dtype)
+        return dx
