@@ -204,7 +204,9 @@ def test_the_kind_tells_the_two_families_of_config_apart() -> None:
 def configs() -> list[ModelConfig]:
     found: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
-        for kind, (tied, embedding) in itertools.product(("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3), (True, 3)])
+        for kind, (tied, embedding) in itertools.product(
+            ("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3), (True, 3)]
+        )
     ]
     for position, norm, placement, bias in itertools.product(
         ("learned", "rotary"), ("layer", "rms"), ("pre", "post"), (False, True)
