@@ -93,7 +93,7 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
         raise RunError(f"{folder.path} has no trained weights yet; `firth train … --out {folder.path} --resume` makes them")
     newest = _newest_whole(found, notice)
     if newest is not None:
-        return _under("model/", newest[0])
+        return _under("model/", newest[0]) | _under("average/", newest[0])
     raise RunError(
         f"{folder.path} has no undamaged weights: neither {folder.model.name} nor a checkpoint can be read; train it again"
     )
@@ -110,6 +110,8 @@ def _tensors(training: Training) -> dict[str, Tensor]:
         for key, value in training.optimizer.state.get(parameter, {}).items():
             if value is not None:
                 tensors[f"optimizer/{name}/{key}"] = value
+    if training.average is not None:
+        tensors |= {f"average/{name}": tensor for name, tensor in training.average.weights.items()}
     for device, state in training.random.state.items():
         tensors[f"random/{device}"] = state
     if training.carried is not None:
@@ -126,6 +128,8 @@ def _put_back(training: Training, tensors: dict[str, Tensor], facts: dict[str, o
         own = _under(f"{name}/", moments)
         if own:
             training.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
+    if training.average is not None:
+        training.average.load(_under("average/", tensors))
     training.random.state.update(_under("random/", tensors))
     carried = {name: tensor.to(training.device) for name, tensor in _under("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None

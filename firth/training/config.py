@@ -32,6 +32,7 @@ class TrainingConfig:
     schedule: Schedule = "cosine"
     warmup: int = 0  # steps of linear climb to `rate`; at most half of all steps
     final: float = 0.1  # rate at the last step, as a share of `rate` (cosine and linear)
+    average: float = 0.0  # decay of a running mean of the weights, which is then validated and saved; 0: the weights themselves
 
     log_every: int = 10
     tensorboard: bool = False  # also write what goes into log.jsonl as TensorBoard events, to RUN/tensorboard
@@ -46,6 +47,7 @@ class TrainingConfig:
         for name in ("warmup", "evaluate_every", "checkpoint_every", "patience", "clip", "weight_decay", "final", "seed"):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _expect("rate", self.rate, self.rate > 0, "more than 0")
+        _expect("average", self.average, 0 <= self.average < 1, "0 ≤ average < 1, for example 0.999")
         _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
         if self.batch % self.accumulate:

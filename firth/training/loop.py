@@ -20,6 +20,7 @@ from firth.errors import ConfigError
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel
 from firth.training.allocator import keep_freed_memory
+from firth.training.average import Average
 from firth.training.config import Device, TrainingConfig
 from firth.training.feed import Batches, Feed, OnDevice
 from firth.training.guard import Guard
@@ -62,6 +63,7 @@ class Training:
     random: Randomness
     guard: Guard
     device: torch.device
+    average: Average | None = None
     step: int = 0
     carried: RecurrentState | None = None
     tokens: int = 0
@@ -70,6 +72,10 @@ class Training:
     best_step: int = 0
     since_best: int = 0  # evaluations since then
     recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
+
+    def standing(self) -> contextlib.AbstractContextManager[None]:
+        """Within, the model has the weights that the run stands for: the averaged ones, where there are any."""
+        return contextlib.nullcontext() if self.average is None else self.average.in_place_of(self.model)
 
 
 def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Training:
@@ -83,7 +89,8 @@ def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Tra
         keep_freed_memory()
     model = model.to(device)
     optimizer, random = optimizer_for(model, config), Randomness(config.seed, device)
-    return Training(model, optimizer, Feed(batches, device), random, Guard(device), device)
+    average = Average(model, config.average) if config.average else None
+    return Training(model, optimizer, Feed(batches, device), random, Guard(device), device, average)
 
 
 def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step]:
@@ -106,6 +113,8 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
         mean = _backward(training, batch, loss, config)
     norm = training.guard.update(training.optimizer, training.model, mean, config.clip, training.step + 1)
     training.optimizer.zero_grad(set_to_none=True)
+    if training.average is not None:
+        training.average.update(training.model, training.step + 1)
     training.batches.look_ahead()
     training.guard.look_back()
     training.step += 1

@@ -47,7 +47,10 @@ def train(
                 last = step.step == config.steps
                 if last or any(_due(step.step, every) for every in (config.log_every, config.evaluate_every)):
                     training.guard.settle()
-                valid = evaluate() if evaluate and (last or _due(step.step, config.evaluate_every)) else None
+                valid = None
+                if evaluate and (last or _due(step.step, config.evaluate_every)):
+                    with training.standing():
+                        valid = evaluate()
                 stopping = stop.signal is not None  # asked once: a signal after this line is answered one step later
                 better = _judge(training, valid)
                 _write(log, training, step, valid, config, last)
@@ -57,7 +60,8 @@ def train(
                     training.guard.settle()
                     _check_weights(training)
                 if better or (saving and training.best is None):
-                    checkpoint.save_weights(training, folder)
+                    with training.standing():
+                        checkpoint.save_weights(training, folder)
                 if saving:
                     log.sync()
                     checkpoint.save(training, folder, config.keep)
