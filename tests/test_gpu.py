@@ -163,8 +163,8 @@ def test_dropout_on_a_gpu_follows_the_runs_own_generator() -> None:
 def _poisoned(training: loop.Training, config: TrainingConfig, at: int) -> Any:
     """Steps of a training whose loss is infinite from step `at` on."""
 
-    def loss(model: Any, *rest: Any) -> Any:
-        value, state = next_token(model, *rest)
+    def loss(model: Any, **batch: Any) -> Any:
+        value, state = next_token(model, **batch)
         return value * (float("inf") if training.step + 1 >= at else 1.0), state
 
     return loop.fit(training, loss, config)

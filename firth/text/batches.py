@@ -25,6 +25,10 @@ class Batch:
     target_BT: NDArray[np.int64]
     fresh: bool  # a carried state must be reset before this batch
 
+    @property
+    def tokens(self) -> int:
+        return self.target_BT.size
+
 
 class Windows:
     """Windows of `context` tokens in shuffled order, for models that carry nothing from one window to the next.

@@ -1,7 +1,8 @@
-"""Batches on the device. B batch, T time."""
+"""Batches on the device."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,12 +12,17 @@ from torch import Tensor
 
 
 class Batch(Protocol):
+    """A dataclass of arrays, each with a row for every example; an objective takes them by name."""
+
     @property
-    def input_BT(self) -> np.ndarray[Any, Any]: ...
+    def fresh(self) -> bool:
+        """A carried state must be reset before this batch."""
+        ...
+
     @property
-    def target_BT(self) -> np.ndarray[Any, Any]: ...
-    @property
-    def fresh(self) -> bool: ...
+    def tokens(self) -> int:
+        """How many it predicts."""
+        ...
 
 
 class Batches(Protocol):
@@ -28,9 +34,17 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class OnDevice:
-    input_BT: Tensor
-    target_BT: Tensor
-    fresh: bool  # a carried state must be reset before this batch
+    of: dict[str, Tensor]  # the arrays of a batch
+    fresh: bool
+    tokens: int
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.of.values())))
+
+    def cut(self, first: int, last: int) -> dict[str, Tensor]:
+        """The arrays, rows first … last − 1."""
+        return {name: tensor[first:last] for name, tensor in self.of.items()}
 
 
 class Feed:
@@ -59,9 +73,11 @@ class Feed:
 
     def _fetched(self) -> OnDevice:
         batch = self._batches.next()
-        return OnDevice(self._moved(batch.input_BT), self._moved(batch.target_BT), batch.fresh)
+        arrays = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
+        moved = {name: self._moved(array) for name, array in arrays.items() if isinstance(array, np.ndarray)}
+        return OnDevice(moved, batch.fresh, batch.tokens)
 
-    def _moved(self, ids_BT: np.ndarray[Any, Any]) -> Tensor:
+    def _moved(self, array: np.ndarray[Any, Any]) -> Tensor:
         """On a GPU without waiting for it: from ordinary memory a copy would begin when all work under way is done."""
-        ids = torch.from_numpy(ids_BT)
-        return ids.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else ids.to(self._device)
+        here = torch.from_numpy(array)
+        return here.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else here.to(self._device)

@@ -28,7 +28,8 @@ from firth.training.optim import optimizer_for
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
 
-Loss = Callable[[LanguageModel, Tensor, Tensor, Any], tuple[Tensor, Any]]
+# (model, the arrays of a batch by name, state=) → the mean loss, and the state after it
+Loss = Callable[..., tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,10 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
     training.batches.look_ahead()
     training.guard.look_back()
     training.step += 1
-    tokens = batch.input_BT.numel()
-    training.tokens += tokens
+    training.tokens += batch.tokens
     seconds = time.perf_counter() - began
     training.seconds += seconds
-    return Step(training.step, rate, tokens, seconds, mean, norm)
+    return Step(training.step, rate, batch.tokens, seconds, mean, norm)
 
 
 def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingConfig) -> Tensor:
@@ -130,15 +130,11 @@ def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingC
     carried = None if batch.fresh else training.carried
     states: list[RecurrentState] = []
     total = torch.zeros((), device=training.device)
-    rows = len(batch.input_BT) // config.accumulate
-    for first in range(0, len(batch.input_BT), rows):
+    rows = batch.rows // config.accumulate
+    for first in range(0, batch.rows, rows):
+        before = carried.select(slice(first, first + rows)) if config.carry and carried is not None else None
         with precision(training.device, config.dtype):
-            piece, state = loss(
-                training.model,
-                batch.input_BT[first : first + rows],
-                batch.target_BT[first : first + rows],
-                carried.select(slice(first, first + rows)) if config.carry and carried is not None else None,
-            )
+            piece, state = loss(training.model, **batch.cut(first, first + rows), state=before)
         (piece / config.accumulate).backward()  # type: ignore[no-untyped-call]
         total += piece.detach() / config.accumulate
         if config.carry:

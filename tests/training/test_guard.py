@@ -107,15 +107,16 @@ def test_looking_ahead_changes_no_batch_and_no_position(device: str, monkeypatch
     plain, ahead = feed(monkeypatch, "cpu"), feed(monkeypatch, device)
     for count in range(1, 6):
         expected, found = plain.next(), ahead.next()
-        assert torch.equal(found.input_BT, expected.input_BT)
-        assert torch.equal(found.target_BT, expected.target_BT)
+        assert found.of.keys() == {"input_BT", "target_BT"}
+        assert all(torch.equal(found.of[name], expected.of[name]) for name in found.of)
+        assert found.tokens == 32
         ahead.look_ahead()
         ahead.look_ahead()
         assert ahead.position == count
     ahead.seek(1)
     plain.seek(1)
     assert ahead.position == 1
-    assert torch.equal(ahead.next().input_BT, plain.next().input_BT)
+    assert torch.equal(ahead.next().of["input_BT"], plain.next().of["input_BT"])
 
 
 def test_only_for_a_gpu_is_a_batch_fetched_early(monkeypatch: pytest.MonkeyPatch) -> None:
