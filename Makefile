@@ -1,4 +1,4 @@
-# make tour       install what it needs into .venv, then train four language models in about two minutes
+# make tour       install what it needs into .venv, then train word vectors and four language models in under three minutes
 # make test       everything that is quick; make test-all adds what is not
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
 # TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)
@@ -24,7 +24,7 @@ test: $(VENV)/dev-$(TORCH) check
 
 test-all: $(VENV)/all-$(TORCH) check
 	$(BIN)/python -m pytest $(PYTEST) -m "long or not long"
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py tests/vectors/test_gpu_kernel.py
 
 check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .

@@ -4,18 +4,22 @@ Names are fetched when first used, so that `import firth` does not wait for torc
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from firth.errors import FirthError
 from firth.version import __version__
 
 if TYPE_CHECKING:
+    from firth import vectors as vectors
     from firth.api import Model, load, train_recipe
 
-__all__ = ["FirthError", "Model", "__version__", "load", "train_recipe"]
+__all__ = ["FirthError", "Model", "__version__", "load", "train_recipe", "vectors"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "vectors":
+        return importlib.import_module("firth.vectors")
     if name in __all__:
         from firth import api
 

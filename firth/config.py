@@ -126,7 +126,7 @@ def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
         name for table in tables for name, hint in typing.get_type_hints(table).items() if get_origin(hint) is Literal
     }
     shared = [name for name in discriminators if all(name in typing.get_type_hints(table) for table in tables)]
-    for name in sorted(shared, key=("family", "kind").count, reverse=True):
+    for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
         choices = [choice for table in left for choice in get_args(typing.get_type_hints(table)[name])]
         if len(left) == 1:
             break

@@ -3,6 +3,19 @@
 from firth.api.completion import Completion
 from firth.api.model import Model, Score, load
 from firth.api.recipe import Expected, Recipe, compose, read_recipe
+from firth.api.tasks.classification import Classification
 from firth.api.training import Watcher, train_recipe
 
-__all__ = ["Completion", "Expected", "Model", "Recipe", "Score", "Watcher", "compose", "load", "read_recipe", "train_recipe"]
+__all__ = [
+    "Classification",
+    "Completion",
+    "Expected",
+    "Model",
+    "Recipe",
+    "Score",
+    "Watcher",
+    "compose",
+    "load",
+    "read_recipe",
+    "train_recipe",
+]

@@ -61,17 +61,18 @@ def complete(model: Model, text: str, candidates: Sequence[str] | None, proposal
 
 
 def _log_p(model: Model, text: str) -> float:
+    network = model.language
     ids = np.concatenate((model.opening(), model.ids(text)))
-    return math.fsum(read_log_probabilities(model.network, ids))
+    return math.fsum(read_log_probabilities(network, ids))
 
 
 def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
     """Whole words, most probable first."""
+    context = model.language.context
     prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
         raise DataError("the blank has nothing to its left to propose from; give --candidates a,b,c")
     words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
-    context = model.network.context
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
     found = beam(
@@ -108,10 +109,10 @@ class _Words:
         return mask_V.to(self.model.device)
 
     def start(self, batch: int) -> _State:
-        return _State(self.model.network.start(batch), begun=False)
+        return _State(self.model.language.start(batch), begun=False)
 
     def step(self, token_BT: Tensor, state: _State) -> tuple[Tensor, _State]:
-        logits_BTV, inner = self.model.network.step(token_BT, state.inner)
+        logits_BTV, inner = self.model.language.step(token_BT, state.inner)
         log_p_BV = torch.log_softmax(logits_BTV[:, -1].float(), -1)
         word_BV = log_p_BV.masked_fill(~(self.continues_V if state.begun else self.begins_V), -math.inf)
         end_BV = log_p_BV.masked_fill(~self.ends_V if state.begun else torch.ones_like(self.ends_V), -math.inf)

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import torch
@@ -17,13 +16,18 @@ import torch
 from firth.api.completion import Completion, complete
 from firth.api.reading import read_log_probabilities
 from firth.api.recipe import Recipe, Split, read_recipe
+from firth.api.tasks import classification
+from firth.api.tasks.classification import Classification
+from firth.api.tasks.splits import check_choice, chosen
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError, DataError, did_you_mean
+from firth.errors import ConfigError, DataError
+from firth.evaluation.classification import evaluate as measure_classes
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.attention import Attention, attention
-from firth.models import LanguageModel, language_model
+from firth.models import Classifier, LanguageModel, Network, network
 from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
+from firth.text.labelled import Examples, encode_labelled, prepare_labelled
 from firth.text.progress import silent
 from firth.training import checkpoint
 from firth.training.config import Device
@@ -42,12 +46,39 @@ class Score:
 
 
 class Model:
-    """A trained language model with its tokenizer."""
+    """A trained model with its tokenizer. A language model has a next word, a classifier has classes; the methods that a model is
+    not made for say so."""
 
-    def __init__(self, network: LanguageModel, tokenizer: Tokenizer, recipe: Recipe) -> None:
+    def __init__(self, network: Network, tokenizer: Tokenizer, recipe: Recipe) -> None:
         self.network, self.tokenizer, self.recipe = network, tokenizer, recipe
         self.device = next(network.parameters()).device
         network.eval()
+
+    @property
+    def language(self) -> LanguageModel:
+        """The network, where it is a language model."""
+        if not isinstance(self.network, LanguageModel):
+            raise ConfigError("this run is a classifier: it has no next word; use classify, or a run of a language model")
+        return self.network
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes of a classifier, in the order of its probabilities."""
+        if self.recipe.data.labels is None:
+            raise ConfigError("this run is a language model: it has no classes; use generate or score, or a run of a classifier")
+        return self.recipe.data.labels
+
+    def classify(self, texts: Sequence[str]) -> list[Classification]:
+        """The most probable class of each text, and the probability of every class."""
+        if isinstance(texts, str):
+            raise ConfigError(f"classify takes a list of texts; a single one was given; write classify([{texts[:20]!r}])")
+        labels, classifier = self._classifier()
+        return classification.classify(classifier, self.tokenizer, labels, texts)
+
+    def _classifier(self) -> tuple[tuple[str, ...], Classifier]:
+        labels = self.labels
+        assert isinstance(self.network, Classifier)
+        return labels, self.network
 
     def generate(
         self,
@@ -71,17 +102,20 @@ class Model:
         """The continuation, piece by piece as it is drawn. A piece is held back while it ends inside a character.
 
         A prompt that cannot be read is refused here, before the first piece is asked for."""
+        network = self.language
         ids = self.ids(prompt) if prompt else self.opening()
         if not len(ids):
             raise DataError("the prompt is empty and the vocabulary has neither <eos> nor a newline to begin with; give a prompt")
-        return self._pieces(ids, config)
+        return self._pieces(network, ids, config)
 
-    def _pieces(self, ids: np.ndarray[tuple[int], np.dtype[np.int64]], config: DecodingConfig) -> Iterator[str]:
+    def _pieces(
+        self, network: LanguageModel, ids: np.ndarray[tuple[int], np.dtype[np.int64]], config: DecodingConfig
+    ) -> Iterator[str]:
         waiting = deque(ids.tolist())
         spelled = self.tokenizer.spell(iter(waiting.popleft, None))
         for _ in range(len(ids)):
             next(spelled)
-        for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
+        for token_B in generate(network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
             token = int(token_B)
             if token == self.tokenizer.eos and self.tokenizer.kind != "word":  # the document is over
                 return
@@ -91,13 +125,14 @@ class Model:
 
     def score(self, texts: Sequence[str], progress: Progress = silent) -> list[Score]:
         """log p of each text, read as if a document or line began with it (see `opening`)."""
-        return [self._score(text, progress) for text in texts]
+        network = self.language
+        return [self._score(network, text, progress) for text in texts]
 
-    def _score(self, text: str, progress: Progress) -> Score:
+    def _score(self, network: LanguageModel, text: str, progress: Progress) -> Score:
         ids = np.concatenate((self.opening(), self.ids(text)))
         if len(ids) < 2:
             raise DataError(f"{text[:20]!r} has nothing to predict; expected at least two tokens of text")
-        log_p = read_log_probabilities(self.network, ids, progress)
+        log_p = read_log_probabilities(network, ids, progress)
         total, tokens = math.fsum(log_p), len(log_p)
         characters = len(text) if len(self.opening()) else len(text) - 1
         bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
@@ -109,8 +144,8 @@ class Model:
 
     def attention(self, text: str, *, layers: Sequence[int] | None = None) -> Attention:
         """Who looks at whom in `text`; `.weights(layer, heads, rows)` and `.rows(layer)` compute it. All layers, or some."""
-        ids = self.ids(text)
-        return attention(self.network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
+        network, ids = self.language, self.ids(text)
+        return attention(network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
 
     def evaluate(
         self,
@@ -126,24 +161,31 @@ class Model:
 
         A recurrent model reads the text as one stream, as results are published; `streams` side by side are quicker, and each
         begins without a past. A Transformer reads windows of training.context. `random_batches` adds the loss over so many
-        batches of windows that start anywhere, drawn from `seed`. It is computed in float32, however the run was trained."""
-        _check_protocol(streams, random_batches, seed, self.network.carries)
+        batches of windows that start anywhere, drawn from `seed`. It is computed in float32, however the run was trained.
+
+        A classifier reads texts with labels instead: csv, tsv or jsonl with the columns of its recipe."""
+        check_choice(self.recipe, path, split)
+        if isinstance(self.network, Classifier):
+            _check_no_protocol(streams, random_batches)
+            return self._evaluate_classes(path, split, progress)
+        network = self.language
+        _check_protocol(streams, random_batches, seed, network.carries)
         name, text = self._evaluation_text(path, split, progress)
         config = self.recipe.training
-        shape = stream_shape(text, streams, config.context) if self.network.carries else (config.batch, config.context)
+        shape = stream_shape(text, streams, config.context) if network.carries else (config.batch, config.context)
         measured = perplexity(
-            self.network,
+            network,
             text,
             lossless=self.tokenizer.lossless,
             batch=shape[0],
             context=shape[1],
             progress=progress,
         )
-        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if self.network.carries else None}
+        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if network.carries else None}
         if random_batches is None:
             return result
         estimate = random_loss(
-            self.network,
+            network,
             text,
             random_batches,
             batch=config.batch,
@@ -154,21 +196,22 @@ class Model:
         return {**result, **dataclasses.asdict(estimate), "seed": seed}
 
     def _evaluation_text(self, path: str | Path | None, split: str | None, progress: Progress) -> tuple[str, TokenFile]:
-        if path is not None and split is not None:
-            raise ConfigError(f'a text to read, {path}, and a split of the run\'s own, "{split}", were given; give one of them')
         if path is not None:
             return str(path), encode_file(path, self.tokenizer, self.recipe.data, progress)
-        if split is not None and split not in get_args(Split):
-            raise ConfigError(f'split is "{split}"; expected train, valid or test.{did_you_mean(split, get_args(Split))}')
-        if self.recipe.data.path == "-":
-            raise DataError("this run read its text from standard input, which cannot be read again; give --data PATH")
         data = prepare(self.recipe.data, self.tokenizer, progress)
-        texts = {"test": data.test, "valid": data.valid, "train": data.train}
-        own = {name: text for name, text in texts.items() if text is not None}
-        if split is not None and split not in own:
-            raise DataError(f"this run has no {split} text, only {' and '.join(own)}; choose one of them, or give --data PATH")
-        name = split or next(iter(own))
-        return name, own[name]
+        return chosen({"test": data.test, "valid": data.valid, "train": data.train}, split)
+
+    def _evaluate_classes(self, path: str | Path | None, split: str | None, progress: Progress) -> dict[str, object]:
+        labels, classifier = self._classifier()
+        name, examples = self._evaluation_examples(path, split, progress)
+        measured = measure_classes(classifier, examples, labels, batch=classification.AT_ONCE, progress=progress)
+        return {**dataclasses.asdict(measured), "split": name}
+
+    def _evaluation_examples(self, path: str | Path | None, split: str | None, progress: Progress) -> tuple[str, Examples]:
+        if path is not None:
+            return str(path), encode_labelled(path, self.tokenizer, self.recipe.data, progress)
+        data = prepare_labelled(self.recipe.data, self.tokenizer, progress)
+        return chosen({"test": data.test, "valid": data.valid, "train": data.train}, split)
 
     def ids(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Token ids of `text`; a text the vocabulary cannot spell is an error that names what it cannot."""
@@ -196,13 +239,19 @@ def load(path: str | Path, device: Device = "auto") -> Model:
     folder = RunFolder.open(Path(path))
     recipe = read_recipe(folder.recipe)
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
-    network = language_model(recipe.model, tokenizer.vocab)
+    made = network(recipe.model, tokenizer.vocab, len(recipe.data.labels or ()))
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
     try:
-        network.load_state_dict(weights)
+        made.load_state_dict(weights)
     except RuntimeError as error:
         raise DataError(f"the weights in {folder.path} do not fit its recipe.toml; one of them was changed by hand") from error
-    return Model(network.to(device_for(device)), tokenizer, recipe)
+    return Model(made.to(device_for(device)), tokenizer, recipe)
+
+
+def _check_no_protocol(streams: int | None, random_batches: int | None) -> None:
+    for name, value in (("streams", streams), ("random-batches", random_batches)):
+        if value is not None:
+            raise ConfigError(f"--{name} is a way to read running text, and this run is a classifier; leave it out")
 
 
 def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:

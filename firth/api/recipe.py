@@ -12,11 +12,13 @@ from firth.config import Table, build, override, read_toml, to_toml
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import ModelConfig, TransformerConfig
+from firth.objectives.classification import ClassificationConfig
 from firth.objectives.next_token import ObjectiveConfig
+from firth.text.catalog import data_set
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.training.config import TrainingConfig
 
-Metric = Literal["loss", "perplexity", "bits_per_character"]
+Metric = Literal["loss", "perplexity", "bits_per_character", "accuracy", "macro_f1"]
 Split = Literal["train", "valid", "test"]
 
 
@@ -54,12 +56,13 @@ class Recipe:
     data: DataConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    objective: ObjectiveConfig | ClassificationConfig = field(default_factory=ObjectiveConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     expected: Expected | None = None
 
     def __post_init__(self) -> None:
+        _check_objective(self)
         if not isinstance(self.model, TransformerConfig):
             return
         if self.training.carry:
@@ -77,6 +80,7 @@ class Recipe:
         model, data = self.model, self.data
         if isinstance(model, TransformerConfig) and model.context is None:
             model = dataclasses.replace(model, context=self.training.context)
+        model = dataclasses.replace(model, vectors=_absolute(model.vectors))
         data = dataclasses.replace(
             data, path=_absolute(data.path), valid_path=_absolute(data.valid_path), test_path=_absolute(data.test_path)
         )
@@ -84,6 +88,37 @@ class Recipe:
 
     def toml(self) -> str:
         return to_toml(self)
+
+
+def _check_objective(recipe: Recipe) -> None:
+    """Family, objective, data and promise must be of one kind."""
+    family, objective, data = recipe.model.family, recipe.objective.kind, recipe.data
+    fitting = {"language": "next-token", "encoder": "classification"}[family]
+    if objective != fitting:
+        raise ConfigError(
+            f'model.family is "{family}" and objective.kind is "{objective}"; expected objective.kind = "{fitting}", '
+            "or a model of another family"
+        )
+    labelled = objective == "classification"
+    named = data.name is not None and data.name != "docs" and data_set(data.name).columns is not None
+    if labelled and not (named or data.path is not None):
+        given = f'data.name = "{data.name}"' if data.name else "data.text"
+        raise ConfigError(
+            f"{given} has no labels to learn; expected data.path (csv, tsv or jsonl), or a named set that has labels"
+        )
+    if named and not labelled:
+        raise ConfigError(
+            f'data.name = "{data.name}" is texts with labels, not running text; expected objective.kind = "classification", '
+            "or another data.name"
+        )
+    for key in ("columns", "labels"):
+        if not labelled and getattr(data, key) is not None:
+            raise ConfigError(f'data.{key} is of texts with labels, and objective.kind is "{objective}"; leave it out')
+    if labelled and recipe.training.carry:
+        raise ConfigError("training.carry is true, but a classifier has no state to carry from text to text; leave it out")
+    metrics = ("loss", "accuracy", "macro_f1") if labelled else ("loss", "perplexity", "bits_per_character")
+    if recipe.expected is not None and recipe.expected.metric not in metrics:
+        raise ConfigError(f'expected.metric is "{recipe.expected.metric}"; expected one of {", ".join(metrics)} for {objective}')
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:

@@ -6,22 +6,22 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from firth import files
 from firth.api.recipe import Recipe, read_recipe
+from firth.api.tasks import Data, Task, data_for, task_for
 from firth.config import to_table
 from firth.errors import ConfigError, DataError, RunError
-from firth.evaluation.perplexity import perplexity
-from firth.models import language_model
+from firth.models import Network
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
-from firth.text import Prepared, Progress, Tokenizer, prepare
-from firth.text.batches import Streams, Windows
+from firth.models.pretrained import embed
+from firth.text import Progress, Tokenizer
+from firth.text.labelled import Labelled
 from firth.text.progress import silent
 from firth.training import checkpoint, loop
-from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard
 from firth.training.trainer import Seen, train
@@ -49,57 +49,50 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8")) if old else recipe.tokenizer
-    data = prepare(recipe.data, tokenizer, watcher.work)
+    data = data_for(recipe if old is None else _with_labels(recipe, old.data.labels), tokenizer, watcher.work)
     recipe = _with_fingerprint(recipe, data, old)
-    if data.valid is not None and data.valid.count < 2:
-        raise DataError(
-            f"the held-out text has {data.valid.count} tokens, too few to predict one from another; "
-            "give more text, a larger data.valid, or data.valid=0 to hold out nothing"
-        )
-    training = started(recipe, data)
+    training = started(recipe, data, watcher.notice, resuming=old is not None)
     if old:
         files.write_text(folder.recipe, recipe.toml())
         checkpoint.restore(training, folder, watcher.notice)
     else:
         RunFolder.create(out, recipe.toml(), data.tokenizer.to_json())
     watcher.begin(training, recipe)
-    valid = data.valid
+    task = task_for(recipe, data)
     train(
         training,
-        next_token,
+        task.loss,
         recipe.training,
         folder,
-        evaluate=None if valid is None else lambda: _metrics(training, recipe, data, watcher.work),
+        evaluate=(lambda: _metrics(training, task, watcher.work)) if task.has_valid else None,
         watch=watcher.step,
     )
     return folder
 
 
-def _metrics(training: loop.Training, recipe: Recipe, data: Prepared, progress: Progress) -> dict[str, float | int | None]:
-    assert data.valid is not None
-    config = recipe.training
-    measured = perplexity(
-        training.model,
-        data.valid,
-        lossless=data.tokenizer.lossless,
-        batch=config.batch,
-        context=config.context,
-        dtype=config.dtype,
-        progress=progress,
-    )
-    return dataclasses.asdict(measured)
+def _metrics(training: loop.Training, task: Task, progress: Progress) -> dict[str, Any]:
+    return task.validate(training.model, progress)
 
 
-def started(recipe: Recipe, data: Prepared) -> loop.Training:
-    config = recipe.training
-    model = language_model(recipe.model, data.tokenizer.vocab)
+def started(
+    recipe: Recipe, data: Data, notice: Callable[[str], None] = lambda message: None, resuming: bool = False
+) -> loop.Training:
+    """A training at step 0: weights drawn, or read from model.vectors, and batches from the beginning."""
+    config, task = recipe.training, task_for(recipe, data)
+    model = task.network()
     initialise(model, torch.Generator().manual_seed(config.seed))
-    return loop.start(model, _batches(data, config), config)
+    if recipe.model.vectors is not None:
+        if resuming:  # its weights come from the checkpoint, and the file may be gone
+            model.embedding.weight.requires_grad_(not recipe.model.vectors_fixed)
+        else:
+            notice(_embedded(model, data.tokenizer, recipe.model.vectors, recipe.model.vectors_fixed))
+    return loop.start(model, task.batches(), config)
 
 
-def _batches(data: Prepared, config: TrainingConfig) -> Streams | Windows:
-    kind = Streams if config.carry else Windows
-    return kind(data.train.ids, config.batch, config.context, config.seed)
+def _embedded(model: Network, tokenizer: Tokenizer, file: str, fixed: bool) -> str:
+    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab)]
+    found = embed(model, tokens, file, fixed)
+    return f"{found:,} of {len(tokens):,} tokens have a vector in {file}"
 
 
 def _to_resume(folder: RunFolder, recipe: Recipe, resume: bool) -> Recipe | None:
@@ -120,15 +113,22 @@ def _check_same(old: Recipe, new: Recipe) -> None:
     for table in ("data", "tokenizer", "model", "objective", "training"):
         before, after = to_table(getattr(old, table)), to_table(getattr(new, table))
         for key in sorted(before.keys() | after.keys()):
-            if before.get(key) != after.get(key) and key != "sha256" and not (table == "training" and key in _FREE):
+            # What the run itself filled in is not asked for again; the text is compared when it has been read.
+            found = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
+            if before.get(key) != after.get(key) and not found and not (table == "training" and key in _FREE):
                 raise ConfigError(
                     f"the run was started with {table}.{key} = {before.get(key)!r}, now it is {after.get(key)!r}; "
                     "resume it as it was, or start a new run with another --out"
                 )
 
 
-def _with_fingerprint(recipe: Recipe, data: Prepared, old: Recipe | None) -> Recipe:
-    """The recipe with the hash of the text it was trained on; a resumed run must find the same text."""
+def _with_fingerprint(recipe: Recipe, data: Data, old: Recipe | None) -> Recipe:
+    """The recipe with the classes and the hash of the text it was trained on; a resumed run must find the same text."""
     if old and old.data.sha256 not in (None, data.sha256):
         raise DataError("the text has changed since this run was started; restore it, or start a new run with another --out")
-    return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, sha256=data.sha256))
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, sha256=data.sha256))
+    return _with_labels(recipe, data.labels) if isinstance(data, Labelled) else recipe
+
+
+def _with_labels(recipe: Recipe, labels: tuple[str, ...] | None) -> Recipe:
+    return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, labels=labels))

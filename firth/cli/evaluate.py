@@ -34,7 +34,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Where the random batches come from.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure a run: loss, perplexity and bits per character on held-out text."""
+    """Measure a run on held-out text: loss, perplexity and bits per character, or the loss and accuracy of a classifier."""
     from firth.api import load
     from firth.cli.progress import Display
 
@@ -51,6 +51,9 @@ def evaluate(
     if as_json:
         print_json(result)
         return
+    if "accuracy" in result:
+        _print_classes(result)
+        return
     training = model.recipe.training
     windows = f"windows of {training.context} tokens"
     bits = result["bits_per_character"]
@@ -63,6 +66,14 @@ def evaluate(
         error = f" ± {result['loss_random_error']:.4f}" if result["loss_random_error"] is not None else ""
         protocol = f"{random_batches:,} random batches of {training.batch} {windows}, seed {seed}"
         print(f"{'loss, random':<20}{result['loss_random']:.4f}{error} ({protocol})")
+
+
+def _print_classes(result: dict[str, Any]) -> None:
+    print(f"{'text':<20}{result['split']}")
+    print(f"{'examples':<20}{result['examples']:,}")
+    print(f"{'loss':<20}{result['loss']:.4f} nats per text")
+    print(f"{'accuracy':<20}{result['accuracy']:.4f}")
+    print(f"{'macro F1':<20}{result['macro_f1']:.4f}")
 
 
 def _reading(result: dict[str, Any], windows: str) -> str:

@@ -78,8 +78,7 @@ class Display:
         self.last_look, self.looks = now, self.looks + 1
         self.loss += _weight(self.looks) * (step.loss - self.loss)
         if seen.valid is not None:
-            bits, perplexity = seen.valid["bits_per_character"], seen.valid["perplexity"]
-            self.valid = f"  held-out {bits:.3f} bpc" if bits is not None else f"  held-out perplexity {perplexity:.2f}"
+            self.valid = f"  held-out {_headline(seen.valid)}"
         facts = f"loss {self.loss:.3f}{self.valid}  {self.speed:,.0f} tokens/s"
         self._show(self.label, step.step, self.steps, facts)
         line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
@@ -104,6 +103,14 @@ class Display:
 def _weight(count: int) -> float:
     """Of the newest number: the mean of the first twenty, then a moving one."""
     return max(0.05, 1 / count)
+
+
+def _headline(valid: dict[str, Any]) -> str:
+    """The one metric that people compare runs of this kind by."""
+    if "accuracy" in valid:
+        return f"accuracy {valid['accuracy']:.4f}"
+    bits = valid["bits_per_character"]
+    return f"{bits:.3f} bpc" if bits is not None else f"perplexity {valid['perplexity']:.2f}"
 
 
 @contextmanager

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 2.0,
+    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 2.5,
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
-    """Train four generations of language models on the documentation on your disk, and compare them."""
+    """Train word vectors and four generations of language models on the documentation on your disk, and compare them."""
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
@@ -32,6 +32,7 @@ def tour(
     report = take(minutes, out, Audience(watching, _show))
     print(f"Report with the loss curves and longer samples: {report}")
     print(f'Go on with one of them: {_firth()} generate {out}/runs/transformer "The list "')
+    print(f"or with the words: {_firth()} vectors neighbors {out}/words.firth tensor")
     if not no_open and sys.stdout.isatty():
         import webbrowser
 
@@ -53,8 +54,8 @@ def _show(section: Section) -> None:
     console.print(Text(section.lead))
     console.print()
     table = Table(box=None, pad_edge=False)
-    for n, heading in enumerate(section.table.headings):
-        table.add_column(heading, justify="right" if 0 < n < len(section.table.headings) - 1 else "left")
+    for heading, column in zip(section.table.headings, zip(*section.table.rows, strict=True), strict=True):
+        table.add_column(heading, justify="right" if all(cell[:1].isdigit() for cell in column) else "left")
     for row in section.table.rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)

@@ -35,12 +35,16 @@ def train(
     if as_json:
         print_json({"run": str(out), **result})
         return
-    if not result:
-        print(f"{out}: trained; nothing was held out to measure it on. Next: firth generate {out} PROMPT")
-        return
+    following = f"firth classify {out} TEXT" if chosen.model.family == "encoder" else f"firth generate {out} PROMPT"
+    measured = f"{_shown(result)} on its {result['split']} text" if result else "trained; nothing was held out to measure it on"
+    print(f"{out}: {measured}. Next: {following}")
+
+
+def _shown(result: dict[str, Any]) -> str:
+    if "accuracy" in result:
+        return f"accuracy {result['accuracy']:.4f}"
     bits = result["bits_per_character"]
-    shown = f"{bits:.3f} bits per character" if bits is not None else f"perplexity {result['perplexity']:.2f}"
-    print(f"{out}: {shown} on its {result['split']} text. Next: firth generate {out} PROMPT")
+    return f"{bits:.3f} bits per character" if bits is not None else f"perplexity {result['perplexity']:.2f}"
 
 
 def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class RecurrentConfig:
     dropout_weight: float = 0.0  # of the matrices from hidden state to hidden state
     tied: bool = False  # the output layer reuses the embedding; a matrix between them where that is not as wide as the model
     reset: Reset = "after"  # gru only
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
         _at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
@@ -54,6 +56,7 @@ class RecurrentConfig:
                 f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
                 "leave model.dropout_hidden out, or give the model more levels"
             )
+        _check_vectors(self.vectors, self.vectors_fixed)
         if self.reset == "before" and self.kind != "gru":
             raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
 
@@ -89,6 +92,8 @@ class TransformerConfig:
     bias: bool = False
     dropout: float = 0.0
     tied: bool = True
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
         _at_least_one(
@@ -112,6 +117,7 @@ class TransformerConfig:
                 f"model.kv_heads = {self.groups} does not divide model.heads = {self.heads}; choose a divisor of {self.heads}"
             )
 
+        _check_vectors(self.vectors, self.vectors_fixed)
         self._check_mask()
         self._check_position()
 
@@ -180,13 +186,39 @@ class TransformerConfig:
         return self.hidden or default_hidden(self.width, self.activation)
 
 
-ModelConfig = RecurrentConfig | TransformerConfig
+@dataclass(frozen=True, kw_only=True)
+class AverageConfig:
+    """A classifier that reads the mean of a text's word vectors."""
+
+    family: Literal["encoder"] = "encoder"
+    kind: Literal["average"]
+    width: int = 100  # of the word vectors
+    dropout: float = 0.0  # on their mean
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        _at_least_one(width=self.width)
+        _share("dropout", self.dropout)
+        _check_vectors(self.vectors, self.vectors_fixed)
+
+
+LanguageConfig = RecurrentConfig | TransformerConfig
+EncoderConfig = AverageConfig
+ModelConfig = LanguageConfig | EncoderConfig
 
 
 def _at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
+
+
+def _check_vectors(vectors: str | None, fixed: bool) -> None:
+    if fixed and vectors is None:
+        raise ConfigError(
+            "model.vectors_fixed keeps the vectors of model.vectors, which is missing; give a file, or leave it out"
+        )
 
 
 def _check_base(base: float) -> None:

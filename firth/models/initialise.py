@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from firth.layers.heads import Attend, SelfAttention
 from firth.layers.position import Learned
-from firth.models.language import LanguageModel
+from firth.models.network import Network
 
 
-def initialise(model: LanguageModel, generator: torch.Generator) -> None:
+def initialise(model: Network, generator: torch.Generator) -> None:
     """Draw every parameter of `model` in place."""
     depth = max(1, sum(1 for _ in getattr(model, "blocks", ())))
     embedding_std = model.embedding_std

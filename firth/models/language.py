@@ -21,7 +21,7 @@ from firth.layers.norm import norm
 from firth.layers.position import Distances, Learned, Rotary, Sinusoidal, Slopes
 from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
-from firth.models.config import BUCKETS, CLIP, REACH, ModelConfig, RecurrentConfig, TransformerConfig
+from firth.models.config import BUCKETS, CLIP, REACH, LanguageConfig, RecurrentConfig, TransformerConfig
 
 
 class LanguageModel(nn.Module, ABC):
@@ -29,7 +29,9 @@ class LanguageModel(nn.Module, ABC):
 
     vocab: int
     context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
+    embedding: nn.Embedding
     embedding_std: float  # of the first embedding
+    embedding_setting: str  # what a recipe sets to change its width
     carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
 
     @abstractmethod
@@ -63,6 +65,7 @@ class RecurrentLM(LanguageModel):
 
     context = None
     carries = True
+    embedding_setting = "model.embedding"
 
     def __init__(self, config: RecurrentConfig, vocab: int) -> None:
         super().__init__()
@@ -109,6 +112,7 @@ class TransformerLM(LanguageModel):
     """embedding (+ position) → blocks that look back only → vocabulary (Vaswani et al. 2017, the decoder alone)."""
 
     carries = False
+    embedding_setting = "model.width"
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
         super().__init__()
@@ -199,7 +203,7 @@ class TransformerLM(LanguageModel):
         return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
 
 
-def language_model(config: ModelConfig, vocab: int) -> LanguageModel:
+def language_model(config: LanguageConfig, vocab: int) -> LanguageModel:
     """The module, with weights not yet drawn; see models/initialise.py."""
     match config:
         case RecurrentConfig():

@@ -30,10 +30,12 @@ class DataSet:
     home: str  # a page or a paper on it, for people
     licence: str
     files: tuple[File, ...]
-    # Which file is which part, for the sets that are running text and can be a recipe's `data.name`.
+    # Which file is which part, for the sets that can be a recipe's `data.name`: running text, and text with labels.
     train: str | None = None
     valid: str | None = None
     test: str | None = None
+    columns: tuple[str, ...] | None = None  # of the files of a set with labels, which have no line that names them
+    labels: tuple[tuple[str, str], ...] = ()  # a label as it is in the files, and what it means
 
     @property
     def size(self) -> int | None:
@@ -244,6 +246,11 @@ _SETS = (
                 f"{_SST2}/test.tsv",
             ),
         ),
+        train="train.tsv",
+        valid="dev.tsv",
+        test="test.tsv",
+        columns=("text", "label"),
+        labels=(("0", "negative"), ("1", "positive")),
     ),
     DataSet(
         "imdb",

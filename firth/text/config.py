@@ -7,7 +7,7 @@ from typing import Literal
 
 from firth.errors import ConfigError
 
-Name = Literal["docs", "tinyshakespeare", "ptb", "wikitext-2", "text8", "enwik8", "wiki8"]
+Name = Literal["docs", "tinyshakespeare", "ptb", "wikitext-2", "text8", "enwik8", "wiki8", "sst2"]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -22,10 +22,14 @@ class DataConfig:
     path: str | None = None  # file, folder, glob, or "-" for standard input
     text: str | None = None  # the text itself
     valid: float = 0.1  # share of the characters, at the end, held out where there is no valid_path; 0 holds out nothing
+    # (for classification: of the examples, once they are shuffled, because such files are often sorted by label)
     valid_path: str | None = None
     test_path: str | None = None
     format: Format = "auto"  # auto: by the name of each file
     field: str = "text"  # the key (jsonl) or column (csv, tsv, parquet) that holds the text
+    label: str = "label"  # the key or column that holds the label, for classification
+    columns: tuple[str, ...] | None = None  # names of the columns of a csv or tsv without a first line that names them
+    labels: tuple[str, ...] | None = None  # the classes, by number; all that there are, filled in when the run starts
     sha256: str | None = None  # of the text a run was trained on; filled in when the run starts
 
     def __post_init__(self) -> None:
@@ -37,12 +41,17 @@ class DataConfig:
             raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
         if not self.field:
             raise ConfigError('data.field is ""; expected the name of a key or column')
+        if not self.label:
+            raise ConfigError('data.label is ""; expected the name of a key or column')
+        if self.labels is not None and len(set(self.labels)) < max(2, len(self.labels)):
+            raise ConfigError(f"data.labels is {list(self.labels)}; expected two or more, each once")
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
     kind: Kind = "char"
     vocab: int | None = None  # largest vocabulary, <eos> and <unk> included; None: every character or word, else 4096
+    lower: bool = False  # words only: read as if written in lower case
     min_count: int = 1  # characters and words (bpe, wordpiece: pairs, too) seen less often are left out
 
     def __post_init__(self) -> None:
@@ -51,6 +60,8 @@ class TokenizerConfig:
             raise ConfigError(f"tokenizer.vocab is {self.vocab}; expected at least {least} for {self.kind} ({why})")
         if self.min_count < 1:
             raise ConfigError(f"tokenizer.min_count is {self.min_count}; expected at least 1")
+        if self.lower and self.kind != "word":
+            raise ConfigError(f'tokenizer.lower is true, but tokenizer.kind is "{self.kind}"; only words have a lower case here')
         if self.kind == "unigram" and self.min_count > 1:
             raise ConfigError(
                 f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"

@@ -30,7 +30,7 @@ def texts(path: Path, tick: Tick) -> Iterator[str]:
     """The text of a file, chunk by chunk."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     held, fed, first = "", 0, True
-    for chunk in _chunks(path, tick):
+    for chunk in chunks(path, tick):
         fed += len(chunk)
         text = held + _decoded(decoder, chunk, fed, path, final=False)
         if first and text:
@@ -54,7 +54,7 @@ def lines(path: Path, tick: Tick) -> Iterator[str]:
         yield last
 
 
-def _chunks(path: Path, tick: Tick) -> Iterator[bytes]:
+def chunks(path: Path, tick: Tick) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
             stream = _decompressed(raw, path)

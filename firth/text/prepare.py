@@ -38,8 +38,8 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: 
     surprised by; words and byte pairs are learned from the training part alone. The test text is never learned from.
     """
     report = progress or silent
-    data = _located(data, report)
-    with _opened(data, report) as corpus:
+    data = located(data, report)
+    with opened(data, report) as corpus:
         whole = scan(corpus, report)
         held_out = _found(data, data.valid_path)
         held_out_scan = scan(held_out, report) if held_out else None
@@ -64,21 +64,21 @@ def encode_file(
     Of `data`, the settings of the run, `field` holds here too, and `format` where the name of the file does not tell.
     """
     report = progress or silent
-    with _opened(_elsewhere(str(path), data), report) as corpus:
+    with opened(elsewhere(str(path), data), report) as corpus:
         found = scan(corpus, report)
         return token_file(corpus, found, 0, found.characters, tokenizer, report)
 
 
 def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     """All the text at `path` (file, folder, glob, or "-") as one string; `data` as for encode_file."""
-    with _opened(_elsewhere(str(path), data), silent) as corpus:
+    with opened(elsewhere(str(path), data), silent) as corpus:
         text = "".join(piece.text for piece in corpus.pieces())
     if not text:
         raise DataError(f"{corpus.name} is empty; expected some text")
     return text
 
 
-def _located(data: DataConfig, progress: Progress) -> DataConfig:
+def located(data: DataConfig, progress: Progress) -> DataConfig:
     """A name of the catalog becomes the paths of its files, with its own validation and test text unless others are given."""
     if data.name in (None, "docs"):
         return data
@@ -94,7 +94,8 @@ def _located(data: DataConfig, progress: Progress) -> DataConfig:
 
 
 @contextlib.contextmanager
-def _opened(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
+def opened(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
+    """The corpus of data.text, data.path or the documentation on this machine; standard input is forgotten on leaving."""
     if data.text is not None:
         yield inline(data.text)
     elif data.path == "-":
@@ -113,10 +114,12 @@ def _found(data: DataConfig, path: str | None) -> Corpus | None:
     return None if path is None else find(path, data.format, data.field)
 
 
-def _elsewhere(path: str, data: DataConfig | None) -> DataConfig:
+def elsewhere(path: str, data: DataConfig | None) -> DataConfig:
+    """Another file, read as those of a run: its `field` holds there, and its `format` where the name does not tell."""
     if data is None:
         return DataConfig(path=path)
-    return DataConfig(path=path, format=data.format if format_of(Path(path)) is None else "auto", field=data.field)
+    format = data.format if format_of(Path(path)) is None else "auto"
+    return DataConfig(path=path, format=format, field=data.field, label=data.label, columns=data.columns, labels=data.labels)
 
 
 def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> TokenFile | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ class Piece:
     ends_document: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is wanted of each record: a key of jsonl, a column of csv and tsv."""
+
+    name: str
+    setting: str = "data.field"  # of a recipe, to choose another
+    numbers: bool = False  # whether JSON may hold a number or a boolean there, taken as it is written
+
+
 def format_of(path: Path) -> Format | None:
     """By the suffix, that of compression set aside; None where the suffix says nothing."""
     name = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
@@ -47,16 +57,39 @@ def pieces_of_file(path: Path, format: Format, field: str, tick: Tick) -> Iterat
     chosen = (format_of(path) or "txt") if format == "auto" else format
     match chosen:
         case "jsonl":
-            documents = _jsonl(path, field, tick)
+            documents = _jsonl(path, [Column(field)], tick)
         case "csv" | "tsv":
-            documents = _table(path, chosen, field, tick)
+            documents = _table(path, chosen, [Column(field)], tick)
         case "parquet":
-            documents = rows(path, field, tick)
+            documents = ((where, [text]) for where, text in rows(path, field, tick))
         case _:
             yield from _txt(path, tick)
             return
-    for where, text in documents:
+    for where, (text,) in documents:
         yield from pieces_of_text(_encodable(text, where).replace("\r\n", "\n"))
+
+
+def records_of_file(
+    path: Path, format: Format, wanted: Sequence[Column], tick: Tick, header: Sequence[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Where each record of a jsonl, csv or tsv file stands, and what is wanted of it.
+
+    `header` names the columns of a table whose first line does not: one that lacks a column that is wanted.
+    """
+    chosen = format_of(path) if format == "auto" else format
+    match chosen:
+        case "jsonl":
+            records = _jsonl(path, wanted, tick)
+        case "csv" | "tsv":
+            records = _table(path, chosen, wanted, tick, header)
+        case _:
+            names = " and ".join(f'"{column.name}"' for column in wanted)
+            raise DataError(
+                f"{path} is read as {chosen or 'txt'}, which has no columns such as {names}; "
+                "expected csv, tsv or jsonl: name the file so, or set data.format"
+            )
+    for where, cells in records:
+        yield where, [_encodable(cell, where).replace("\r\n", "\n") for cell in cells]
 
 
 def pieces_of_text(text: str) -> Iterator[Piece]:
@@ -82,7 +115,7 @@ def _txt(path: Path, tick: Tick) -> Iterator[Piece]:
         yield Piece(rest, ends_document=True)
 
 
-def _jsonl(path: Path, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
+def _jsonl(path: Path, wanted: Sequence[Column], tick: Tick) -> Iterator[tuple[str, list[str]]]:
     for number, line in enumerate(lines(path, tick), start=1):
         if not line.strip():
             continue
@@ -91,21 +124,26 @@ def _jsonl(path: Path, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} is not JSON ({error}); a .jsonl file holds one JSON object per line") from error
-        yield where, _text_of(record, field, where)
+        yield where, [_text_of(record, column, where) for column in wanted]
 
 
-def _text_of(record: Any, field: str, where: str) -> str:
+def _text_of(record: Any, column: Column, where: str) -> str:
+    field = column.name
     if not isinstance(record, dict):
         raise DataError(f'{where} is a JSON {_json_name(record)}; expected an object such as {{"{field}": "…"}}')
     if field not in record:
-        raise DataError(f'{where} has no "{field}"; it has: {", ".join(record) or "nothing"}; choose one with data.field')
+        raise DataError(f'{where} has no "{field}"; it has: {", ".join(record) or "nothing"}; choose one with {column.setting}')
     text = record[field]
+    if column.numbers and isinstance(text, int | float):
+        return json.dumps(text)
     if not isinstance(text, str):
         raise DataError(f'{where}: "{field}" is a {_json_name(text)}; expected a string')
     return text
 
 
-def _table(path: Path, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
+def _table(
+    path: Path, format: Format, wanted: Sequence[Column], tick: Tick, header: Sequence[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """In csv a quoted cell may hold commas and newlines (RFC 4180); in tsv a quote is a character like any other."""
     csv.field_size_limit(2**31 - 1)  # of the whole process: the default refuses cells of more than 131,072 characters
     if format == "csv":
@@ -113,22 +151,31 @@ def _table(path: Path, format: Format, field: str, tick: Tick) -> Iterator[tuple
     else:
         rows = csv.reader(lines(path, tick), delimiter="\t", quoting=csv.QUOTE_NONE)
     try:
-        header = next(rows, None)
-        if header is None:
+        first = next(rows, None)
+        if first is None:
             return
-        if field not in header:
-            near = did_you_mean(field, header)
-            raise DataError(f'{path} has no column "{field}"; it has: {", ".join(header)}; choose one with data.field.{near}')
-        column = header.index(field)
-        for row in rows:
+        named = header is None or all(column.name in first for column in wanted)
+        names = first if named else list(header or ())
+        places = [_place(column, names, path) for column in wanted]
+        for row in rows if named else chain([first], rows):
             if not row:
                 continue
             where = f"{path}:{rows.line_num}"
-            if len(row) <= column:
-                raise DataError(f'{where} has {len(row)} cells; "{field}" is column {column + 1} of {len(header)}')
-            yield where, row[column]
+            for column, place in zip(wanted, places, strict=True):
+                if len(row) <= place:
+                    raise DataError(f'{where} has {len(row)} cells; "{column.name}" is column {place + 1} of {len(names)}')
+            yield where, [row[place] for place in places]
     except csv.Error as error:
         raise DataError(f"{path}:{rows.line_num} is not valid {format} ({error})") from error
+
+
+def _place(column: Column, names: list[str], path: Path) -> int:
+    if column.name not in names:
+        near = did_you_mean(column.name, names)
+        raise DataError(
+            f'{path} has no column "{column.name}"; it has: {", ".join(names)}; choose one with {column.setting}.{near}'
+        )
+    return names.index(column.name)
 
 
 def _encodable(text: str, where: str) -> str:

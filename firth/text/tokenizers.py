@@ -24,7 +24,8 @@ class Tokenizer:
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._json = tokenizer.to_str()
         vocabulary: dict[str, int] = tokenizer.get_vocab()
-        self.kind: Kind = _kind(json.loads(self._json))
+        table = json.loads(self._json)
+        self.kind: Kind = _kind(table)
         self.vocab = len(vocabulary)
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
         self._codec: characters.Characters | words.Words | wordpieces.WordPieces | bytepairs.BytePairs
@@ -32,7 +33,7 @@ class Tokenizer:
             case "char":
                 self._codec = characters.Characters(vocabulary)
             case "word":
-                self._codec = words.Words(vocabulary)
+                self._codec = words.Words(vocabulary, lower=words.lowers(table["normalizer"]))
             case "wordpiece":
                 self._codec = wordpieces.WordPieces(tokenizer, vocabulary)
             case "bpe" | "unigram":

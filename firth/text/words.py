@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -24,7 +25,7 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece]) -> tokenizers.Tokeni
     """Ids by falling frequency, then alphabetically. <eos> and <unk> are always there; <unk> counts what it stands in for."""
     counts = Counter({EOS: 0, UNKNOWN: 0})
     for piece in pieces:
-        counts.update(_words(piece.text))
+        counts.update(_words(_lowered(piece.text) if config.lower else piece.text))
         counts[EOS] += piece.ends_document and not piece.text.endswith("\n")
     ranked = sorted(counts.keys() - {EOS, UNKNOWN}, key=lambda word: (-counts[word], word))
     room = len(ranked) if config.vocab is None else config.vocab - 2
@@ -32,7 +33,8 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece]) -> tokenizers.Tokeni
     counts[UNKNOWN] += sum(counts[word] for word in ranked[len(kept) :])
     names = sorted((*kept, EOS, UNKNOWN), key=lambda word: (-counts[word], word))
     tokenizer = tokenizers.Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.Replace("\n", _END_OF_LINE)
+    end_of_line = normalizers.Replace("\n", _END_OF_LINE)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), end_of_line]) if config.lower else end_of_line
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed")
     tokenizer.decoder = decoders.Sequence([decoders.WordPiece(prefix="\0", cleanup=False), decoders.Replace(_END_OF_LINE, "\n")])
     return tokenizer
@@ -43,13 +45,13 @@ class Words:
 
     lossless = False
 
-    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+    def __init__(self, vocabulary: Mapping[str, int], *, lower: bool = False) -> None:
         self.eos, self.unknown = vocabulary[EOS], vocabulary[UNKNOWN]
-        self._id_of = vocabulary
+        self._id_of, self._lower = vocabulary, lower
         self._word_of = [word for word, _ in sorted(vocabulary.items(), key=lambda item: item[1])]
 
     def encode(self, text: str) -> Ids:
-        get, unknown, words = self._id_of.get, self.unknown, _words(text)
+        get, unknown, words = self._id_of.get, self.unknown, self._read(text)
         return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
 
     def decode(self, ids: Ids) -> str:
@@ -66,7 +68,20 @@ class Words:
         return self._word_of[id]
 
     def unseen(self, text: str) -> list[str]:
-        return sorted(word for word in set(_words(text)) if word not in self._id_of)
+        return sorted(word for word in set(self._read(text)) if word not in self._id_of)
+
+    def _read(self, text: str) -> list[str]:
+        return _words(_lowered(text) if self._lower else text)
+
+
+def lowers(normalizer: Mapping[str, Any] | None) -> bool:
+    """Whether the normalizer of a tokenizer.json is that of lower-cased words."""
+    return any(part["type"] == "Lowercase" for part in (normalizer or {}).get("normalizers", ()))
+
+
+def _lowered(text: str) -> str:
+    """Character by character, as a tokenizer.json does it: only str.lower() of a whole word knows that ς ends one."""
+    return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
 
 
 def _words(text: str) -> list[str]:

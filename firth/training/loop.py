@@ -18,7 +18,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.state import RecurrentState
-from firth.models import LanguageModel
+from firth.models import Network
 from firth.training.allocator import keep_freed_memory
 from firth.training.average import Average
 from firth.training.config import Device, TrainingConfig
@@ -58,7 +58,7 @@ class Step:
 class Training:
     """Everything that changes while a model is trained; a checkpoint is this and nothing else."""
 
-    model: LanguageModel
+    model: Network
     optimizer: torch.optim.Optimizer
     batches: Feed
     random: Randomness
@@ -79,7 +79,7 @@ class Training:
         return contextlib.nullcontext() if self.average is None else self.average.in_place_of(self.model)
 
 
-def start(model: LanguageModel, batches: Batches, config: TrainingConfig) -> Training:
+def start(model: Network, batches: Batches, config: TrainingConfig) -> Training:
     """A training at step 0, with the model moved to its device."""
     if config.carry and not model.carries:
         raise ConfigError(

@@ -20,6 +20,7 @@ __all__ = ["firth"]
 PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-transformer"}
 PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
+PROMISED |= {"sst2-average"}
 DOCS_VOCAB, SHAKESPEARE_VOCAB = 97, 65
 
 

@@ -15,9 +15,10 @@ from shell import Firth, firth
 
 from firth.api import Recipe, Watcher, compose
 from firth.experiments import tour
-from firth.experiments.tour import Audience, language, take
+from firth.experiments.tour import Audience, language, take, words
 from firth.figures.page import Section
 from firth.training import log
+from firth.vectors import load as load_vectors
 
 __all__ = ["firth"]
 
@@ -42,6 +43,13 @@ class Taken:
         return self.report.read_text(encoding="utf-8")
 
 
+def _documentation(folder: Path) -> Path:
+    """A text in which lists and tuples keep one company, files and paths another."""
+    lines = ["A list, like a tuple, has items; the tuple's items stay.", "Open the file: its path is a file's path."] * 60
+    (folder / "docs.txt").write_text("\n".join(lines))
+    return folder / "docs.txt"
+
+
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Taken:
     out, sections, labels = tmp_path_factory.mktemp("tour") / "out", [], []
@@ -53,20 +61,22 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Taken:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "find_recipe", tiny)
+        patch.setattr(words, "docs_corpus", lambda progress: _documentation(out.parent))
         report = take(0.001, out, Audience(watching, sections.append))
     return Taken(out, report, sections, labels)
 
 
 def test_a_section_has_a_row_for_each_generation(taken: Taken) -> None:
-    (section,) = taken.sections
+    section = taken.sections[-1]
     assert len(tour.STATIONS) == len(taken.sections)
     assert [row[0] for row in section.table.rows] == ["Elman RNN", "LSTM", "GRU", "Transformer"]
     assert all(len(row) == len(section.table.headings) for row in section.table.rows)
-    assert [label for label in taken.labels if label != "timing"] == ["Elman RNN", "LSTM", "GRU", "Transformer"]
+    labels = [label for label in taken.labels if label != "timing"]
+    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer"]
 
 
 def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
-    (section,) = taken.sections
+    section = taken.sections[-1]
     for kind, row in zip(KINDS, section.table.rows, strict=True):
         last = log.read(taken.out / "runs" / kind / "log.jsonl")[-1]
         shown = dict(zip(section.table.headings, row, strict=True))
@@ -75,7 +85,7 @@ def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
 
 
 def test_the_figure_shows_what_the_logs_say(taken: Taken) -> None:
-    (figure,) = taken.sections[0].figures
+    (figure,) = taken.sections[-1].figures
     names = dict(zip(KINDS, ("Elman RNN", "LSTM", "GRU", "Transformer"), strict=True))
     rows = [
         (names[kind], str(line["tokens"]), f"{line['loss'] / 0.6931471805599453:.4f}", f"{line['seconds']:.1f}")
@@ -140,3 +150,16 @@ def test_the_command_prints_the_table_and_where_the_report_is(
         assert name in answer.out
     assert "\x1b" not in answer.out  # no colours where there is no terminal
     assert (out / "report.html").is_file()
+
+
+def test_the_words_of_the_text_have_neighbours_and_company(taken: Taken) -> None:
+    section = taken.sections[0]
+    assert [row[0] for row in section.table.rows] == ["list", "file"], "those of the shown words that the text has"
+    vectors = load_vectors(taken.out / "words.firth")
+    assert "tuple's" in vectors
+    assert "items;" not in vectors
+    for word, neighbours, company in section.table.rows:
+        assert neighbours.split(", ") == [near for near, _ in vectors.most_similar(word, topn=4)]
+        assert company
+    (map_,) = section.figures
+    assert [row[0] for row in map_.table.rows] == list(vectors.words)

@@ -1,0 +1,90 @@
+"""Counting the words of a text, firth beside gensim's build_vocab, on the same file and machine:
+
+    python benchmarks/vocabulary.py wiki8            a text file, or a named data set
+    python benchmarks/vocabulary.py wiki8 --rounds 5
+
+firth's side reads the text twice: once for its checksum, once to count the words, choose the vocabulary and write the text
+down as ids, ready to train on; gensim's side counts and chooses only. The two take turns, each in a process of its own;
+seconds are those of the work, imports and firth's compilation left out. Memory is the peak of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MIN_COUNT = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--side", choices=["firth", "gensim"], help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.side:
+        print(json.dumps(firth(given.corpus) if given.side == "firth" else gensim(given.corpus)))
+        return
+    path = str(located(given.corpus))
+    found: dict[str, list[dict[str, float]]] = {"gensim": [], "firth": []}
+    for number in range(given.rounds):
+        for side in ("gensim", "firth")[:: 1 if number % 2 else -1]:
+            with tempfile.TemporaryDirectory() as cache:  # nothing remembered from the round before
+                run = subprocess.run(
+                    [sys.executable, __file__, path, "--side", side],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    env=os.environ | {"FIRTH_CACHE": cache},
+                )
+            found[side].append(json.loads(run.stdout))
+    assert len({reading["words"] for readings in found.values() for reading in readings}) == 1, "the two count differently"
+    size = Path(path).stat().st_size / 1e6
+    print(f"{size:.0f} MB, {found['firth'][0]['words']:,.0f} words that occur {MIN_COUNT} times; median of {given.rounds}")
+    median = {side: statistics.median(reading["seconds"] for reading in readings) for side, readings in found.items()}
+    for side, readings in found.items():
+        peak = max(reading["memory"] for reading in readings)
+        print(f"{side:8}{median[side]:6.2f} s  {size / median[side]:6.1f} MB/s  peak {peak:,.0f} MB")
+    print(f"firth is {median['gensim'] / median['firth']:.1f} times as fast")
+
+
+def located(corpus: str) -> Path:
+    from firth.vectors.sentences import opened
+
+    with opened(corpus) as found:
+        return found.files[0]
+
+
+def firth(corpus: str) -> dict[str, float]:
+    from firth.vectors.encoding import encoded
+
+    encoded([[f"compile{n}" for n in range(100_000)]])  # and so many words that the table has to grow
+    began = time.perf_counter()
+    words = len(encoded(corpus, min_count=MIN_COUNT).vocabulary)
+    return {"seconds": time.perf_counter() - began, "words": words, "memory": peak()}
+
+
+def gensim(corpus: str) -> dict[str, float]:
+    from gensim.models.word2vec import LineSentence, Word2Vec
+
+    model = Word2Vec(min_count=MIN_COUNT, vector_size=1)  # the vectors are made here, too: one number each
+    began = time.perf_counter()
+    model.build_vocab(LineSentence(corpus))
+    return {"seconds": time.perf_counter() - began, "words": len(model.wv), "memory": peak()}
+
+
+def peak() -> float:
+    """MB; ru_maxrss is in kilobytes on Linux and in bytes on macOS."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+if __name__ == "__main__":
+    main()

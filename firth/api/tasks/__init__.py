@@ -1,0 +1,34 @@
+"""One file per objective: what its data are, the network and the batches, the loss, and how it is measured.
+
+`train_recipe`, `load` and `evaluate` are the same for all; what differs between objectives is a `Task`.
+"""
+
+from __future__ import annotations
+
+from firth.api.recipe import Recipe
+from firth.api.tasks import classification, language
+from firth.api.tasks.task import Task
+from firth.text import Prepared, Progress, Tokenizer, TokenizerConfig
+from firth.text.labelled import Labelled
+from firth.text.progress import silent
+
+Data = Prepared | Labelled
+
+__all__ = ["Data", "Task", "data_for", "task_for"]
+
+
+def data_for(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Data:
+    """The recipe's data, read as its objective needs them."""
+    match recipe.objective.kind:
+        case "next-token":
+            return language.read(recipe, tokenizer, progress)
+        case "classification":
+            return classification.read(recipe, tokenizer, progress)
+
+
+def task_for(recipe: Recipe, data: Data) -> Task:
+    match data:
+        case Labelled():
+            return classification.ClassificationTask(recipe, data)
+        case Prepared():
+            return language.LanguageTask(recipe, data)

@@ -1,0 +1,5 @@
+"""firth vectors …: one file per verb."""
+
+from firth.cli.vectors import analogy, contexts, convert, counts, evaluate, map, neighbors, phrases, similarity, train
+
+__all__ = ["analogy", "contexts", "convert", "counts", "evaluate", "map", "neighbors", "phrases", "similarity", "train"]

@@ -1,0 +1,26 @@
+"""firth vectors analogy"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.vectors.group import File, MethodName, Restrict, Top, as_rows, group, method_named, opened, print_neighbors
+
+Word = Annotated[str, typer.Argument(show_default=False)]
+
+
+@verb(within=group)
+def analogy(
+    file: File, a: Word, b: Word, c: Word, method: MethodName = "add", top: Top = 5, restrict_vocab: Restrict = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """A is to B as C is to what? For spain madrid france: paris, one hopes."""
+    found = opened(file).analogy(a, b, c, top, method_named(method), restrict_vocab)
+    if as_json:
+        answers = as_rows(found, "cosine" if method == "add" else "score")
+        print_json({"a": a, "b": b, "c": c, "method": method, "answers": answers})
+    else:
+        print_neighbors(found)

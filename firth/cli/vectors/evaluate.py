@@ -1,0 +1,100 @@
+"""firth vectors evaluate"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.vectors.group import File, as_rows, group, opened
+
+if TYPE_CHECKING:
+    from firth.vectors.evaluation import Analogies, Composition, Section, Similarity
+
+
+@verb(within=group)
+def evaluate(
+    file: File,
+    similarity: Annotated[list[Path] | None, typer.Option(help="A file of word, word, score; may be given again.")] = None,
+    analogy: Annotated[list[Path] | None, typer.Option(help="A file of questions in sections; may be given again.")] = None,
+    composition: Annotated[bool, typer.Option("--composition", help="czech + currency, german + airline …")] = False,
+    restrict_vocab: Annotated[int, typer.Option(help="Know the first so many words only.", min=1)] = 300_000,
+    case_sensitive: Annotated[bool, typer.Option("--case-sensitive", help="Paris and paris are different words.")] = False,
+    as_json: Json = False,
+) -> None:
+    """How good vectors are: similarity as people judge it (Spearman), analogies (3CosAdd, 3CosMul), composition."""
+    from firth.cli.progress import Display
+    from firth.errors import ConfigError
+    from firth.vectors import evaluation
+
+    if not (similarity or analogy or composition):
+        raise ConfigError(
+            "nothing to evaluate on; give --similarity FILE, --analogy FILE or --composition "
+            "(`firth data get wordsim` and `firth data get analogy` fetch the usual files)"
+        )
+    pairs = {path: evaluation.read_pairs(path) for path in similarity or ()}  # a bad file is told before any work
+    questions = {path: evaluation.read_questions(path) for path in analogy or ()}
+    vectors, fold = opened(file), not case_sensitive
+    judged = [evaluation.similarity(vectors, rows, path.name, fold, restrict_vocab) for path, rows in pairs.items()]
+    with Display() as display:
+        solved = [
+            (path.name, evaluation.analogies(vectors, asked, method, restrict_vocab, fold, display.work))
+            for path, asked in questions.items()
+            for method in ("add", "mul")
+        ]
+    composed = evaluation.compositions(vectors) if composition else []
+    if as_json:
+        print_json(_facts(judged, solved, composed))
+    else:
+        _print(judged, solved, composed)
+
+
+def _facts(judged: list[Similarity], solved: list[tuple[str, Analogies]], composed: list[Composition]) -> dict[str, Any]:
+    return {
+        "similarity": [{**dataclasses.asdict(one), "coverage": one.coverage} for one in judged],
+        "analogy": [
+            {
+                "name": name,
+                "method": found.method,
+                **{part.name: _section(part) for part in (found.total, found.semantic, found.syntactic)},
+                "sections": [_section(section) for section in found.sections],
+            }
+            for name, found in solved
+        ],
+        "composition": [
+            {"words": one.words, "expected": one.expected, "rank": one.rank, "neighbors": as_rows(one.neighbors)}
+            for one in composed
+        ],
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {**dataclasses.asdict(section), "accuracy": section.accuracy}
+
+
+def _print(judged: list[Similarity], solved: list[tuple[str, Analogies]], composed: list[Composition]) -> None:
+    for one in judged:
+        rho = "    –" if one.spearman is None else f"{one.spearman:.4f}"
+        print(f"{one.name:<32}Spearman {rho}   {one.covered:,} of {one.pairs:,} pairs")
+    by_file: dict[str, list[Analogies]] = {}
+    for name, found in solved:
+        by_file.setdefault(name, []).append(found)
+    for name, (add, mul) in by_file.items():
+        print(f"{name:<32} 3CosAdd  3CosMul  questions")
+        for a, m in zip(_parts(add), _parts(mul), strict=True):
+            print(f"  {a.name:<30}{_percent(a):>8} {_percent(m):>8}  {a.covered:,} of {a.questions:,}")
+    for made in composed:
+        near = ", ".join(word for word, _ in made.neighbors) or "not all of these words are known"
+        rank = f"{made.expected} is number {made.rank:,}" if made.rank else f"{made.expected} is not known"
+        print(f"{' + '.join(made.words):<32}{near}" + (f"   ({rank})" if made.neighbors else ""))
+
+
+def _parts(found: Analogies) -> list[Section]:
+    return [*found.sections, found.semantic, found.syntactic, found.total]
+
+
+def _percent(section: Section) -> str:
+    return "–" if section.accuracy is None else f"{section.accuracy:.1%}"

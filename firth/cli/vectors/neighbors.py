@@ -1,0 +1,29 @@
+"""firth vectors neighbors"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.vectors.group import File, Restrict, Top, as_rows, group, opened, print_neighbors
+
+
+@verb(within=group)
+def neighbors(
+    file: File,
+    words: Annotated[list[str], typer.Argument(help="One word or several.", show_default=False)],
+    top: Top = 10,
+    restrict_vocab: Restrict = None,
+    as_json: Json = False,
+) -> None:
+    """The words with the largest cosine to a word."""
+    vectors = opened(file)
+    found = dict(zip(words, vectors.most_similar_batch(words, top, restrict_vocab), strict=True))
+    if as_json:
+        print_json({word: as_rows(near) for word, near in found.items()})
+        return
+    for word, near in found.items():
+        print(word)
+        print_neighbors(near, "  ")

@@ -1,0 +1,83 @@
+"""Station: the words of the same text as vectors, their neighbours, and the company they keep."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from firth.experiments.tour.station import Guide, Station
+from firth.figures.embedding import embedding_map
+from firth.figures.figure import Table
+from firth.figures.page import Section
+from firth.text.docs import docs_corpus
+from firth.vectors import WordVectors
+from firth.vectors.config import VectorsConfig
+from firth.vectors.contexts import company
+from firth.vectors.encoding import EncodedCorpus, encoded
+from firth.vectors.map import word_map
+from firth.vectors.trainer import Watcher, artefact, begin, fit
+
+SHOWN = ("list", "tensor", "file", "error", "true", "float", "matrix", "thread")
+DRAWN = 200  # words on the map
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_MOST_EPOCHS = 30
+
+
+def visit(guide: Guide) -> Section:
+    began = time.perf_counter()
+    with guide.watching("word vectors") as watcher:
+        text = encoded(_sentences(docs_corpus(watcher.work)), min_count=10, progress=watcher.work)
+        watch = Watcher(work=watcher.work, notice=watcher.notice)
+        epochs = _epochs_that_fit(text, watch, guide.seconds - (time.perf_counter() - began))
+        training = begin(text, VectorsConfig(dim=64, min_count=10, epochs=epochs), watcher=watch)
+        for report in fit(training):
+            watcher.work("word vectors", report.words, report.of)
+        training.fetch()
+    vectors = artefact(training, "finished")
+    vectors.save(guide.out / "words.firth")
+    speed, losses = (training.last.words_per_second, training.last.losses) if training.last else (0.0, ())
+    return _section(text, vectors, epochs, speed, losses)
+
+
+def _sentences(path: Path) -> Iterator[list[str]]:
+    """A line is a sentence, its words in lower case and without punctuation."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield _WORD.findall(line.lower())
+
+
+def _epochs_that_fit(text: EncodedCorpus, watch: Watcher, seconds: float) -> int:
+    """Timed on a few blocks, after the kernel has been compiled."""
+    began = time.perf_counter()
+    trial = fit(begin(text, VectorsConfig(dim=64, min_count=10), watcher=watch))
+    reports = list(islice(trial, 8))
+    trial.close()
+    left = seconds - (time.perf_counter() - began)
+    return max(1, min(_MOST_EPOCHS, int(0.8 * left * reports[-1].words_per_second / text.raw_words)))
+
+
+def _section(
+    text: EncodedCorpus, vectors: WordVectors, epochs: int, words_per_second: float, losses: tuple[float | None, ...]
+) -> Section:
+    rows = []
+    for word in (word for word in SHOWN if word in vectors):
+        neighbours = ", ".join(near for near, _ in vectors.most_similar(word, topn=4))
+        telling = ", ".join(telling.word for telling in company(text, word, lines=0, topn=4).telling)
+        rows.append((word, neighbours, telling))
+    drawn = word_map(vectors, list(vectors.words[:DRAWN]))
+    axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)]
+    fell = f"{losses[0]:.3f} to {losses[-1]:.3f}" if losses and losses[0] is not None and losses[-1] is not None else "unknown"
+    return Section(
+        title="You shall know a word by the company it keeps",
+        lead=f"Skip-gram with negative sampling read {text.raw_words:,} words of the same documentation {epochs} times, "
+        f"{words_per_second:,.0f} words a second; its loss fell from {fell} per pair. Neighbours are nearest by cosine; the "
+        "company is the words that stand within five words of it more often than chance.",
+        table=Table(("word", "neighbours", "the company it keeps"), rows),
+        figures=(embedding_map(drawn.words, drawn.point_Nk.tolist(), axes),),
+    )
+
+
+STATION = Station(share=0.25, visit=visit)

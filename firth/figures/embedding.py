@@ -1,0 +1,86 @@
+"""Words as points: a map that can be searched."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firth.figures.figure import COLOURS, Figure, Table
+
+LABELLED = 150  # with more words than this, only those under the pointer or searched for have their names written
+_BLUE, _ORANGE = COLOURS[:2]
+_ID = "word-map"
+
+# The words come from the figure's own data, which Plotly has escaped; what is typed is compared and never written anywhere.
+# customdata holds each word as it is, text its label with markup escaped.
+_BOX = """<p style="color: #1b1b1b; margin: 0; padding: 1rem 0 0 1rem">
+<label>Find <input id="find" type="search" list="known" placeholder="part of a word" autocomplete="off"></label>
+<output id="found"></output></p><datalist id="known"></datalist>
+"""
+_SEARCH = """
+<script>
+(() => {
+  const plot = document.getElementById("ID"), box = document.getElementById("find"), told = document.getElementById("found");
+  const words = plot.data[0].customdata, labels = plot.data[0].hovertext, all = words.length <= LABELLED;
+  const list = document.getElementById("known");
+  words.forEach(word => { const option = document.createElement("option"); option.value = word; list.append(option); });
+  const search = () => {
+    const asked = box.value.trim().toLowerCase();
+    const hit = words.map(word => asked !== "" && word.toLowerCase().includes(asked));
+    const few = hit.filter(Boolean).length;
+    told.textContent = asked === "" ? "" : few === 1 ? "1 word" : few + " words";
+    Plotly.restyle(plot, {
+      "text": [labels.map((label, n) => hit[n] || (all && few === 0) ? label : "")],
+      "marker.size": [hit.map(here => here ? HIT : DOT)],
+      "marker.color": [hit.map(here => here ? "ORANGE" : "BLUE")],
+    }, [0]);
+  };
+  box.addEventListener("input", search);
+})();
+</script>
+"""
+_DOT, _HIT = 6, 13
+
+
+@dataclass(frozen=True)
+class SearchableMap(Figure):
+    """A figure with a box above it that finds words in it."""
+
+    def html(self) -> str:
+        drawn: str = self.plot.to_html({"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
+        script = _SEARCH
+        for name, value in {"ID": _ID, "LABELLED": LABELLED, "HIT": _HIT, "DOT": _DOT, "ORANGE": _ORANGE, "BLUE": _BLUE}.items():
+            script = script.replace(name, str(value))
+        return _BOX + drawn + script
+
+
+def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes: Sequence[str]) -> SearchableMap:
+    """Each word at its point, two or three numbers; `axes` names them."""
+    import plotly.graph_objects as go
+
+    labels = [html.escape(word) for word in words]  # Plotly reads <b> and its like as markup
+    columns = [list(column) for column in zip(*points, strict=True)]
+    common: dict[str, Any] = {
+        "mode": "markers+text",
+        "text": labels if len(words) <= LABELLED else [""] * len(words),
+        "hovertext": labels,
+        "customdata": list(words),
+        "hoverinfo": "text",
+        "textposition": "top center",
+        "marker": {"size": _DOT, "color": _BLUE, "opacity": 0.85},
+        "showlegend": False,
+    }
+    plot = go.Figure()
+    if len(columns) == 3:
+        plot.add_scatter3d(x=columns[0], y=columns[1], z=columns[2], **common)
+        plot.update_scenes({f"{name}axis_title_text": axis for name, axis in zip("xyz", axes, strict=True)})
+    else:
+        plot.add_scatter(x=columns[0], y=columns[1], **common)
+        plot.update_xaxes(title_text=axes[0], zeroline=False)
+        plot.update_yaxes(title_text=axes[1], zeroline=False, scaleanchor="x")  # distances mean the same both ways
+    margin, drag = {"l": 50, "r": 20, "t": 20, "b": 50}, "pan" if len(columns) == 2 else "orbit"
+    plot.update_layout(template="plotly_white", margin=margin, height=720, dragmode=drag)
+    rows = [(word, *(f"{value:.4f}" for value in point)) for word, point in zip(words, points, strict=True)]
+    return SearchableMap(plot, Table(("word", *axes), rows))

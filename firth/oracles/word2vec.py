@@ -1,0 +1,115 @@
+"""word2vec as its papers say it: pairs, objectives and a step of gradient descent, in float64, no torch and nothing clever.
+
+Letters: V vocabulary, d dimension, R inputs (v), T targets (u).
+Every objective is a number to be made small: −log likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Word = TypeVar("Word")
+
+
+def pairs(sentence: Sequence[Word], window: int) -> list[tuple[Word, Word]]:
+    """Every (word, neighbour) with the neighbour at most `window` places away, in reading order."""
+    found = []
+    for place, word in enumerate(sentence):
+        found += [(word, neighbour) for neighbour in neighbours(sentence, place, window)]
+    return found
+
+
+def neighbours(sentence: Sequence[Word], place: int, window: int) -> list[Word]:
+    """The company that a word keeps: `window` words to the left of it and `window` to the right, as far as there are any."""
+    return [*sentence[max(place - window, 0) : place], *sentence[place + 1 : place + window + 1]]
+
+
+def softmax_loss(v_d: Array, output_Vd: Array, target: int) -> float:
+    """−log p(c | w) = −u_c · v + log Σ_c' e^(u_c' · v)   (S2)."""
+    score_V = [_dot(u_d, v_d) for u_d in output_Vd]
+    highest = max(score_V)
+    return highest + math.log(sum(math.exp(score - highest) for score in score_V)) - score_V[target]
+
+
+def sigmoid_loss(v_d: Array, targets_Td: Array, sign_T: Sequence[float]) -> float:
+    """−Σ_t log σ(s_t u_t · v).
+
+    Negative sampling (S3): s = +1 for the word that was there and −1 for each that was drawn. Hierarchical softmax (S5): u_t
+    are the inner nodes on the path to the word and s = +1 where it turns by bit 0, −1 by bit 1.
+    """
+    return sum(_softplus(-sign * _dot(u_d, v_d)) for u_d, sign in zip(targets_Td, sign_T, strict=True))
+
+
+class Step(NamedTuple):
+    loss: float
+    terms: int
+
+
+def step(
+    input_Vd: Array,
+    output_Vd: Array,
+    window: Sequence[int],
+    targets: Sequence[int],
+    sign_T: Sequence[float],
+    rate: float,
+    cbow: bool,
+) -> Step:
+    """One step down the gradient of Σ sigmoid_loss over the inputs that predict one word, in place.
+
+    Skip-gram: an input for each word of the window. CBOW: their mean; each word of the window then takes the mean's whole
+    gradient (word2vec's habit: as many times its own share as the window has words).
+    """
+    inputs_Rd = _inputs(input_Vd, window, cbow)
+    input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
+    loss = 0.0
+    for r, v_d in enumerate(inputs_Rd):
+        loss += sigmoid_loss(v_d, output_Vd[list(targets)], sign_T)
+        for target, sign in zip(targets, sign_T, strict=True):
+            g = sign * _sigmoid(-sign * _dot(output_Vd[target], v_d))
+            output_change[target] += g * v_d
+            for word in window if cbow else [window[r]]:
+                input_change[word] += g * output_Vd[target]
+    input_Vd += rate * input_change
+    output_Vd += rate * output_change
+    return Step(loss, len(inputs_Rd))
+
+
+def softmax_step(input_Vd: Array, output_Vd: Array, window: Sequence[int], target: int, rate: float, cbow: bool) -> Step:
+    """The same with softmax_loss: g_c = [c = target] − p(c | v) for every word c of the vocabulary."""
+    inputs_Rd = _inputs(input_Vd, window, cbow)
+    input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
+    loss = 0.0
+    for r, v_d in enumerate(inputs_Rd):
+        loss += softmax_loss(v_d, output_Vd, target)
+        for c in range(len(output_Vd)):
+            g = (c == target) - math.exp(-softmax_loss(v_d, output_Vd, c))
+            output_change[c] += g * v_d
+            for word in window if cbow else [window[r]]:
+                input_change[word] += g * output_Vd[c]
+    input_Vd += rate * input_change
+    output_Vd += rate * output_change
+    return Step(loss, len(inputs_Rd))
+
+
+def _inputs(input_Vd: Array, window: Sequence[int], cbow: bool) -> list[Array]:
+    vectors = [input_Vd[word].copy() for word in window]
+    return [sum(vectors, np.zeros(input_Vd.shape[1])) / len(vectors)] if cbow else vectors
+
+
+def _dot(a: Array, b: Array) -> float:
+    return math.fsum(float(left) * float(right) for left, right in zip(a, b, strict=True))
+
+
+def _softplus(x: float) -> float:
+    """log(1 + e^x) = −log σ(−x); e^x would overflow a float64 above 709."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))

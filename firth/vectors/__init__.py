@@ -1,0 +1,35 @@
+"""Words as vectors: counting them, training them, searching them, and the files they live in.
+
+Names are fetched when first used: opening a file of vectors waits neither for numba nor for torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firth.vectors.formats import load
+    from firth.vectors.trainer import train
+    from firth.vectors.wordvectors import WordVectors
+
+__all__ = ["WordVectors", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    match name:
+        case "WordVectors":
+            from firth.vectors.wordvectors import WordVectors
+
+            return WordVectors
+        case "load":
+            from firth.vectors.formats import load
+
+            return load
+        case "train":
+            from firth.vectors.trainer import train
+
+            return train
+    raise AttributeError(f"module 'firth.vectors' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

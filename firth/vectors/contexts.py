@@ -1,0 +1,132 @@
+"""The company a word keeps (Firth 1957): where it stands in a text, and which words stand near it more often than chance.
+
+How telling a context word c is, is the log-likelihood ratio of Dunning (1993). Of the n₁ places near the word, c has k₁;
+of the other n₂, k₂. With p₁ = k₁/n₁, p₂ = k₂/n₂ and p = (k₁ + k₂)/(n₁ + n₂),
+
+    G² = 2 Σ_i [ kᵢ ln(pᵢ/p) + (nᵢ − kᵢ) ln((1 − pᵢ)/(1 − p)) ]
+
+Unlike pointwise mutual information it does not put the rarest words first. Only words with p₁ > p₂ are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import ConfigError, DataError
+from firth.vectors.encoding import EncodedCorpus
+from firth.vectors.spelling import near_spellings
+
+_AT_ONCE = 1 << 22  # words looked at together
+_SHOWN = 40  # words on each side of a concordance line, at most; the printer cuts it to the width of the page
+
+
+@dataclass(frozen=True)
+class Line:
+    """One place where the word stands."""
+
+    left: list[str]
+    right: list[str]
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A word that stands near the word more often than chance."""
+
+    word: str
+    together: int  # places near the word that it has
+    score: float  # G²
+
+
+@dataclass(frozen=True)
+class Company:
+    word: str
+    count: int
+    lines: list[Line]
+    telling: list[Telling]
+
+
+def company(text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, topn: int = 10) -> Company:
+    """The contexts of one word: `lines` places spread evenly over the text, and the `topn` most telling words around it."""
+    for name, value, least in (("window", window, 1), ("lines", lines, 0), ("topn", topn, 0)):
+        if value < least:
+            raise ConfigError(f"{name} is {value}; expected at least {least}")
+    id = _id(text, word)
+    place_P = _places(text, id)
+    start_P, stop_P = _sentence_bounds(text, place_P)
+    spread = np.linspace(0, len(place_P) - 1, min(lines, len(place_P))).astype(np.int64)
+    shown = [_line(text, int(place_P[n]), int(start_P[n]), int(stop_P[n])) for n in spread]
+    near = _near(place_P, start_P, stop_P, window)
+    return Company(word, len(place_P), shown, _telling(text, near, topn))
+
+
+def shared(companies: Sequence[Company]) -> set[str]:
+    """The telling words that several of them have."""
+    sets = [{telling.word for telling in company.telling} for company in companies]
+    return {word for words in sets for word in words if sum(word in other for other in sets) > 1}
+
+
+def log_likelihood_ratio(k1: NDArray[np.int64], n1: int, k2: NDArray[np.int64], n2: int) -> NDArray[np.float64]:
+    """G², element by element."""
+    p = (k1 + k2) / (n1 + n2)
+    total = np.zeros(len(p))
+    for k, n in ((k1, n1), (k2, n2)):
+        total += _times_log(k, n * p) + _times_log(n - k, n * (1 - p))
+    return 2 * total
+
+
+def _times_log(seen: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x ln(x/e), with 0 ln 0 = 0."""
+    ratio = np.divide(seen, expected, out=np.ones(len(expected)), where=seen > 0)
+    return np.asarray(seen * np.log(ratio))
+
+
+def _id(text: EncodedCorpus, word: str) -> int:
+    id = text.vocabulary.id(word)
+    if id is None:
+        index = {other: number for number, other in enumerate(text.vocabulary.words)}
+        near = [f'"{other}"' for other in near_spellings(word, text.vocabulary.words, index)]
+        raise DataError(f'"{word}" does not occur in {text.name}.' + (f" Did you mean {' or '.join(near)}?" if near else ""))
+    return id
+
+
+def _places(text: EncodedCorpus, id: int) -> NDArray[np.int64]:
+    found = [start + np.flatnonzero(text.ids[start : start + _AT_ONCE] == id) for start in range(0, len(text.ids), _AT_ONCE)]
+    return np.concatenate(found)
+
+
+def _sentence_bounds(text: EncodedCorpus, place_P: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sentence_P = np.searchsorted(text.ends, place_P, side="right")
+    start_P = np.where(sentence_P > 0, text.ends[sentence_P - 1], 0)
+    return start_P, np.asarray(text.ends[sentence_P])
+
+
+def _line(text: EncodedCorpus, place: int, start: int, stop: int) -> Line:
+    words = text.vocabulary.words
+    left = text.ids[max(start, place - _SHOWN) : place]
+    right = text.ids[place + 1 : min(stop, place + 1 + _SHOWN)]
+    return Line([words[id] for id in left], [words[id] for id in right])
+
+
+def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+    """Every place at most `window` words from one of `place_P` in its sentence, once however many of them it is near to."""
+    found = []
+    for offset in (*range(-window, 0), *range(1, window + 1)):
+        other_P = place_P + offset
+        found.append(other_P[(other_P >= start_P) & (other_P < stop_P)])
+    return np.unique(np.concatenate(found))
+
+
+def _telling(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Telling]:
+    count_V = text.vocabulary.count_V
+    together_V = np.bincount(text.ids[near], minlength=len(count_V))
+    n1, n2 = len(near), len(text.ids) - len(near)
+    here = np.flatnonzero(together_V)
+    k1, k2 = together_V[here], count_V[here] - together_V[here]
+    score = log_likelihood_ratio(k1, n1, k2, n2)
+    more = np.flatnonzero(k1 * n2 > k2 * n1)
+    best = sorted(more.tolist(), key=lambda n: (-score[n], text.vocabulary.words[here[n]]))[:topn]
+    return [Telling(text.vocabulary.words[here[n]], int(k1[n]), float(score[n])) for n in best]

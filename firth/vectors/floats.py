@@ -1,0 +1,67 @@
+"""float32 numbers as text: the shortest decimals that mean exactly them, and back without a second rounding.
+
+Python and numpy read a decimal into float64. Rounding that to float32 is a second rounding, and wrong where the first one
+landed in the middle between two float32: rare (one number in 2²⁹), found by its bits, and then settled with fractions.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SMALLEST, _LARGEST = 1e-12, 1e6  # between them 10 to the places needed is an exact float64
+_LOW_BITS, _MIDDLE = np.int64(0x1FFF_FFFF), np.int64(0x1000_0000)  # of a float64: what a float32 has no room for
+_NORMAL = 2.0**-126
+
+
+def shortest(value: NDArray[np.float32]) -> list[str]:
+    """The fewest digits that read back as the same float32, as `str(numpy.float32)` gives them, several times faster.
+
+    Six significant digits are always told apart and nine always suffice, so that 6, 7, 8 and 9 are tried in turn: round to
+    an integer n of so many digits, and n / 10^places is the float64 whose own shortest form is that decimal."""
+    exact = value.astype(np.float64).ravel()
+    size = np.abs(exact)
+    plain = (size >= _SMALLEST) & (size < _LARGEST)
+    decimal = exact.copy()
+    waiting = np.flatnonzero(plain)
+    with np.errstate(over="ignore"):
+        leading = np.floor(np.log10(size[waiting])).astype(np.int64)
+        for digits in (6, 7, 8, 9):
+            scale = 10.0 ** (digits - 1 - leading)
+            candidate = np.rint(exact[waiting] * scale) / scale
+            fits = (candidate.astype(np.float32) == exact[waiting]) & ~_in_the_middle(candidate)
+            decimal[waiting[fits]] = candidate[fits]
+            waiting, leading = waiting[~fits], leading[~fits]
+    text = list(map(repr, decimal.tolist()))
+    for n in (*np.flatnonzero(~plain & (exact != 0)), *waiting):
+        text[n] = str(np.float32(exact[n]))
+    return text
+
+
+def to_float32(value: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Rounded to float32, and the places whose decimal has to be looked at again with `nearest_float32`."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = value.astype(np.float32)
+    tiny = (np.abs(value) < _NORMAL) & (value != 0)
+    return rounded, np.flatnonzero(_in_the_middle(value) | tiny)
+
+
+def nearest_float32(decimal: str) -> np.float32:
+    """The float32 nearest to a decimal; of two equally near the even one."""
+    value = float(decimal)
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.float32(value)
+    if not np.isfinite(near) or not np.isfinite(value):
+        return near
+    exact = Fraction(decimal)
+    with np.errstate(over="ignore"):
+        choices = [near, *(np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))]
+    finite = [choice for choice in choices if np.isfinite(choice)]
+    best = min(finite, key=lambda choice: (abs(Fraction(float(choice)) - exact), int(choice.view(np.uint32)) & 1))
+    return np.float32(np.copysign(best, value))  # also a zero keeps its sign
+
+
+def _in_the_middle(value: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray((np.ascontiguousarray(value).view(np.int64) & _LOW_BITS) == _MIDDLE)

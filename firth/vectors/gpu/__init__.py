@@ -1,0 +1,108 @@
+"""word2vec on a GPU: the same objectives as firth/vectors/kernels, the same draws in law, in Triton (programs.py).
+
+The text of a call goes to the device once, words that subsampling leaves out are taken out there, and one launch trains on the
+rest. Within a run of words a program sees its own updates, as in word2vec; between runs it is Hogwild, with no update lost.
+Letters: V vocabulary, P words, d width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.vectors.huffman import huffman
+from firth.vectors.sampling import alias_table, keep_probability, negative_probability
+
+if TYPE_CHECKING:
+    from firth.vectors.config import VectorsConfig
+
+RUN = 64  # words that one program walks along; so many blocks of text are trained on side by side
+
+
+class GPUKernel:
+    """Matrices on the device; `fetch` brings them back. One call trains on whole sentences, see kernels.Kernel."""
+
+    def __init__(
+        self,
+        config: VectorsConfig,
+        count_V: npt.NDArray[np.int64],
+        input_Vd: npt.NDArray[np.float32],
+        output_Vd: npt.NDArray[np.float32],
+        device: torch.device | str = "cuda",
+    ) -> None:
+        if config.loss == "softmax":
+            raise ConfigError('loss = "softmax" is computed on a CPU; with device = "cuda" choose "ns" or "hs"')
+        self.config, self.device, self.V = config, torch.device(device), len(count_V)
+        self.input_Vd, self.output_Vd = self._moved(input_Vd), self._moved(output_Vd)
+        self._host = input_Vd, output_Vd
+        self.keep_V = self._moved(keep_probability(count_V, config.sample).astype(np.float32))
+        own_V, other_V = alias_table(negative_probability(count_V)) if config.loss == "ns" else (_NOTHING, _NOTHING)
+        end_V, step = huffman(count_V) if config.loss == "hs" else (_NOTHING, _NOTHING)
+        self.tables = [self._moved(np.asarray(table)) for table in (own_V, other_V, end_V, step)]
+
+    def __call__(
+        self,
+        ids: npt.NDArray[np.uint32],
+        ends: npt.NDArray[np.int64],
+        first: int,
+        last: int,
+        rate_first: float,
+        rate_last: float,
+        seed: int,
+    ) -> tuple[float, int, int]:
+        """Σ of the objective, its terms, and the words read."""
+        begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+        words = self._moved(np.asarray(ids[begin:end]).astype(np.int32))
+        bounds = self._moved(np.asarray(ends[first:last]) - begin)
+        place_P = torch.arange(len(words), device=self.device)
+        sentence_P = torch.searchsorted(bounds, place_P, right=True).to(torch.int32)
+        kept = self._kept(words, seed)
+        loss, terms = self.train(words[kept], sentence_P[kept], rate_first, rate_last, seed)
+        return loss, terms, len(words)
+
+    def _kept(self, words: Tensor, seed: int) -> Tensor:
+        generator = torch.Generator(self.device).manual_seed(seed)
+        return torch.rand(len(words), generator=generator, device=self.device) < self.keep_V[words]
+
+    def train(
+        self, ids_P: Tensor, sentence_P: Tensor, rate_first: float, rate_last: float, seed: int, run: int = RUN
+    ) -> tuple[float, int]:
+        """One pass over words that are all kept."""
+        from firth.vectors.gpu.programs import train_kernel
+
+        config, P = self.config, len(ids_P)
+        if P == 0:
+            return 0.0, 0
+        programs = -(-P // run)
+        loss_R = torch.zeros(programs, device=self.device)
+        terms_R = torch.zeros(programs, dtype=torch.int32, device=self.device)
+        own_V, other_V, end_V, step = self.tables
+        width, tree = self.input_Vd.shape[1], config.loss == "hs"
+        train_kernel[(programs,)](
+            ids_P, sentence_P, P, self.input_Vd, self.output_Vd, own_V, other_V, self.V, end_V, step, loss_R, terms_R,
+            seed & 0x7FFFFFFF, rate_first, rate_last,
+            WIDTH=width, D=_power(width), SPAN=config.window, J=_power(2 * config.window), COUNT=config.negatives,
+            N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree, RUN=run, num_warps=4,
+        )  # fmt: skip
+        return float(loss_R.double().sum()), int(terms_R.sum())
+
+    def fetch(self) -> None:
+        """Bring the matrices back to where they came from."""
+        for here, there in zip((self.input_Vd, self.output_Vd), self._host, strict=True):
+            there[:] = here.cpu().numpy()
+
+    def _moved(self, array: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+
+_NOTHING = np.zeros(1, np.int32)
+
+
+def _power(n: int) -> int:
+    """The least power of two that is at least n; at least 16, the smallest side of a product in Triton."""
+    return max(16, 1 << (n - 1).bit_length())

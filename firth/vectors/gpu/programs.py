@@ -1,0 +1,156 @@
+"""word2vec in Triton: one program walks along a run of words, centre by centre, and thousands of programs walk side by side.
+
+Every update is an atomic sum, so that none is lost where two programs meet at a frequent word, and every row is read past the
+first cache, which does not hear of other programs' sums. Letters: P words of the text, D width, J places of a window, N targets
+of a centre.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator, arg-type"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def mixed(x):
+    """A bijection of 32 bits in which every bit of x moves every bit of the result with probability near ½."""
+    x = x.to(tl.uint32)
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def draw(seed, position, number):
+    """32 random bits for the draw `number` at a position: a pure function, so that no state is kept."""
+    return mixed(mixed(mixed(seed) + position.to(tl.uint32)) + number.to(tl.uint32) * 0x9E3779B9)
+
+
+@triton.jit
+def below(bits, limit):
+    """A whole number in [0, limit) from 32 random bits."""
+    return ((bits.to(tl.uint64) * limit) >> 32).to(tl.int32)
+
+
+@triton.jit
+def window(ids_P, sentence_P, position, P, seed, SPAN: tl.constexpr, J: tl.constexpr):
+    """The words around a position, a random number up to SPAN on each side, within its sentence: ids, and which are there."""
+    j = tl.arange(0, J)
+    offset = tl.where(j < SPAN, j - SPAN, j - SPAN + 1)
+    reach = 1 + below(draw(seed, position, tl.full((), 0, tl.uint32)), SPAN)
+    at_J = position + offset
+    there_J = (j < 2 * SPAN) & (at_J >= 0) & (at_J < P) & (tl.abs(offset) <= reach)
+    there_J = there_J & (tl.load(sentence_P + at_J, there_J, -1) == tl.load(sentence_P + position))
+    return tl.load(ids_P + at_J, there_J, 0), there_J
+
+
+@triton.jit
+def negatives(own_V, other_V, V, centre, position, seed, COUNT: tl.constexpr, N: tl.constexpr):
+    """The centre, and COUNT words of the noise by Walker's table: rows, which of them is to be likely, and which count."""
+    n = tl.arange(0, N)
+    column_N = below(draw(seed, position, 2 * n + 1), V)
+    own_N = draw(seed, position, 2 * n + 2) <= tl.load(own_V + column_N)
+    drawn_N = tl.where(own_N, column_N, tl.load(other_V + column_N).to(tl.int32))
+    first_N = n == 0
+    counts_N = first_N | ((n <= COUNT) & (drawn_N != centre))
+    return tl.where(first_N, centre, drawn_N), first_N, counts_N
+
+
+@triton.jit
+def branches(step, begin, end, N: tl.constexpr):
+    """Steps of a Huffman path: inner nodes, whether the bit is 0 (to be likely), which count."""
+    n = begin + tl.arange(0, N)
+    counts_N = n < end
+    step_N = tl.load(step + n, counts_N, 0).to(tl.int32)
+    return step_N >> 1, (step_N & 1) == 0, counts_N
+
+
+@triton.jit
+def rows(matrix_VD, row_N, counts_N, WIDTH: tl.constexpr, D: tl.constexpr):
+    d = tl.arange(0, D)
+    place_ND = row_N.to(tl.int64)[:, None] * WIDTH + d[None, :]
+    counts_ND = counts_N[:, None] & (d < WIDTH)[None, :]
+    return tl.load(matrix_VD + place_ND, counts_ND, 0.0, cache_modifier=".cg")
+
+
+@triton.jit
+def add_rows(matrix_VD, row_N, counts_N, sum_ND, WIDTH: tl.constexpr, D: tl.constexpr):
+    d = tl.arange(0, D)
+    place_ND = row_N.to(tl.int64)[:, None] * WIDTH + d[None, :]
+    counts_ND = counts_N[:, None] & (d < WIDTH)[None, :]
+    tl.atomic_add(matrix_VD + place_ND, sum_ND, counts_ND, sem="relaxed")
+
+
+@triton.jit
+def minus_log_sigmoid(s):
+    """log(1 + e^−s), for any s."""
+    return tl.maximum(-s, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(s)))
+
+
+@triton.jit
+def skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate):
+    """Loss −log σ(±u·v) of all pairs, and the steps of v and u: every pair from the same weights."""
+    s_JN = tl.dot(x_JD, tl.trans(y_ND), input_precision="ieee")
+    signed_JN = tl.where(likely_N[None, :], s_JN, -s_JN)
+    pairs_JN = there_J[:, None] & counts_N[None, :]
+    loss = tl.sum(tl.sum(tl.where(pairs_JN, minus_log_sigmoid(signed_JN), 0.0), 1), 0)
+    g_JN = tl.where(pairs_JN, (tl.where(likely_N, 1.0, 0.0)[None, :] - tl.sigmoid(s_JN)) * rate, 0.0)
+    return loss, tl.dot(g_JN, y_ND, input_precision="ieee"), tl.dot(tl.trans(g_JN), x_JD, input_precision="ieee")
+
+
+@triton.jit
+def cbow_step(x_D, y_ND, likely_N, counts_N, rate):
+    """The same for one vector, the mean of the window."""
+    s_N = tl.sum(y_ND * x_D[None, :], 1)
+    loss = tl.sum(tl.where(counts_N, minus_log_sigmoid(tl.where(likely_N, s_N, -s_N)), 0.0), 0)
+    g_N = tl.where(counts_N, (tl.where(likely_N, 1.0, 0.0) - tl.sigmoid(s_N)) * rate, 0.0)
+    return loss, tl.sum(g_N[:, None] * y_ND, 0), g_N[:, None] * x_D[None, :]
+
+
+@triton.jit
+def train_kernel(
+    ids_P, sentence_P, P, input_VD, output_VD, own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
+    WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
+    CBOW: tl.constexpr, TREE: tl.constexpr, RUN: tl.constexpr,
+):  # fmt: skip
+    """Program r trains on the words r·RUN … (r + 1)·RUN − 1; loss_R and terms_R get what it has summed and counted."""
+    program = tl.program_id(0)
+    total, terms = 0.0, 0
+    for number in range(RUN):
+        position = program * RUN + number
+        if position < P:
+            centre = tl.load(ids_P + position)
+            rate = rate_first + (rate_last - rate_first) * (position.to(tl.float32) / P)
+            context_J, there_J = window(ids_P, sentence_P, position, P, seed, SPAN, J)
+            around = tl.sum(there_J.to(tl.int32), 0)
+            x_JD = rows(input_VD, context_J, there_J, WIDTH, D)
+            mean_D = tl.sum(x_JD, 0) / tl.maximum(around, 1)
+            begin, end = 0, 1
+            if TREE:
+                begin, end = tl.load(end_V + centre - 1, centre > 0, 0).to(tl.int32), tl.load(end_V + centre).to(tl.int32)
+            dx_JD, dx_D = tl.zeros_like(x_JD), tl.zeros_like(mean_D)
+            for at in range(begin, end, N):
+                if TREE:
+                    target_N, likely_N, counts_N = branches(step, at, end, N)
+                else:
+                    target_N, likely_N, counts_N = negatives(own_V, other_V, V, centre, position, seed, COUNT, N)
+                counts_N = counts_N & (around > 0)
+                y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
+                if CBOW:
+                    loss, one_D, dy_ND = cbow_step(mean_D, y_ND, likely_N, counts_N, rate)
+                    dx_D += one_D
+                else:
+                    loss, one_JD, dy_ND = skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate)
+                    dx_JD += one_JD
+                total += loss
+                add_rows(output_VD, target_N, counts_N, dy_ND, WIDTH, D)
+            if CBOW:
+                terms += tl.where(around > 0, 1, 0)
+                dx_JD += dx_D[None, :]
+            else:
+                terms += around
+            add_rows(input_VD, context_J, there_J, dx_JD, WIDTH, D)
+    tl.store(loss_R + program, total)
+    tl.store(terms_R + program, terms)

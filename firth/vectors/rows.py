@@ -1,0 +1,225 @@
+"""Word vectors of the other tools, row by row: text (word2vec, GloVe, fastText) and binary (word2vec).
+
+    text     [V d]        word 0.1 -0.2 …
+    binary   V d\\n        word, a space, d little-endian float32, and in the original tool's files a newline
+
+Only ASCII white space divides fields: the vocabularies of the web have words with no-break spaces in them. A few have words
+with a plain space, so the numbers are counted from the right.
+
+V words · d width · N rows of a block
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import DataError
+from firth.vectors.floats import nearest_float32, shortest, to_float32
+
+Chunks = Iterator[bytes]
+_LONGEST = 1 << 26  # bytes of a line or a word: beyond that the file is something else
+_WRITTEN = 1 << 16  # numbers turned into text at a time
+
+
+class Rows:
+    """Words and vectors as they come; grows in place, so that a header need not be believed."""
+
+    def __init__(self, width: int, where: str) -> None:
+        self.where = where  # the file, for messages
+        self.words: list[str] = []
+        self.width = width
+        self._vector_Vd = np.empty((1024, width), np.float32)
+
+    def add(self, words: list[bytes], block_Nd: NDArray[np.float32]) -> None:
+        if not words:
+            return
+        first = len(self.words)
+        self.words += self._decoded(words)
+        if len(self.words) > len(self._vector_Vd):
+            self._vector_Vd.resize((max(len(self.words), 2 * len(self._vector_Vd)), self.width), refcheck=False)
+        if not np.isfinite(block_Nd).all():
+            row, column = np.argwhere(~np.isfinite(block_Nd))[0]
+            raise DataError(
+                f'{self.where}, row {first + row + 1:,} ("{self.words[first + row]}"): number {column + 1} is '
+                f"{block_Nd[row, column]}; expected finite float32 numbers"
+            )
+        self._vector_Vd[first : len(self.words)] = block_Nd
+
+    def finished(self, promised: int | None) -> tuple[list[str], NDArray[np.float32]]:
+        if promised is not None and promised != len(self.words):
+            raise DataError(f"{self.where}: its header promises {promised:,} words, but there are {len(self.words):,}")
+        if not self.words:
+            raise DataError(f"{self.where} holds no word vectors")
+        self._check_different()
+        self._vector_Vd.resize((len(self.words), self.width), refcheck=False)
+        return self.words, self._vector_Vd
+
+    def _decoded(self, words: list[bytes]) -> list[str]:
+        if b"" in words:
+            raise DataError(f"{self.where}, row {len(self.words) + words.index(b'') + 1:,}: there is no word before the numbers")
+        try:
+            return b"\n".join(words).decode().split("\n")
+        except UnicodeDecodeError:
+            for n, word in enumerate(words, len(self.words) + 1):
+                try:
+                    word.decode()
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{self.where}, row {n:,}: the word {word[:40]!r} is not UTF-8; convert the file, or check that its "
+                        "header gives the right width"
+                    ) from error
+            raise
+
+    def _check_different(self) -> None:
+        if len(set(self.words)) == len(self.words):
+            return
+        seen: dict[str, int] = {}
+        for row, word in enumerate(self.words, 1):
+            if seen.setdefault(word, row) != row:
+                raise DataError(f'{self.where}: "{word}" stands in row {seen[word]:,} and again in row {row:,}; remove one')
+
+
+def read_text(chunks: Chunks, where: str, header: tuple[int, int] | None) -> Rows:
+    """Rows of text; with a header, its line has to be the first."""
+    rows = Rows(header[1], where) if header else None
+    for first, lines in _blocks_of_lines(chunks, where):
+        numbered = [(n, line) for n, line in enumerate(lines, first) if line and not (header and n == 1)]
+        if not numbered:
+            continue
+        rows = rows or Rows(_width(*numbered[0], where), where)
+        words, block_Nd = _parsed(numbered, rows.width, where)
+        rows.add(words, block_Nd)
+    return rows or Rows(0, where)
+
+
+def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> Rows:
+    V, d = header
+    rows, rest, started = Rows(d, where), b"", False
+    for chunk in chunks:
+        rest += chunk
+        if not started:
+            started, rest = True, rest[rest.index(b"\n") + 1 :]  # the header
+        words, vectors, at = _binary_rows(rest, d, V - len(rows.words), where, len(rows.words))
+        rows.add(words, np.frombuffer(vectors, "<f4").reshape(-1, d))
+        rest = rest[at:]
+        if len(rows.words) == V and rest.strip(b"\n"):
+            raise DataError(f"{where}: its header promises {V:,} words of {d} numbers, but there is more behind the last of them")
+    if len(rows.words) < V:
+        raise DataError(
+            f"{where} is truncated: its header promises {V:,} words of {d} numbers, but it ends inside row "
+            f"{len(rows.words) + 1:,}; copy or download it again"
+        )
+    return rows
+
+
+def write_text(
+    file: IO[bytes], words: list[str], vector_Vd: NDArray[np.float32], tail: bytes, tick: Callable[[int], None]
+) -> None:
+    """One line for each word; `tail` stands before the newline (fastText puts a space there)."""
+    size = max(1, _WRITTEN // max(1, vector_Vd.shape[1]))
+    for low in range(0, len(words), size):
+        block_Nd = vector_Vd[low : low + size]
+        number = iter(shortest(block_Nd))
+        lines = [" ".join((word, *(next(number) for _ in range(block_Nd.shape[1])))) for word in words[low : low + size]]
+        file.write((tail + b"\n").join(line.encode() for line in lines) + tail + b"\n")
+        tick(low + len(lines))
+
+
+def write_binary(file: IO[bytes], words: list[str], vector_Vd: NDArray[np.float32], tick: Callable[[int], None]) -> None:
+    """As the original tool writes it, with the newline; gensim reads it with and without."""
+    for n, word in enumerate(words):
+        file.write(word.encode() + b" " + vector_Vd[n].astype("<f4").tobytes() + b"\n")
+        if n % 4096 == 0:
+            tick(n)
+
+
+def is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return b"_" not in field  # Python's own spelling
+
+
+def _blocks_of_lines(chunks: Chunks, where: str) -> Iterator[tuple[int, list[bytes]]]:
+    """(number of the first line, whole lines without the white space at their ends)"""
+    rest, first = b"", 1
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _LONGEST:
+            raise DataError(f"{where}, line {first + len(whole):,}: over {_LONGEST >> 20} MB and no end; expected a word a line")
+        yield first, [line.rstrip() for line in whole]
+        first += len(whole)
+    yield first, [rest.rstrip()]
+
+
+def _width(number: int, line: bytes, where: str) -> int:
+    """d of a file without a header: all fields of its first row but the word."""
+    fields = line.split()
+    if len(fields) < 2 or not is_number(fields[-1]):
+        shown = line[:60].decode(errors="replace")
+        raise DataError(f'{where}, line {number:,}: "{shown}"; expected a word and its numbers, or a header of two integers')
+    return len(fields) - 1
+
+
+def _parsed(numbered: list[tuple[int, bytes]], d: int, where: str) -> tuple[list[bytes], NDArray[np.float32]]:
+    """All rows at once where they are as they should be; otherwise one by one, to say which is not."""
+    if all(line.count(b" ") == d for _, line in numbered):
+        words, texts = zip(*(line.split(b" ", 1) for _, line in numbered), strict=True)
+        number = _numbers(b" ".join(texts))
+        if len(number) == len(words) * d:
+            rounded, doubtful = to_float32(number)
+            for n in doubtful:
+                rounded[n] = nearest_float32(texts[n // d].split(b" ")[n % d].decode())
+            return list(words), rounded.reshape(-1, d)
+    rows = [_row(n, line, d, where) for n, line in numbered]
+    return [word for word, _ in rows], np.stack([vector_d for _, vector_d in rows])
+
+
+def _numbers(text: bytes) -> NDArray[np.float64]:
+    """As many as can be read; what stops the reader is found by looking at the rows one by one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy's word for "not all of it are numbers"
+        try:
+            return np.fromstring(text, np.float64, sep=" ")
+        except ValueError:
+            return np.empty(0)
+
+
+def _row(number: int, line: bytes, d: int, where: str) -> tuple[bytes, NDArray[np.float32]]:
+    fields = line.split()
+    word, texts = (line.rsplit(None, d)[0], fields[-d:]) if len(fields) > d else (fields[0], fields[1:])
+    # A word with spaces in it, or a number too many: the second if what follows the first space is a number.
+    if len(texts) < d or any(map(is_number, fields[1:-d])):
+        raise DataError(f"{where}, line {number:,}: {len(fields) - 1} numbers, expected {d} as in the first row or the header")
+    for text in texts:
+        if not is_number(text):
+            shown = text[:40].decode(errors="replace")
+            raise DataError(f'{where}, line {number:,}: "{shown}" is not a number; expected a word and {d} numbers')
+    return word, np.array([nearest_float32(text.decode()) for text in texts], np.float32)
+
+
+def _binary_rows(data: bytes, d: int, limit: int, where: str, before: int) -> tuple[list[bytes], bytes, int]:
+    """The words and vectors of the whole rows in `data`, at most `limit`, and where the first that is not whole begins."""
+    words: list[bytes] = []
+    vectors: list[bytes] = []
+    at = 0
+    while len(words) < limit:
+        start = at
+        while data[start : start + 1] == b"\n":  # the original tool's end of the row before
+            start += 1
+        space = data.find(b" ", start)
+        end = space + 1 + 4 * d
+        if space < 0 and len(data) - start > _LONGEST:
+            raise DataError(f"{where}, row {before + len(words) + 1:,}: no space behind the word; is the width {d} right?")
+        if space < 0 or end > len(data):
+            break
+        words.append(data[start:space])
+        vectors.append(data[space + 1 : end])
+        at = end
+    return words, b"".join(vectors), at

@@ -1,0 +1,65 @@
+"""Which words are left out, and which stand in as negatives (Mikolov et al. 2013, sections 2.2 and 2.3).
+
+Letters: V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+POWER = 0.75  # Mikolov et al. 2013, section 2.2
+_WORD = 2**32  # draws are whole numbers of 32 bits
+
+
+def keep_probability(count_V: npt.NDArray[np.int64], sample: float) -> npt.NDArray[np.float64]:
+    """√(t/f) + t/f, at most 1, where f is a word's share of the corpus and t = `sample`; 0 keeps every word.
+
+    The formula of word2vec's code, which gensim has too; the paper prints √(t/f) alone.
+    """
+    if sample == 0:
+        return np.ones(len(count_V))
+    with np.errstate(divide="ignore"):  # a word that was never seen is always kept
+        ratio_V = sample * count_V.sum() / count_V
+    return np.asarray(np.minimum(np.sqrt(ratio_V) + ratio_V, 1.0))
+
+
+def negative_probability(count_V: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """count^0.75 / Σ count^0.75."""
+    weight_V = count_V.astype(np.float64) ** POWER
+    return np.asarray(weight_V / weight_V.sum())
+
+
+def thresholds(probability_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
+    """A uniform draw of 32 bits is at most the threshold with this probability, to 2⁻³²; with 1 always."""
+    return np.asarray(np.clip(np.rint(probability_V * _WORD) - 1, 0, _WORD - 1), np.uint32)
+
+
+class AliasTable(NamedTuple):
+    """Walker's table: draw a column v of V at random; the draw is v with probability `own`, otherwise `other`.
+
+    Eight bytes a word give the distribution to 32 bits, where word2vec's table of 100 million entries needs 400 MB for less.
+    """
+
+    own_V: npt.NDArray[np.uint32]  # as thresholds()
+    other_V: npt.NDArray[np.uint32]
+
+
+def alias_table(probability_V: npt.NDArray[np.float64]) -> AliasTable:
+    """Vose's construction: columns of height 1; a column that is too low is filled up from one that is too high."""
+    V = len(probability_V)
+    height_V = (probability_V * V).tolist()
+    other_V = list(range(V))
+    low = [v for v in range(V) if height_V[v] < 1]
+    high = [v for v in range(V) if height_V[v] >= 1]
+    while low and high:
+        poor, rich = low.pop(), high[-1]
+        other_V[poor] = rich
+        height_V[rich] -= 1 - height_V[poor]
+        if height_V[rich] < 1:
+            low.append(high.pop())
+    for v in low + high:  # one by arithmetic; rounding has left it a hair away
+        height_V[v] = 1.0
+    return AliasTable(thresholds(np.array(height_V)), np.array(other_V, dtype=np.uint32))

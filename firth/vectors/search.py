@@ -1,0 +1,99 @@
+"""Exact nearest neighbours by cosine: V vectors of width d, Q queries, the k best of each.
+
+    cos(q, v) = q·v / (|q| |v|)
+
+One query is a matrix–vector product, which costs what it costs to read the vectors once. Many queries are products of
+blocks that stay in the processor's cache, and of each block only what beats a query's k-th best so far is looked at again.
+Equal cosines are ordered by index, so an answer does not depend on the size of a block.
+
+V words · d width · Q queries · k best · B words of a block · N candidates
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+_BLOCK = 4096  # words a block: large enough for a matrix product to run at its best, its scores still in the last cache
+_QUERIES = 1024
+_GROUP = 64  # scores of which only the largest is looked at first
+
+
+def norms(vector_Vd: Floats) -> Floats:
+    """|v| of every row, 1 where it is 0: a zero vector then has cosine 0 with everything.
+
+    Squares are summed in float64: in float32 those of 1e20 overflow."""
+    norm_V = np.empty(len(vector_Vd), np.float32)
+    for low in range(0, len(vector_Vd), _BLOCK):
+        block_Bd = vector_Vd[low : low + _BLOCK].astype(np.float64)
+        norm_V[low : low + _BLOCK] = np.sqrt(np.vecdot(block_Bd, block_Bd))
+    norm_V[norm_V == 0] = 1
+    return norm_V
+
+
+def units(vector_Vd: Floats, norm_V: Floats) -> Floats:
+    return vector_Vd / norm_V[:, None]
+
+
+def top(vector_Vd: Floats, norm_V: Floats, query_Qd: Floats, k: int) -> tuple[Ids, Floats]:
+    """index_Qk and cosine_Qk of the min(k, V) nearest rows to each query, nearest first."""
+    query_Qd = np.ascontiguousarray(query_Qd, np.float32)
+    query_Qd = units(query_Qd, norms(query_Qd))
+    k = min(k, len(vector_Vd))
+    if len(query_Qd) == 1:
+        score_V = vector_Vd @ query_Qd[0]
+        score_V /= norm_V
+        index_k = best(score_V, k)
+        return index_k[None], score_V[index_k][None]
+    return _top_of_many(vector_Vd, norm_V, query_Qd, k)
+
+
+def best(score_V: Floats, k: int) -> Ids:
+    """The indices of the k largest scores, largest first, equal ones in order of index.
+
+    No score below the k-th largest of the group maxima can be among the k largest, so almost all are passed over."""
+    V = len(score_V)
+    if k < 1:
+        return np.empty(0, np.int64)
+    if k * _GROUP < V:
+        groups = V // _GROUP
+        peak_G = score_V[: groups * _GROUP].reshape(_GROUP, groups).max(0)
+        least = np.partition(peak_G, groups - k)[groups - k]
+    else:
+        least = np.partition(score_V, V - k)[V - k]
+    index_N = np.flatnonzero(score_V >= least)
+    return index_N[np.lexsort((index_N, -score_V[index_N]))[:k]]
+
+
+def _top_of_many(vector_Vd: Floats, norm_V: Floats, query_Qd: Floats, k: int) -> tuple[Ids, Floats]:
+    Q, V, size = len(query_Qd), len(vector_Vd), max(_BLOCK, 4 * k)
+    index_Qk, cosine_Qk = np.empty((Q, k), np.int64), np.full((Q, k), -np.inf, np.float32)
+    for low in range(0, V if k else 0, size):
+        unit_Bd = units(vector_Vd[low : low + size], norm_V[low : low + size])
+        for first in range(0, Q, _QUERIES):
+            some = slice(first, first + _QUERIES)
+            score_QB = query_Qd[some] @ unit_Bd.T
+            # Strictly better than the k-th only: of equal cosines the earlier index is there already. In the first block
+            # nothing is, so what stands at its own k-th place may come in.
+            hopeful_QB = score_QB > cosine_Qk[some, -1:] if low else score_QB >= np.partition(score_QB, -k, axis=1)[:, -k, None]
+            place_N = np.flatnonzero(hopeful_QB)  # flat: for two axes numpy has no quick way
+            row_N, column_N = np.divmod(place_N, len(unit_Bd))
+            _keep(index_Qk[some], cosine_Qk[some], row_N, low + column_N, score_QB.ravel()[place_N], merge=low > 0)
+    return index_Qk, cosine_Qk
+
+
+def _keep(index_Qk: Ids, cosine_Qk: Floats, row_N: Ids, index_N: Ids, cosine_N: Floats, merge: bool = True) -> None:
+    """Of the candidates (row, index, cosine) and what their rows have so far, leave the k best in each row, in order."""
+    k = index_Qk.shape[1]
+    rows = np.unique(row_N)
+    if merge:
+        row_N = np.concatenate((np.repeat(rows, k), row_N))
+        index_N = np.concatenate((index_Qk[rows].ravel(), index_N))
+        cosine_N = np.concatenate((cosine_Qk[rows].ravel(), cosine_N))
+    order = np.lexsort((index_N, -cosine_N, row_N))
+    first_R = np.searchsorted(row_N[order], rows)  # where the candidates of each row begin
+    chosen_Rk = order[first_R[:, None] + np.arange(k)]
+    index_Qk[rows], cosine_Qk[rows] = index_N[chosen_Rk], cosine_N[chosen_Rk]

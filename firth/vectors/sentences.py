@@ -1,0 +1,97 @@
+"""A corpus from wherever the words are: a file of any reader, a named data set, standard input, or a Python iterable.
+
+A sentence ends at a newline and at the end of a document; words are what white space separates. One rule for every
+format: a text gives the same vectors as txt and as jsonl.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import get_args
+
+from firth.errors import ConfigError, DataError
+from firth.files import TEMPORARY
+from firth.text import cache, download
+from firth.text.catalog import CATALOG
+from firth.text.config import Format
+from firth.text.corpus import Corpus, find, spool
+from firth.text.docs import docs_corpus
+from firth.text.progress import Progress, silent
+
+Sentence = str | Iterable[str]
+Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a place, never a text
+
+
+@contextlib.contextmanager
+def opened(source: Source, format: Format = "auto", field: str = "text", progress: Progress = silent) -> Iterator[Corpus]:
+    """The corpus at a path, of a name of the catalog where there is no such file, of "-", or of the sentences given.
+
+    What can be read only once is copied to the cache folder for as long as the context lasts."""
+    if format not in get_args(Format):
+        raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
+    if isinstance(source, Corpus):
+        yield source
+        return
+    if isinstance(source, (str, os.PathLike)):
+        place = os.fspath(source)
+        if place != "-":
+            yield _located(place, format, field, progress)
+            return
+        corpus = spool(format, field)
+    else:
+        corpus = _copied(source)
+    try:
+        yield corpus
+    finally:
+        corpus.files[0].unlink(missing_ok=True)
+
+
+def _located(place: str, format: Format, field: str, progress: Progress) -> Corpus:
+    if Path(place).expanduser().exists():
+        return find(place, format, field)
+    if place == "docs":
+        return Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
+    if place not in CATALOG:
+        return find(place, format, field)  # a pattern, or an error that names what stands beside it
+    entry = CATALOG[place]
+    if entry.train is None:
+        folder = f"$(firth data path {place})"
+        raise DataError(f"{place} is no running text; give one of its files, for example {folder}/{entry.files[0].name}")
+    return Corpus(place, (download.local(place, progress) / entry.train,), format="txt")
+
+
+def _copied(sentences: Iterable[Sentence]) -> Corpus:
+    """Sentences of a list or a generator as a text file, one per line; named so that a killed process's copy is swept."""
+    target = cache.cache_folder() / f"{TEMPORARY}sentences-{os.getpid()}-{time.monotonic_ns()}"
+    with cache.replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        for number, sentence in enumerate(sentences, start=1):
+            file.write(_line(sentence, number) + "\n")
+    return Corpus("the sentences given", (target,), format="txt")
+
+
+def _line(sentence: object, number: int) -> str:
+    if isinstance(sentence, str):
+        return _encodable(" ".join(sentence.split()), number)
+    if not isinstance(sentence, Iterable) or isinstance(sentence, (bytes, bytearray)):
+        raise DataError(f"sentence {number:,} is {sentence!r}; expected a string or a list of words")
+    words = list(sentence)
+    try:
+        line = " ".join(words)
+    except TypeError:
+        line = ""
+    if line.split() != words:
+        wrong = next(word for word in words if not isinstance(word, str) or word.split() != [word])
+        raise DataError(f"sentence {number:,} has the word {wrong!r}; expected strings without white space, such as 'new_york'")
+    return _encodable(line, number)
+
+
+def _encodable(line: str, number: int) -> str:
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"sentence {number:,} holds {line[error.start]!r}, half of a surrogate pair; remove it") from error
+    return line

@@ -1,0 +1,45 @@
+"""Words that look like one which is not there: quick among half a million."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+_COMPARED = 2000  # of the words that begin alike, the most frequent ones are compared letter by letter
+_ALPHABET_FROM = 1000  # words whose letters are tried in place of a wrong one
+
+
+def near_spellings(word: str, words: Sequence[str], index: Mapping[str, int], limit: int = 3) -> list[str]:
+    """Up to `limit` words of the vocabulary, the likeliest first: other case, one letter off, then begins alike.
+
+    Within each kind in the order of `words`, which is that of frequency in every trained file."""
+    found = [other for other in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if other in index]
+    found += sorted((other for other in set(_one_edit(word, _alphabet(word, words))) if other in index), key=index.__getitem__)
+    if len(found) < limit:
+        found += difflib.get_close_matches(word, list(islice(_begin_alike(word, words), _COMPARED)), n=limit, cutoff=0.7)
+    return list(dict.fromkeys(other for other in found if other != word))[:limit]
+
+
+def _alphabet(word: str, words: Sequence[str]) -> set[str]:
+    return set(word).union(*words[:_ALPHABET_FROM])
+
+
+def _one_edit(word: str, alphabet: set[str]) -> Iterator[str]:
+    """Everything one deletion, exchange of neighbours, replacement or insertion away."""
+    if len(word) > 40:  # a name of a file, most likely
+        return
+    for n in range(len(word) + 1):
+        left, right = word[:n], word[n:]
+        if right:
+            yield left + right[1:]
+        if len(right) > 1:
+            yield left + right[1] + right[0] + right[2:]
+        for letter in alphabet:
+            yield left + letter + right[1:]
+            yield left + letter + right
+
+
+def _begin_alike(word: str, words: Sequence[str]) -> Iterator[str]:
+    shortest, longest, start = len(word) - 2, len(word) + 2, word[:2]
+    return (other for other in words if shortest <= len(other) <= longest and other.startswith(start))

@@ -1,0 +1,374 @@
+"""train(): text in, WordVectors out.
+
+The corpus is cut into blocks of sentences. Threads take them in order and change the same two matrices without locks
+(Hogwild; Recht et al. 2011): two threads seldom meet in one row, and where they do, an update may be lost. What a block
+draws and the rate it starts at follow from its place alone, so that one thread gives the same bits every time.
+
+V words · d width. input_Vd holds the vectors v, output_Vd the context vectors u (hierarchical softmax: V − 1 inner nodes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import ConfigError, DataError, Diverged, RunError
+from firth.files import writing
+from firth.text.config import Format
+from firth.text.progress import Progress, silent
+from firth.vectors.config import Device, Loss, Model, VectorsConfig
+from firth.vectors.encoding import EncodedCorpus, encoded
+from firth.vectors.sentences import Source
+from firth.vectors.vocabulary import Vocabulary
+from firth.vectors.wordvectors import WordVectors
+
+if TYPE_CHECKING:
+    from firth.vectors.kernels import Counts, Kernel
+
+Matrix = NDArray[np.float32]
+_BLOCK = 200_000  # words; small enough that Ctrl-C and the last blocks of a training do not keep anybody waiting
+_GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block side by side
+_BLOCKS = 64  # at least so many in a text that allows it: with fewer, threads would wait for one another at the end
+_SMALLEST = 1_000
+_OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # names by which other formats go
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a training is; told after each block."""
+
+    epoch: int  # the first that is not finished, counted from 1
+    epochs: int
+    words: int  # of the text, read so far, all epochs together
+    of: int  # words that will have been read at the end
+    loss: float | None  # the mean so far of this epoch's objective per prediction, in nats; None before the first prediction
+    losses: tuple[float | None, ...]  # the same for each finished epoch
+    seconds: float  # since the training began, reading and compiling not counted
+
+    @property
+    def words_per_second(self) -> float:
+        return self.words / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """How a caller follows a training; every part may be left silent."""
+
+    work: Progress = silent  # reading and encoding
+    block: Callable[[Report], None] = lambda report: None
+    notice: Callable[[str], None] = lambda message: None
+    stopping: Callable[[], bool] = lambda: False  # asked after each block; True ends the training as Ctrl-C does
+
+
+def train(
+    corpus: Source,
+    *,
+    model: Model | None = None,
+    loss: Loss | None = None,
+    dim: int | None = None,
+    window: int | None = None,
+    negatives: int | None = None,
+    epochs: int | None = None,
+    min_count: int | None = None,
+    sample: float | None = None,
+    rate: float | None = None,
+    final_rate: float | None = None,
+    max_vocab: int | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    device: Device | None = None,
+    lower: bool | None = None,
+    format: Format = "auto",
+    field: str = "text",
+    start: WordVectors | None = None,
+    out: str | os.PathLike[str] | None = None,
+    watcher: Watcher | None = None,
+) -> WordVectors:
+    """Train word vectors on `corpus`: a file, folder or pattern, a named data set, "-" for standard input, or sentences
+    (strings, or lists of words; a generator is read once). What is None is as in VectorsConfig.
+
+    With `start`, its vectors are trained further: settings not given are its own, new words get rows of their own, counts
+    add up, and the rate starts anew. With `out`, the result is saved there, and so is what there is at Ctrl-C."""
+    given = {
+        "model": model,
+        "loss": loss,
+        "dim": dim,
+        "window": window,
+        "negatives": negatives,
+        "epochs": epochs,
+        "min_count": min_count,
+        "sample": sample,
+        "rate": rate,
+        "final_rate": final_rate,
+        "max_vocab": max_vocab,
+        "threads": threads,
+        "seed": seed,
+        "deterministic": deterministic,
+        "device": device,
+    }
+    watcher = watcher or Watcher()
+    if out is not None and Path(out).suffix in _OTHERS:
+        raise ConfigError(
+            f"the vectors would go to {out}; expected a name that ends in .firth, the one format that keeps counts and context "
+            "vectors. `firth vectors convert` writes the others from it"
+        )
+    config = settings(given, start)
+    if lower is None:
+        lower = start is not None and start.metadata.get("lower") == "true"
+    if out is not None:
+        _expect_writable(Path(out))  # said now, not after hours of training
+    base = _base(start, watcher) if start is not None else None
+    text = encoded(
+        corpus,
+        min_count=config.min_count,
+        max_vocab=config.max_vocab,
+        lower=lower,
+        base=base,
+        format=format,
+        field=field,
+        progress=watcher.work,
+    )
+    if len(text.ids) == len(text.ends):  # no sentence is empty, so each has one word
+        raise DataError(
+            f"in {text.name} no word has a neighbour: every sentence has one word that occurs {config.min_count} times"
+        )
+    training = begin(text, config, start, watcher)
+    return _finish(training, Path(out) if out is not None else None, watcher)
+
+
+def _expect_writable(out: Path) -> None:
+    if out.is_dir():
+        raise RunError(f"{out} is a folder; expected the name of a file, such as {out / 'vectors.firth'}")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out.parent).close()
+
+
+def settings(given: dict[str, Any], start: WordVectors | None = None) -> VectorsConfig:
+    """The settings that are not None, and for the others those that `start` was trained with, or the usual ones."""
+    own: dict[str, Any] = {}
+    if start is not None:
+        known = {field.name for field in dataclasses.fields(VectorsConfig)}
+        own = {name: value for name, value in json.loads(start.metadata.get("config", "{}")).items() if name in known}
+        own["dim"] = start.width
+    config = VectorsConfig(**(own | {name: value for name, value in given.items() if value is not None}))
+    if start is not None and config.dim != start.width:
+        raise ConfigError(f"dim is {config.dim}, but the vectors to train further have {start.width}; leave dim out")
+    return config
+
+
+@dataclass
+class Training:
+    """Everything a training changes, and what it is made of."""
+
+    text: EncodedCorpus
+    config: VectorsConfig
+    input_Vd: Matrix
+    output_Vd: Matrix
+    kernel: Kernel
+    fetch: Callable[[], None] = lambda: None  # brings the matrices back from where the kernel keeps them
+    last: Report | None = None
+
+
+def begin(
+    text: EncodedCorpus, config: VectorsConfig, start: WordVectors | None = None, watcher: Watcher | None = None
+) -> Training:
+    """First weights, or those of `start`, and a kernel for them."""
+    watcher = watcher or Watcher()
+    from firth.vectors.kernels import output_rows
+
+    V = len(text.vocabulary)
+    input_Vd = first_vectors(V, config)
+    output_Vd = np.zeros((output_rows(config, V), config.dim), np.float32)
+    if start is not None:
+        _take_over(start, text.vocabulary, config, input_Vd, output_Vd, watcher)
+    if config.deterministic and config.threads != 1:
+        watcher.notice("deterministic: one block after the other, in one thread")
+    return Training(text, config, input_Vd, output_Vd, *_kernel(config, text.vocabulary, input_Vd, output_Vd, watcher))
+
+
+def first_vectors(V: int, config: VectorsConfig) -> Matrix:
+    """v uniform in ±1/(2d), as in word2vec; u starts at zero."""
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(config.seed)))
+    input_Vd = np.empty((V, config.dim), np.float32)
+    generator.random(out=input_Vd, dtype=np.float32)
+    input_Vd -= np.float32(0.5)  # in place: no second matrix
+    input_Vd /= np.float32(config.dim)
+    return input_Vd
+
+
+def fit(training: Training) -> Generator[Report, None, None]:
+    """Train block by block. Closing the generator lets the blocks under way finish and begins no other."""
+    config, text = training.config, training.text
+    blocks = _blocks(text, config)
+    per_epoch = len(blocks)
+    loss_E, terms_E, left_E = [0.0] * config.epochs, [0] * config.epochs, [per_epoch] * config.epochs
+    words, of, began = 0, config.epochs * len(text.ids), time.monotonic()
+    queue = ((epoch, number) for epoch in range(config.epochs) for number in range(per_epoch))
+
+    def run(epoch: int, number: int) -> Counts:
+        first, last, start, stop = blocks[number]
+        rate_first, rate_last = (_rate(config, (epoch * len(text.ids) + at) / of) for at in (start, stop))
+        return training.kernel(text.ids, text.ends, first, last, rate_first, rate_last, _seed(config.seed, epoch, number))
+
+    for (epoch, number), counts in _in_threads(run, queue, config.workers):
+        if not math.isfinite(counts.loss):
+            raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}; try a smaller rate than {config.rate}")
+        _, _, start, stop = blocks[number]
+        words += stop - start
+        loss_E[epoch] += counts.loss
+        terms_E[epoch] += counts.terms
+        left_E[epoch] -= 1
+        means = [loss / terms if terms else None for loss, terms in zip(loss_E, terms_E, strict=True)]
+        finished = next((e for e, left in enumerate(left_E) if left), config.epochs)
+        current = min(finished, config.epochs - 1)
+        raw = text.raw_words / len(text.ids)  # progress counts the words of the text; training sees those that are not rare
+        training.last = Report(
+            epoch=current + 1,
+            epochs=config.epochs,
+            words=round(words * raw),
+            of=round(of * raw),
+            loss=means[current],
+            losses=tuple(means[:finished]),
+            seconds=time.monotonic() - began,
+        )
+        yield training.last
+
+
+def _in_threads(
+    run: Callable[[int, int], Counts], queue: Iterator[tuple[int, int]], threads: int
+) -> Iterator[tuple[tuple[int, int], Counts]]:
+    pool = ThreadPoolExecutor(threads, "firth-vectors")
+    under_way: dict[Future[Counts], tuple[int, int]] = {}
+    try:
+        while True:
+            for place in itertools.islice(queue, 2 * threads - len(under_way)):  # a block waits for each thread that gets free
+                under_way[pool.submit(run, *place)] = place
+            if not under_way:
+                return
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda future: under_way[future]):
+                yield under_way.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _blocks(text: EncodedCorpus, config: VectorsConfig) -> list[tuple[int, int, int, int]]:
+    """(first sentence, last sentence + 1, first word, last word + 1) of each block."""
+    total = len(text.ids)
+    size = _GPU_BLOCK if config.device == "cuda" else min(_BLOCK, max(_SMALLEST, total // _BLOCKS))
+    if config.loss == "softmax":  # each prediction costs as much as V / 10 of the others
+        size = max(_SMALLEST, size * 10 // len(text.vocabulary))
+    sentences = np.unique(np.append(np.searchsorted(text.ends, np.arange(size, total, size)) + 1, len(text.ends)))
+    words = text.ends[sentences - 1]
+    firsts, starts = [0, *sentences[:-1].tolist()], [0, *words[:-1].tolist()]
+    return list(zip(firsts, sentences.tolist(), starts, words.tolist(), strict=True))
+
+
+def _rate(config: VectorsConfig, done: float) -> float:
+    """Falls linearly from `rate` to `final_rate` over all words of all epochs."""
+    return config.rate + (config.final_rate - config.rate) * done
+
+
+def _seed(seed: int, epoch: int, number: int) -> int:
+    return int(np.random.SeedSequence((seed, epoch, number)).generate_state(1, np.uint64)[0] >> 1)  # fits a signed integer
+
+
+def _finish(training: Training, out: Path | None, watcher: Watcher) -> WordVectors:
+    """Train to the end, or until asked to stop; save what there is either way."""
+    state, interruption = "interrupted", None
+    try:
+        with contextlib.closing(fit(training)) as reports:
+            for report in reports:
+                watcher.block(report)
+                if watcher.stopping() and report.words < report.of:
+                    break
+            else:
+                state = "finished"
+    except KeyboardInterrupt as error:
+        interruption = error
+    training.fetch()
+    vectors = artefact(training, state)
+    if out is not None:
+        vectors.save(out)
+    if interruption is not None:
+        raise interruption
+    return vectors
+
+
+def artefact(training: Training, state: str) -> WordVectors:
+    report = training.last
+    metadata = {
+        "config": json.dumps(dataclasses.asdict(training.config)),
+        "state": state,
+        "epochs": f"{training.config.epochs * report.words / report.of:.4g}" if report else "0",
+        "loss": json.dumps(report.losses if report else ()),
+        "lower": json.dumps(training.text.lower),
+    }
+    vocabulary = training.text.vocabulary
+    return WordVectors(vocabulary.words, training.input_Vd, vocabulary.count_V, metadata, training.output_Vd)
+
+
+def _kernel(
+    config: VectorsConfig, vocabulary: Vocabulary, input_Vd: Matrix, output_Vd: Matrix, watcher: Watcher
+) -> tuple[Kernel, Callable[[], None]]:
+    """The kernel of the device, and what brings its matrices back here."""
+    from firth.vectors.kernels import kernel_for
+
+    if config.device == "cuda":
+        return _gpu_kernel(config, vocabulary, input_Vd, output_Vd)
+    compiling = "compiling for this machine, some seconds; the result is kept for the next time"
+    return kernel_for(config, vocabulary.count_V, input_Vd, output_Vd, lambda: watcher.notice(compiling)), lambda: None
+
+
+def _gpu_kernel(
+    config: VectorsConfig, vocabulary: Vocabulary, input_Vd: Matrix, output_Vd: Matrix
+) -> tuple[Kernel, Callable[[], None]]:
+    import torch
+
+    from firth.vectors.kernels import Counts
+
+    if not torch.cuda.is_available():
+        raise ConfigError("device is cuda, but torch finds no such GPU here; leave device out to train on the CPU")
+    from firth.vectors.gpu import GPUKernel
+
+    gpu = GPUKernel(config, vocabulary.count_V, input_Vd, output_Vd)
+    return lambda *given: Counts(*gpu(*given)), gpu.fetch
+
+
+def _base(start: WordVectors, watcher: Watcher) -> Vocabulary:
+    counts = start.counts
+    if counts is None:
+        watcher.notice("the vectors to train further have no counts; the old words count as often as they occur in the new text")
+        counts = np.zeros(len(start), np.int64)
+    return Vocabulary(list(start.words), np.asarray(counts))
+
+
+def _take_over(
+    start: WordVectors, vocabulary: Vocabulary, config: VectorsConfig, input_Vd: Matrix, output_Vd: Matrix, watcher: Watcher
+) -> None:
+    """The rows of the old words go to their new places; the others stay as they are."""
+    row_of = {word: row for row, word in enumerate(vocabulary.words)}
+    rows = np.fromiter((row_of[word] for word in start.words), np.int64, len(start))
+    input_Vd[rows] = start.vectors
+    if config.loss == "hs":
+        watcher.notice("the Huffman tree follows the counts and is built anew; its inner nodes start at zero")
+    elif start.outputs is None or len(start.outputs) != len(start):
+        watcher.notice("the vectors to train further have no context vectors; these start at zero")
+    else:
+        output_Vd[rows] = start.outputs

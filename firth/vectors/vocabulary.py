@@ -1,0 +1,95 @@
+"""The words a model has vectors for, most frequent first, and how they are chosen from all that a text holds."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import DataError
+from firth.vectors.lexicon import Words
+
+
+class Vocabulary:
+    """Words by falling count, equal counts by alphabet; word number i was seen count_V[i] times."""
+
+    def __init__(self, words: Sequence[str], count_V: NDArray[np.int64]) -> None:
+        if len(words) != len(count_V):
+            raise DataError(f"{len(words):,} words but {len(count_V):,} counts; expected as many of one as of the other")
+        self.words = list(words)
+        self.count_V = np.ascontiguousarray(count_V, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._id_of
+
+    def id(self, word: str) -> int | None:
+        return self._id_of.get(word)
+
+    @functools.cached_property
+    def _id_of(self) -> dict[str, int]:
+        # Made when first asked for: training needs none, and for a million words it takes as much memory as 25 dimensions.
+        return {word: number for number, word in enumerate(self.words)}
+
+    @classmethod
+    def ranked(cls, counts: dict[str, int]) -> Vocabulary:
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls([word for word, _ in ranked], np.fromiter((count for _, count in ranked), np.int64, len(ranked)))
+
+
+def chosen(parts: Sequence[Words], min_count: int, max_vocab: int | None, base: Vocabulary | None, name: str) -> Vocabulary:
+    """Of the words in all `parts`, those seen `min_count` times, the most frequent `max_vocab` of them.
+
+    With `base`, the vocabulary of a model that is trained further: its words stay whatever happens, and counts add up."""
+    counts = dict(zip(base.words, base.count_V.tolist(), strict=True)) if base is not None else {}
+    new: dict[str, int] = {}
+    most, most_count = "", 0
+    for word, count in _totals(parts):
+        if count > most_count:
+            most, most_count = word, count
+        if word in counts:
+            counts[word] += count
+        elif count >= min_count:
+            new[word] = count
+    if max_vocab is not None and len(counts) + len(new) > max_vocab:
+        best = Vocabulary.ranked(new).words[: max(0, max_vocab - len(counts))]
+        new = {word: new[word] for word in best}
+    _check(counts | new, most, most_count, min_count, name)
+    return Vocabulary.ranked(counts | new)
+
+
+def _totals(parts: Sequence[Words]) -> Iterator[tuple[str, int]]:
+    """Every word once with its count. Several parts are joined one share of the hash values after the other, so that
+    memory holds the words of a part or two."""
+    if len(parts) == 1:
+        yield from zip(parts[0].spelled(), parts[0].count_W.tolist(), strict=True)
+        return
+    for share in range(len(parts)):
+        totals: Counter[str] = Counter()
+        for part in parts:
+            words, here = part.spelled(), np.flatnonzero(part.hash_W % len(parts) == share)
+            for i, count in zip(here.tolist(), part.count_W[here].tolist(), strict=True):
+                totals[words[i]] += count
+        yield from totals.items()
+
+
+def _check(counts: dict[str, int], most: str, most_count: int, min_count: int, name: str) -> None:
+    if len(counts) >= 2:
+        return
+    if not most:
+        raise DataError(f"{name} has no words; expected words with white space between them")
+    shown = most if len(most) <= 40 else most[:40] + "…"
+    if not counts:
+        raise DataError(
+            f'min_count {min_count} leaves no word of {name}: the most frequent, "{shown}", occurs {most_count:,} times; '
+            "give more text or a smaller min_count"
+        )
+    raise DataError(
+        f'{name} has one word that occurs {min_count} times, "{shown}"; vectors tell words apart and need at least two: '
+        "give more text or a smaller min_count"
+    )

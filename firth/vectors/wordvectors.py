@@ -1,0 +1,202 @@
+"""WordVectors: the artefact. Words, their vectors, and the questions one asks of them; it knows nothing of training.
+
+    vectors = firth.vectors.load("v.firth")
+    vectors["france"]                                              its vector
+    vectors.most_similar("france")                                 [("spain", 0.81), …]
+    vectors.analogy("spain", "madrid", "france")                   [("paris", 0.77), …]
+
+V words · d width · Q queries · k answers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from firth.errors import ConfigError, DataError
+from firth.vectors import search
+from firth.vectors.spelling import near_spellings
+
+Method = Literal["add", "mul"]
+Neighbors = list[tuple[str, float]]  # (word, cosine), nearest first
+
+# Keeps the quotient of 3CosMul finite. 0.001 in the paper, 1e-6 in gensim; the smaller one, so that rankings are gensim's.
+EPSILON = 1e-6
+
+
+class WordVectors:
+    """`words[n]` has the vector `vectors[n]`; the vectors may lie in a file and are then read as they are needed."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: NDArray[np.float32],
+        counts: NDArray[np.int64] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        outputs: NDArray[np.float32] | None = None,
+    ) -> None:
+        if vectors.ndim != 2 or len(vectors) != len(words):
+            raise DataError(f"{len(words):,} words but vectors of shape {vectors.shape}; expected one row for each word")
+        if counts is not None and counts.shape != (len(words),):
+            raise DataError(f"{len(words):,} words but counts of shape {counts.shape}; expected one for each word")
+        self.words = words
+        self.vectors = vectors
+        self.counts = counts
+        self.metadata = dict(metadata or {})  # config (JSON), epochs, state: what the trainer said
+        self.outputs = outputs  # context vectors or inner nodes: what training on needs and nothing else reads
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {word: n for n, word in enumerate(self.words)}
+
+    @cached_property
+    def norm_V(self) -> NDArray[np.float32]:
+        return search.norms(self.vectors)
+
+    @property
+    def width(self) -> int:
+        return int(self.vectors.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index
+
+    def __getitem__(self, word: str) -> NDArray[np.float32]:
+        row: NDArray[np.float32] = self.vectors[self.id(word)]
+        return row
+
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self):,} words, width {self.width})"
+
+    def id(self, word: str) -> int:
+        """The row of a word, or an error that names words spelled like it."""
+        try:
+            return self.index[word]
+        except KeyError:
+            raise DataError(f'"{word}" is not among the {len(self):,} words.{self._suggestion(word)}') from None
+
+    def unit(self, word: str) -> NDArray[np.float32]:
+        """The vector of a word divided by its norm."""
+        n = self.id(word)
+        return np.asarray(self.vectors[n] / self.norm_V[n])
+
+    def similarity(self, a: str, b: str) -> float:
+        """cos(a, b)"""
+        return float(self.unit(a) @ self.unit(b))
+
+    def nearest(
+        self, vector: ArrayLike, topn: int = 10, exclude: Iterable[str] = (), restrict_vocab: int | None = None
+    ) -> Neighbors:
+        """The words whose vectors have the largest cosine with `vector`, of the first `restrict_vocab` words only if given."""
+        barred = frozenset(map(self.id, exclude))
+        return self._search(self._queries(np.asarray(vector, np.float32)[None]), [barred], topn, restrict_vocab)[0]
+
+    def nearest_batch(self, vectors: ArrayLike, topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
+        """`nearest` for every row of a matrix: far quicker than one by one."""
+        query_Qd = self._queries(np.asarray(vectors, np.float32))
+        return self._search(query_Qd, [frozenset[int]()] * len(query_Qd), topn, restrict_vocab)
+
+    def most_similar(
+        self,
+        positive: str | Sequence[str],
+        negative: str | Sequence[str] = (),
+        topn: int = 10,
+        method: Method = "add",
+        restrict_vocab: int | None = None,
+    ) -> Neighbors:
+        """The words nearest to the positive ones and farthest from the negative ones, those themselves left out.
+
+        add (3CosAdd, Mikolov et al. 2013): the cosine with Σ positive − Σ negative, each of length 1;
+        mul (3CosMul, Levy & Goldberg 2014, eq. 4): Π s(positive) / (Π s(negative) + ε), s = (1 + cos) / 2."""
+        plus, minus = _several(positive), _several(negative)
+        if not plus and not minus:
+            raise ConfigError("most_similar was given no word; expected at least one, positive or negative")
+        barred = frozenset(map(self.id, (*plus, *minus)))
+        match method:
+            case "add":
+                query_d = sum((self.unit(w) for w in plus), np.zeros(self.width, np.float32)) - sum(map(self.unit, minus))
+                return self._search(query_d[None], [barred], topn, restrict_vocab)[0]
+            case "mul":
+                score_V = self._cosmul(plus, minus, restrict_vocab)
+                order = search.best(score_V, min(_positive(topn) + len(barred), len(score_V)))
+                return [(self.words[n], float(score_V[n])) for n in order if n not in barred][:topn]
+        raise ConfigError(f'method is "{method}"; expected add or mul')
+
+    def most_similar_batch(self, words: Sequence[str], topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
+        """`most_similar(word)` for each of many words, by blocked matrix products."""
+        ids = [self.id(word) for word in words]
+        return self._search(self.vectors[ids], [frozenset((n,)) for n in ids], topn, restrict_vocab)
+
+    def analogy(
+        self, a: str, b: str, c: str, topn: int = 10, method: Method = "add", restrict_vocab: int | None = None
+    ) -> Neighbors:
+        """a is to b as c is to what? madrid − spain + france: `analogy("spain", "madrid", "france")`."""
+        return self.most_similar([b, c], [a], topn, method, restrict_vocab)
+
+    def doesnt_match(self, words: Sequence[str]) -> str:
+        """The word with the smallest cosine to the mean of all of them, each of length 1; the first of equals."""
+        if len(words) < 2:
+            raise ConfigError(f"doesnt_match was given {len(words)} words; expected at least two")
+        unit_Nd = np.stack([self.unit(word) for word in words])
+        return words[int(np.argmin(unit_Nd @ unit_Nd.mean(0)))]
+
+    def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
+        """Write a `.firth` file; `metadata` is added to what is there. Other formats: `firth.vectors.formats.save`."""
+        from firth.vectors import formats
+
+        formats.save(self, path, "firth", metadata)
+
+    def _search(
+        self, query_Qd: NDArray[np.float32], barred: Sequence[frozenset[int]], topn: int, restrict_vocab: int | None
+    ) -> list[Neighbors]:
+        V = _limit(restrict_vocab, len(self))
+        extra = max((len(ids) for ids in barred), default=0)
+        index_Qk, cosine_Qk = search.top(self.vectors[:V], self.norm_V[:V], query_Qd, _positive(topn) + extra)
+        return [
+            [(self.words[n], cosine) for n, cosine in zip(index_k, cosine_k, strict=True) if n not in ids][:topn]
+            for index_k, cosine_k, ids in zip(index_Qk.tolist(), cosine_Qk.tolist(), barred, strict=True)
+        ]
+
+    def _cosmul(self, plus: Sequence[str], minus: Sequence[str], restrict_vocab: int | None) -> NDArray[np.float32]:
+        V = _limit(restrict_vocab, len(self))
+        unit_Nd = np.stack([self.unit(word) for word in (*plus, *minus)])
+        shifted_VN = (1 + self.vectors[:V] @ unit_Nd.T / self.norm_V[:V, None]) / 2  # eq. 4 wants nothing negative
+        score_V = shifted_VN[:, : len(plus)].prod(1) / (shifted_VN[:, len(plus) :].prod(1) + EPSILON)
+        return np.asarray(score_V, np.float32)
+
+    def _queries(self, query_Qd: NDArray[np.float32]) -> NDArray[np.float32]:
+        if query_Qd.ndim != 2 or query_Qd.shape[1] != self.width:
+            raise ConfigError(f"a query of shape {query_Qd.shape[1:]}; expected one vector of {self.width} numbers")
+        if not np.isfinite(query_Qd).all():
+            raise ConfigError("the query holds a nan or an infinity; expected finite numbers")
+        return query_Qd
+
+    def _suggestion(self, word: str) -> str:
+        near = [f'"{other}"' for other in near_spellings(word, self.words, self.index)]
+        return f" Did you mean {' or '.join((', '.join(near[:-1]), near[-1])) if near[1:] else near[0]}?" if near else ""
+
+
+def _several(words: str | Sequence[str]) -> Sequence[str]:
+    return [words] if isinstance(words, str) else words
+
+
+def _positive(topn: int) -> int:
+    if topn < 1:
+        raise ConfigError(f"{topn} neighbours asked for; expected at least 1")
+    return topn
+
+
+def _limit(restrict_vocab: int | None, V: int) -> int:
+    if restrict_vocab is not None and restrict_vocab < 1:
+        raise ConfigError(f"restrict_vocab is {restrict_vocab}; expected at least 1, or nothing to search every word")
+    return V if restrict_vocab is None else min(restrict_vocab, V)

@@ -1,0 +1,227 @@
+"""A classifier from recipe to run: what it learns, that it survives a move and a stop, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from reviews import BAD, GOOD, SORTED, classifier_table, write
+from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
+
+import firth
+from firth.api import Model, compose, load, train_recipe
+from firth.config import Table
+from firth.errors import ConfigError, DataError, FirthError, Interrupted
+from firth.training.log import read as read_log
+from firth.vectors import WordVectors
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reviews")
+    return train_recipe(compose(classifier_table(write(folder / "reviews.csv"))), folder / "run").path
+
+
+def test_it_learns_what_words_say(run: Path) -> None:
+    model = firth.load(run)
+    assert [found.label for found in model.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    assert model.evaluate(split="valid")["accuracy"] == 1.0
+    assert model.classify([]) == []
+
+
+def test_probabilities_are_of_every_class_and_the_label_has_the_largest(run: Path) -> None:
+    (found,) = load(run).classify(["what a dull great story"])
+    assert list(found.probabilities) == ["bad", "good"]
+    assert sum(found.probabilities.values()) == pytest.approx(1.0)
+    assert found.probability == max(found.probabilities.values()) == found.probabilities[found.label]
+
+
+def test_a_text_is_classified_as_it_would_be_alone(run: Path) -> None:
+    model = load(run)
+    texts = ["lovely", "a dull dull film what a great great story", *GOOD] * 60  # more than are read at once
+    together = [found.probabilities["good"] for found in model.classify(texts)]
+    alone = [model.classify([text])[0].probabilities["good"] for text in texts[:6]] * 60
+    assert np.allclose(together, alone, atol=1e-6)
+
+
+def test_the_log_tells_loss_and_accuracy_of_what_was_held_out(run: Path) -> None:
+    valid = [line["valid"] for line in read_log(run / "log.jsonl") if "valid" in line]
+    assert len(valid) == 3
+    assert valid[-1].keys() == {"loss", "accuracy", "macro_f1", "examples"}
+    assert valid[-1]["loss"] < valid[0]["loss"]
+
+
+def test_the_run_knows_its_labels_wherever_it_goes(run: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(run, tmp_path / "elsewhere"))
+    shutil.rmtree(moved / "checkpoints")
+    model = load(moved)
+    assert model.labels == model.recipe.data.labels == ("bad", "good")
+    assert model.classify(["lovely"])[0].label == "good"
+
+
+def test_evaluation_reads_the_runs_own_texts_or_another_file(run: Path, tmp_path: Path) -> None:
+    model = load(run)
+    assert model.evaluate()["split"] == "valid"
+    assert (model.evaluate(split="train")["examples"], model.evaluate(split="valid")["examples"]) == (64, 16)
+    wrong = write(tmp_path / "other.jsonl", [("great", "bad"), ("dull", "bad"), ("lovely", "good")])
+    result: dict[str, Any] = model.evaluate(wrong)
+    assert result["accuracy"] == pytest.approx(2 / 3)
+    assert result["confusion"] == ((1, 1), (0, 1))
+    assert [one["label"] for one in result["classes"]] == ["bad", "good"]
+    assert result["split"] == str(wrong)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
+    recipe = compose(classifier_table(write(tmp_path / "r.csv"), steps=14, evaluate_every=5, checkpoint_every=4))
+    expected = undisturbed(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
+    train_recipe(recipe, tmp_path / "run", resume=True)
+    assert_identical(outcome(tmp_path / "run"), expected)
+
+
+def test_a_resumed_run_keeps_its_labels_and_refuses_others(tmp_path: Path) -> None:
+    table = classifier_table(write(tmp_path / "r.csv"), steps=2)
+    train_recipe(compose(table, ['data.labels=["good", "bad"]']), tmp_path / "run")
+    train_recipe(compose(table, ["training.steps=4"]), tmp_path / "run", resume=True)
+    assert load(tmp_path / "run").labels == ("good", "bad")
+    with pytest.raises(ConfigError, match=r"started with data\.labels = \['good', 'bad'\], now it is \['bad', 'good'\]"):
+        train_recipe(compose(table, ['data.labels=["bad", "good"]']), tmp_path / "run", resume=True)
+
+
+def test_a_run_is_not_resumed_on_other_labels(tmp_path: Path) -> None:
+    recipe = compose(classifier_table(write(tmp_path / "r.csv"), steps=2))
+    train_recipe(recipe, tmp_path / "run")
+    write(tmp_path / "r.csv", [(SORTED[0][0], "good"), *SORTED[1:]])
+    with pytest.raises(DataError, match="the text has changed since this run was started"):
+        train_recipe(recipe, tmp_path / "run", resume=True)
+
+
+def test_pieces_of_a_batch_give_the_same_as_the_whole(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv")
+    losses: list[list[float]] = []
+    for pieces in (1, 4):
+        losses.append([])
+        recipe = compose(classifier_table(path, steps=5, accumulate=pieces), ["model.dropout=0.0"])
+        watcher = watching(lambda training, seen: losses[-1].append(seen.step.loss))
+        train_recipe(recipe, tmp_path / str(pieces), watcher=watcher)
+    assert np.allclose(losses[0], losses[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_word_vectors_are_the_embedding(fixed: bool, tmp_path: Path) -> None:
+    table_Vd = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
+    WordVectors(["great", "dull"], table_Vd).save(tmp_path / "v.firth")
+    table = classifier_table(write(tmp_path / "r.csv"), steps=3)
+    table["model"] |= {"vectors": str(tmp_path / "v.firth"), "vectors_fixed": fixed}
+    said: list[str] = []
+    model = load(train_recipe(compose(table), tmp_path / "run", watcher=watching(notice=said.append)).path)
+    row = int(model.tokenizer.encode("great")[0])
+    kept = torch.equal(model.network.embedding.weight[row].cpu(), torch.from_numpy(table_Vd[0]))
+    assert kept == fixed
+    assert said == [f"2 of {model.tokenizer.vocab} tokens have a vector in {tmp_path / 'v.firth'}"]
+
+
+def test_words_never_seen_are_said_once(run: Path) -> None:
+    with pytest.warns(UserWarning, match=r"^read as <unk>, never seen in training: one, two, zero, five, four and 2 more$"):
+        load(run).classify(["great zero one two", "three one four five six"])
+
+
+REFUSED = {
+    "generate": lambda model: model.generate("a"),
+    "score": lambda model: model.score(["a"]),
+    "complete": lambda model: model.complete("a __", ["b"]),
+    "attention": lambda model: model.attention("great"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_classifier_has_no_next_word(name: str, run: Path) -> None:
+    with pytest.raises(ConfigError, match="this run is a classifier: it has no next word; use classify"):
+        REFUSED[name](load(run))
+
+
+def test_a_language_model_has_no_classes(char_run: Path) -> None:
+    with pytest.raises(ConfigError, match="this run is a language model: it has no classes; use generate or score"):
+        load(char_run).classify(["a"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.classify("great"), r"classify takes a list of texts; .*classify\(\['great'\]\)"),
+        (lambda model: model.classify(["great", "  "]), "'  ', which has nothing to read"),
+        (lambda model: model.evaluate(streams=2), "--streams is a way to read running text, and this run is a classifier"),
+        (lambda model: model.evaluate(random_batches=2), "--random-batches is a way to read running text"),
+        (lambda model: model.evaluate(split="test"), "no test text, only valid and train"),
+        (lambda model: model.evaluate(split="tset"), 'Did you mean "test"'),
+        (lambda model: model.evaluate("a.csv", split="test"), "give one of them"),
+    ],
+    ids=range(7),
+)
+def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
+    with pytest.raises(FirthError, match=message):
+        call(load(run))
+
+
+def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
+    model = load(run)
+    recipe = compose(classifier_table(run), ["data.path=-", 'data.labels=["bad", "good"]'])
+    with pytest.raises(DataError, match="standard input, which cannot be read again"):
+        Model(model.network, model.tokenizer, recipe).evaluate()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"objective": {"kind": "next-token"}},
+            r'model\.family is "encoder" and objective\.kind is "next-token"; expected .*"classification"',
+        ),
+        ({"model": {"kind": "lstm"}}, r'model\.family is "language" and objective\.kind is "classification"; .*"next-token"'),
+        ({"data": {"text": "abc"}}, r"data\.text has no labels to learn"),
+        ({"data": {"name": "ptb"}}, r'data\.name = "ptb" has no labels to learn'),
+        ({"data": {"name": "docs"}}, r'data\.name = "docs" has no labels to learn'),
+        (
+            {"data": {"name": "sst2"}, "model": {"kind": "lstm"}, "objective": {"kind": "next-token"}},
+            r'"sst2" is texts with labels, not running text',
+        ),
+        ({"training": {"carry": True}}, r"a classifier has no state to carry"),
+        ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; expected one of loss, accuracy, macro_f1'),
+        ({"model": {"family": "encoder", "kind": "lstm"}}, r"model\.kind\" is 'lstm'; expected one of 'average'"),
+        ({"data": {"path": "r.csv", "labels": ["a"]}}, r"data\.labels is \['a'\]; expected two or more"),
+        ({"data": {"path": "r.csv", "labels": ["a", "a"]}}, r"each once"),
+        ({"data": {"path": "r.csv", "label": ""}}, r'data\.label is ""'),
+    ],
+    ids=range(12),
+)
+def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose(classifier_table(Path("r.csv")) | change)
+
+
+@pytest.mark.parametrize("key", ["columns", "labels"])
+def test_running_text_has_neither_labels_nor_named_columns(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf'data\.{key} is of texts with labels, and objective\.kind is "next-token"'):
+        compose({"data": {"path": "a.csv", key: ["a", "b"]}, "model": {"kind": "rnn"}})
+
+
+def test_no_perplexity_is_promised_of_classes_nor_accuracy_of_words() -> None:
+    table = {"data": {"text": "abc"}, "model": {"kind": "rnn"}, "expected": {"metric": "accuracy"}}
+    with pytest.raises(ConfigError, match=r'expected\.metric is "accuracy"; expected one of loss, perplexity'):
+        compose(table)
+
+
+def test_data_of_ones_own_take_the_place_of_the_named_set(tmp_path: Path) -> None:
+    """The recipe that ships, on a csv with other columns."""
+    from firth.experiments.shipped import find_recipe
+
+    path = write(tmp_path / "r.csv", header=("text", "stars"))
+    few = ["training.steps=20", "training.device=cpu", "training.evaluate_every=0"]
+    recipe = find_recipe("sst2-average", [f"data.path={path}", "data.label=stars", *few])
+    model = load(train_recipe(recipe, tmp_path / "run").path)
+    assert model.labels == ("bad", "good")

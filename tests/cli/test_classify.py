@@ -1,0 +1,136 @@
+"""firth classify, and the verbs that tell other things of a classifier."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from reviews import classifier_table, write
+from shell import Firth
+from tomli_w import dumps
+
+from firth.api import load
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from firth.api import compose, train_recipe
+
+    folder = tmp_path_factory.mktemp("reviews")
+    return train_recipe(compose(classifier_table(write(folder / "reviews.csv"))), folder / "run").path
+
+
+def labels(out: str) -> list[str]:
+    return [line.partition("\t")[0] for line in out.splitlines()]
+
+
+def test_a_line_for_each_text_with_its_class_and_probability(firth: Firth, run: Path) -> None:
+    answer = firth("classify", run, "a great film", "Dull, AWFUL")
+    assert answer.code == 0
+    assert labels(answer.out) == ["good", "bad"]
+    expected = load(run).classify(["a great film"])[0]
+    assert answer.out.splitlines()[0] == f"good\t{expected.probability:.4f}"
+    assert "read as <unk>, never seen in training: dull," in answer.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",), ("--file", "-")])
+def test_standard_input_is_answered_line_by_line_and_empty_lines_are_kept(
+    arguments: tuple[str, ...], firth: Firth, run: Path
+) -> None:
+    answer = firth("classify", run, *arguments, stdin=b"\xef\xbb\xbflovely\n\n  \r\nawful\r\ngreat")
+    assert answer.code == 0, answer.err
+    assert labels(answer.out) == ["good", "", "", "bad", "good"]
+    assert answer.out.endswith("\n")
+    assert answer.err == ""  # neither a byte order mark nor a carriage return is a part of a word
+
+
+def test_more_lines_than_are_read_at_once_are_all_answered_in_order(firth: Firth, run: Path) -> None:
+    lines = ["lovely", "", "awful"] * 200
+    answer = firth("classify", run, stdin="\n".join(lines).encode())
+    assert labels(answer.out) == [{"lovely": "good", "": "", "awful": "bad"}[line] for line in lines]
+
+
+def test_a_file_has_a_text_per_line_or_per_record(firth: Firth, run: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "texts.txt"
+    plain.write_text("lovely\n\nawful\n", encoding="utf-8")
+    assert labels(firth("classify", run, "--file", plain).out) == ["good", "", "bad"]
+    reviews = [("lovely", "?"), ("awful", "?")]
+    for suffix in ("csv", "tsv", "jsonl"):
+        path = write(tmp_path / f"texts.{suffix}", reviews)
+        assert labels(firth("classify", run, "--file", path).out) == ["good", "bad"]
+
+
+def test_json_has_the_text_and_every_probability(firth: Firth, run: Path) -> None:
+    found = json.loads(firth("classify", run, "--json", stdin=b"lovely\r\n\n").out)
+    assert [one["text"] for one in found] == ["lovely", ""]
+    assert [one["label"] for one in found] == ["good", None]
+    assert found[0].keys() == {"text", "label", "probability", "probabilities"}
+    assert found[0]["probabilities"].keys() == {"bad", "good"}
+    assert found[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
+
+
+def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
+    assert firth("classify", run, stdin=b"").out == ""
+    assert json.loads(firth("classify", run, "--json", stdin=b"").out) == []
+
+
+def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
+    for arguments, stdin, message in (
+        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt were given; give one of them"),
+        ((run,), b"fine\n\xff\n", "line 2 of standard input is not UTF-8"),
+        ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
+        ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
+        ((char_run, "a"), b"", "this run is a language model: it has no classes"),
+    ):
+        answer = firth("classify", *arguments, stdin=stdin)
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert message in answer.err
+
+
+def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"))), encoding="utf-8")
+    trained = firth("train", recipe, "--out", tmp_path / "run")
+    assert trained.code == 0, trained.err
+    assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on its valid text. Next: firth classify {tmp_path / 'run'} TEXT\n"
+    assert "held-out accuracy 1.0000" in trained.err
+    shown = firth("evaluate", tmp_path / "run").out
+    assert re.fullmatch(
+        r"text +valid\nexamples +16\nloss +\d\.\d{4} nats per text\naccuracy +1\.0000\nmacro F1 +1\.0000\n", shown
+    )
+    result = json.loads(firth("evaluate", tmp_path / "run", "--json").out)
+    assert result.keys() == {"loss", "accuracy", "macro_f1", "examples", "classes", "confusion", "split"}
+    refused = firth("generate", tmp_path / "run", "a")
+    assert (refused.code, refused.out) == (2, "")
+    assert "this run is a classifier" in refused.err
+
+
+def test_where_nothing_is_held_out_the_training_text_is_measured(firth: Firth, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"))), encoding="utf-8")
+    assert "on its train text" in firth("train", recipe, "--out", tmp_path / "run", "--data.valid=0.0").out
+
+
+def test_verify_compares_an_accuracy(firth: Firth, tmp_path: Path) -> None:
+    table = classifier_table(write(tmp_path / "r.csv"))
+    expected = {"metric": "accuracy", "direction": "higher", "split": "valid", "tolerance": 0.01, "published": 0.9, "source": "x"}
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(table | {"expected": expected | {"measured": 1.0}}), encoding="utf-8")
+    answer = firth("verify", recipe)
+    assert answer.code == 0
+    assert "gave accuracy 1.0000 on its valid text" in answer.out
+    assert "published 0.9, a gap of +0.1000" in answer.out
+    recipe.write_text(dumps(table | {"expected": expected | {"measured": 0.8}}), encoding="utf-8")
+    assert firth("verify", recipe).code == 1
+
+
+def test_standard_input_with_a_format_is_learned_from(firth: Firth, tmp_path: Path) -> None:
+    table = classifier_table(Path("-"), steps=4)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(table | {"data": {"path": "-", "format": "csv"}}), encoding="utf-8")
+    content = write(tmp_path / "r.csv").read_bytes()
+    answer = firth("train", recipe, "--out", tmp_path / "run", stdin=content)
+    assert answer.code == 0, answer.err
+    assert load(tmp_path / "run").labels == ("bad", "good")

@@ -1,0 +1,242 @@
+"""Labelled texts: how they are read and split, and that batches of them depend on seed and position alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reviews import REVIEWS, SORTED, write
+
+from firth.errors import DataError
+from firth.text import DataConfig, Tokenizer, TokenizerConfig, catalog
+from firth.text.catalog import CATALOG, File
+from firth.text.labelled import Examples, Labelled, ShuffledExamples, encode_labelled, padded, prepare_labelled, read_texts
+
+WORDS = TokenizerConfig(kind="word")
+
+
+def prepared(path: Path, **settings: object) -> Labelled:
+    return prepare_labelled(DataConfig(path=str(path), **settings), WORDS)  # type: ignore[arg-type]
+
+
+def spelled(examples: Examples, data: Labelled) -> list[tuple[str, str]]:
+    """The texts and labels, decoded."""
+    return [
+        (data.tokenizer.decode(examples.ids[start:end]), data.labels[label])
+        for start, end, label in zip(examples.starts[:-1], examples.starts[1:], examples.label_N, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_each_format_gives_the_same_examples(suffix: str, tmp_path: Path) -> None:
+    data = prepared(write(tmp_path / f"reviews.{suffix}"), valid=0.0)
+    assert data.labels == ("bad", "good")
+    assert spelled(data.train, data) == SORTED
+    assert data.valid is None
+    assert data.test is None
+
+
+def test_a_quoted_cell_of_csv_may_hold_commas_and_newlines(tmp_path: Path) -> None:
+    data = prepared(write(tmp_path / "r.csv", [("good, really\ngood", "1"), ('"bad"', "0")]), valid=0.0)
+    assert spelled(data.train, data) == [("good, really\ngood", "1"), ('"bad"', "0")]
+
+
+def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv", header=("review", "stars"))
+    data = prepared(path, field="review", label="stars", valid=0.0)
+    assert spelled(data.train, data) == SORTED
+
+
+def test_numbers_and_booleans_of_json_are_labels_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"text": "a", "label": 10}\n{"text": "b", "label": 9}\n{"text": "c", "label": 1.5}\n')
+    assert prepared(path, valid=0.0).labels == ("1.5", "9", "10")  # by value, not by spelling
+    path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": "no"}\n')
+    assert prepared(path, valid=0.0).labels == ("no", "true")
+
+
+def test_a_share_held_out_of_a_sorted_file_has_all_its_labels(tmp_path: Path) -> None:
+    data = prepared(write(tmp_path / "r.csv"), valid=0.25)
+    assert data.valid is not None
+    assert len(data.train) == 60
+    assert len(data.valid) == 20
+    assert set(data.valid.label_N.tolist()) == {0, 1}
+    assert Counter(spelled(data.train, data)) + Counter(spelled(data.valid, data)) == Counter(SORTED)
+
+
+def test_the_split_is_the_same_every_time_and_words_are_learned_from_the_training_part_only(tmp_path: Path) -> None:
+    reviews = [(f"word{n}", str(n % 2)) for n in range(40)]
+    path = write(tmp_path / "r.csv", reviews)
+    one, other = prepared(path), prepared(path)
+    assert np.array_equal(one.train.ids, other.train.ids)
+    assert one.valid is not None
+    assert one.tokenizer.vocab == 36 + 2  # <eos> and <unk>
+    assert (one.valid.ids == one.tokenizer.unknown).all()
+
+
+def test_files_of_their_own_are_not_split(tmp_path: Path) -> None:
+    train, valid = write(tmp_path / "r.csv"), write(tmp_path / "v.csv", [("a dull film", "bad")])
+    test = write(tmp_path / "t.csv", [("unheard of", "good")])
+    data = prepared(train, valid_path=str(valid), test_path=str(test))
+    assert data.valid is not None
+    assert data.test is not None
+    assert len(data.train) == len(SORTED)
+    assert spelled(data.valid, data) == [("a dull film", "bad")]
+    assert spelled(data.test, data) == [("<unk> <unk>", "good")]
+
+
+def test_classes_can_be_given_in_an_order(tmp_path: Path) -> None:
+    data = prepared(write(tmp_path / "r.csv"), labels=("good", "bad"), valid=0.0)
+    assert data.labels == ("good", "bad")
+    assert spelled(data.train, data) == SORTED
+
+
+def test_the_fingerprint_is_of_texts_and_labels(tmp_path: Path) -> None:
+    sums = {
+        prepared(write(tmp_path / name, reviews)).sha256
+        for name, reviews in (
+            ("a.csv", REVIEWS),
+            ("b.tsv", REVIEWS),
+            ("c.csv", [(REVIEWS[0][0], "bad"), *REVIEWS[1:]]),
+            ("d.csv", [("a great  film", "good"), *REVIEWS[1:]]),
+        )
+    }
+    assert len(sums) == 3  # a and b hold the same
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("r.csv", "text,stars\na,1\n", r'r\.csv has no column "label"; it has: text, stars; choose one with data\.label'),
+        ("r.csv", "texts,label\na,1\n", r'no column "text"; .*data\.field\. Did you mean "texts"'),
+        ("r.jsonl", '{"text": "a"}\n', r'r\.jsonl:1 has no "label"; it has: text; choose one with data\.label'),
+        ("r.jsonl", '{"text": "a", "label": null}\n', r'"label" is a null; expected a string'),
+        ("r.jsonl", '{"text": 5, "label": 1}\n', r'"text" is a number; expected a string'),
+        ("r.csv", "text,label\na,1\nb\n", r'r\.csv:3 has 1 cells; "label" is column 2 of 2'),
+        ("r.csv", "text,label\na,1\n  ,0\n", r"r\.csv:3 has an empty text"),
+        ("r.csv", "text,label\na,1\nb, \n", r"r\.csv:3 has an empty label"),
+        ("r.csv", "text,label\na,1\nb,1\n", r'all 2 texts of .*r\.csv are labelled "1"; expected two classes or more'),
+        ("r.csv", "text,label\n", "is empty; expected texts with labels"),
+        ("r.csv", "", "is empty; expected texts with labels"),
+        ("r.txt", "a\tgood\n", r"is read as txt, which has no columns .*expected csv, tsv or jsonl"),
+        ("r.parquet", "", r"is read as parquet"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_what_cannot_be_read_is_said_with_its_place(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        prepared(tmp_path / name)
+
+
+def test_a_label_that_training_never_saw_is_refused_with_its_line(tmp_path: Path) -> None:
+    train, valid = write(tmp_path / "r.csv"), write(tmp_path / "v.csv", [("a", "bad"), ("b", "so-so")])
+    with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"; the classes are bad, good'):
+        prepared(train, valid_path=str(valid))
+    with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"'):
+        encode_labelled(valid, prepared(train).tokenizer, DataConfig(path=str(train), labels=("bad", "good")))
+
+
+def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nothing is left of 2 examples"):
+        prepared(write(tmp_path / "r.csv", [("a", "0"), ("b", "1")]), valid=0.9)
+
+
+@pytest.fixture
+def small_sst2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A mirror whose sst2 is a few lines long."""
+    (tmp_path / "sst2").mkdir()
+    files = []
+    for name, reviews in (
+        ("train.tsv", [("good", "1"), ("bad", "0"), ('"quoted', "0")]),
+        ("dev.tsv", [("bad", "0")]),
+        ("test.tsv", [("good", "1")]),
+    ):
+        content = write(tmp_path / "sst2" / name, reviews, header=None).read_bytes()
+        files.append(File(name, len(content), hashlib.sha256(content).hexdigest(), None))
+    monkeypatch.setitem(catalog.CATALOG, "sst2", dataclasses.replace(CATALOG["sst2"], files=tuple(files)))
+    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
+    return tmp_path / "sst2"
+
+
+def test_a_named_set_needs_no_header_and_its_labels_have_their_meaning(small_sst2: Path) -> None:
+    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
+    assert data.valid is not None
+    assert data.test is not None
+    assert data.labels == ("negative", "positive")
+    assert spelled(data.train, data) == [("good", "positive"), ("bad", "negative"), ('"quoted', "negative")]
+    assert spelled(data.valid, data) == [("bad", "negative")]
+    assert spelled(data.test, data) == [("good", "positive")]
+
+
+def test_another_file_is_read_as_those_of_the_set_with_a_header_or_without(small_sst2: Path, tmp_path: Path) -> None:
+    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
+    settings = DataConfig(name="sst2", labels=data.labels)
+    mine = write(tmp_path / "mine.csv", [("positive", "bad"), ("0", "good")], header=("label", "text"))
+    assert spelled(encode_labelled(mine, data.tokenizer, settings), data) == [("bad", "positive"), ("good", "negative")]
+    assert spelled(encode_labelled(small_sst2 / "train.tsv", data.tokenizer, settings), data) == spelled(data.train, data)
+    assert list(read_texts(small_sst2 / "train.tsv", settings)) == ["good", "bad", '"quoted']
+    assert list(read_texts(mine, settings)) == ["bad", "good"]
+
+
+def test_the_real_set_is_what_the_literature_counts(firth_data: Path) -> None:
+    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
+    assert [len(part) for part in (data.train, data.valid, data.test) if part is not None] == [6920, 872, 1821]
+    assert data.labels == ("negative", "positive")
+
+
+def numbered(count: int) -> Examples:
+    """Text n is n, n times over and at least once; its label is n % 3."""
+    texts = [np.full(max(1, n), n, np.uint16) for n in range(count)]
+    return Examples(np.concatenate(texts), np.cumsum([0, *map(len, texts)]), np.arange(count, dtype=np.int64) % 3)
+
+
+def test_a_batch_is_padded_to_its_longest_text_and_knows_the_lengths() -> None:
+    batch = numbered(5).batch(np.array([2, 0, 3]))
+    assert batch.token_BT.tolist() == [[2, 2, 0], [0, 0, 0], [3, 3, 3]]
+    assert (batch.length_B.tolist(), batch.label_B.tolist(), batch.tokens) == ([2, 1, 3], [2, 0, 0], 6)
+
+
+def test_padding_nothing_gives_nothing() -> None:
+    token_BT, length_B = padded([])
+    assert (token_BT.shape, length_B.shape) == ((0, 0), (0,))
+
+
+def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
+    batches = ShuffledExamples(numbered(10), batch=5, seed=3)
+    epochs = [[int(row[0]) for _ in range(2) for row in batches.next().token_BT] for _ in range(3)]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    assert epochs[0] != list(range(10))
+
+
+def test_a_batch_goes_on_into_the_next_epoch() -> None:
+    batches = ShuffledExamples(numbered(3), batch=7, seed=0)
+    seen = [int(row[0]) for _ in range(3) for row in batches.next().token_BT]
+    assert all(sorted(seen[at : at + 3]) == [0, 1, 2] for at in range(0, 21, 3))
+
+
+def test_a_batch_depends_on_seed_and_position_alone() -> None:
+    batches = ShuffledExamples(numbered(9), batch=4, seed=1)
+    straight = [batches.next().token_BT.tolist() for _ in range(6)]
+    again = ShuffledExamples(numbered(9), batch=4, seed=1)
+    again.seek(4)
+    assert again.next().token_BT.tolist() == straight[4]
+    assert again.position == 5
+    other = ShuffledExamples(numbered(9), batch=4, seed=2)
+    assert [other.next().token_BT.tolist() for _ in range(6)] != straight
+
+
+def test_a_sweep_has_every_example_once_in_order() -> None:
+    assert [batch.token_BT[:, 0].tolist() for batch in numbered(5).sweep(2)] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_tokenizer_that_exists_is_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv")
+    made = prepared(path).tokenizer
+    again = prepare_labelled(DataConfig(path=str(path)), Tokenizer.from_json(made.to_json()))
+    assert again.tokenizer.sha256 == made.sha256

@@ -1,0 +1,183 @@
+"""The kernels against the oracle of word2vec, from the same draws; and what a caller relies on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from firth.errors import ConfigError
+from firth.oracles import word2vec
+from firth.vectors.config import VectorsConfig
+from firth.vectors.huffman import huffman
+from firth.vectors.kernels import Counts, kernel_for, output_rows
+from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
+from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
+
+MODELS, LOSSES = ("skipgram", "cbow"), ("ns", "hs", "softmax")
+RATE = 0.05
+
+
+def corpus(V: int = 12, words: int = 120, sentences: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, sentence ends (one empty, one of a single word), counts. Words repeat within windows, negatives within draws."""
+    rng = np.random.default_rng(0)
+    ids = np.minimum(rng.zipf(1.5, size=words) - 1, V - 1).astype(np.uint32)
+    ends = np.sort(rng.choice(np.arange(2, words), sentences, replace=False)).astype(np.int64)
+    ends = np.concatenate([[1], ends, [ends[-1], words]])
+    return ids, ends, np.bincount(ids, minlength=V) + 1
+
+
+def matrices(config: VectorsConfig, V: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return tuple(
+        (rng.normal(size=(rows, config.dim)) / config.dim**0.5).astype(np.float32) for rows in (V, output_rows(config, V))
+    )
+
+
+def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, seed: int) -> Iterator[tuple]:
+    """What a call will read: share of the words gone by, words of the window, the word, its negatives."""
+    begin = ends[first - 1] if first else 0
+    start, state = begin, np.uint64(seed)
+    keep_V = thresholds(keep_probability(count_V, config.sample))
+    K = config.negatives if config.loss == "ns" else 0
+    for end in ends[first:last]:
+        kept, span, negative = np.empty(len(ids), np.uint32), np.empty(len(ids), np.int64), np.zeros(len(ids) * K + 1, np.uint32)
+        n, state = subsample(ids, start, end, keep_V, state, kept)
+        state = draw_spans(n, config.window, np.uint64(state), span)
+        if K:
+            state = draw_negatives(kept, n, K, *alias_table(negative_probability(count_V)), np.uint64(state), negative)
+        state, sentence = np.uint64(state), kept[:n].tolist()
+        for place in range(n):
+            window = word2vec.neighbours(sentence, place, int(span[place]))
+            if window:
+                share = (start - begin) / (ends[last - 1] - begin)
+                yield share, window, sentence[place], negative[place * K : (place + 1) * K].tolist()
+        start = end
+
+
+def oracle(config: VectorsConfig, count_V, input_Vd, output_Vd, ids, ends, first, last, rates, seed: int) -> Counts:
+    """The kernel's call, example after example, in place."""
+    loss, terms, cbow, paths = 0.0, 0, config.model == "cbow", huffman(count_V)
+    for share, window, word, negatives in examples(config, count_V, ids, ends, first, last, seed):
+        rate = rates[0] + (rates[1] - rates[0]) * share
+        match config.loss:
+            case "softmax":
+                step = word2vec.softmax_step(input_Vd, output_Vd, window, word, rate, cbow)
+            case "hs":
+                nodes, bits = paths.of(word)
+                sign_T = [1.0 - 2.0 * float(bit) for bit in bits]
+                step = word2vec.step(input_Vd, output_Vd, window, nodes.tolist(), sign_T, rate, cbow)
+            case "ns":
+                sign_T = [1.0] + [-1.0] * len(negatives)
+                step = word2vec.step(input_Vd, output_Vd, window, [word, *negatives], sign_T, rate, cbow)
+        loss, terms = loss + step.loss, terms + step.terms
+    return Counts(loss, terms, int(ends[last - 1] - (ends[first - 1] if first else 0)))
+
+
+def check_against_the_oracle(config: VectorsConfig, first: int = 0, last: int | None = None, seed: int = 5) -> None:
+    ids, ends, count_V = corpus()
+    last = len(ends) if last is None else last
+    got = matrices(config, len(count_V))
+    want = [matrix.astype(np.float64) for matrix in got]
+    rates = (RATE, RATE / 2)
+    expected = oracle(config, count_V, *want, ids, ends, first, last, rates, seed)
+    counts = kernel_for(config, count_V, *got)(ids, ends, first, last, *rates, seed)
+    assert (counts.terms, counts.words) == (expected.terms, expected.words)
+    assert counts.loss == pytest.approx(expected.loss, rel=2e-6)
+    for matrix, exact in zip(got, want, strict=True):
+        np.testing.assert_allclose(matrix, exact, rtol=0, atol=2e-6 * np.abs(exact).max() * counts.terms**0.5)
+
+
+@pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, LOSSES)])
+def test_training_equals_the_oracle(model, loss):
+    check_against_the_oracle(VectorsConfig(model=model, loss=loss, dim=20, window=4, negatives=5, sample=0.1))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("dim", [1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 47, 100])
+def test_every_dimension_equals_the_oracle(model, dim):
+    check_against_the_oracle(VectorsConfig(model=model, dim=dim, window=3, negatives=4, sample=0))
+
+
+@pytest.mark.parametrize("negatives", [1, 2, 3, 4, 6, 7, 11, 12, 17, 25])
+def test_every_number_of_negatives_equals_the_oracle(negatives):
+    check_against_the_oracle(VectorsConfig(dim=24, window=3, negatives=negatives, sample=0))
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 8, 15])
+def test_every_window_equals_the_oracle(window):
+    check_against_the_oracle(VectorsConfig(dim=18, window=window, negatives=5, sample=0))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_call_reads_only_its_sentences(loss):
+    check_against_the_oracle(VectorsConfig(loss=loss, dim=16, window=2, sample=0), first=2, last=5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_loss_is_true_far_from_zero(loss):
+    """Scores of ± 100: e^100 overflows a float32, and word2vec's own code would stop at 6."""
+    ids, ends, count_V = corpus()
+    config = VectorsConfig(loss=loss, dim=16, window=3, sample=0)
+    input_Vd, output_Vd = matrices(config, len(count_V))
+    input_Vd *= 40
+    output_Vd *= 40
+    want = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
+    expected = oracle(config, count_V, *want, ids, ends, 0, len(ends), (0.0, 0.0), 5)
+    counts = kernel_for(config, count_V, input_Vd, output_Vd)(ids, ends, 0, len(ends), 0.0, 0.0, 5)
+    assert expected.mean > 50
+    assert counts.loss == pytest.approx(expected.loss, rel=2e-6)
+
+
+def test_the_loss_of_a_long_call_keeps_its_digits():
+    """Untrained, every term is (1 + negatives) log 2: nothing is lost over half a million of them."""
+    config = VectorsConfig(dim=16, window=5, negatives=5, sample=0)
+    ids = np.random.default_rng(0).integers(0, 50, 100_000).astype(np.uint32)
+    input_Vd, output_Vd = np.ones((50, 16), np.float32), np.zeros((50, 16), np.float32)
+    counts = kernel_for(config, np.full(50, 2000), input_Vd, output_Vd)(ids, np.array([len(ids)]), 0, 1, 0.0, 0.0, 1)
+    assert counts.terms > 500_000
+    assert counts.mean == pytest.approx(6 * np.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, LOSSES)])
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(model, loss):
+    ids, ends, count_V = corpus()
+    config = VectorsConfig(model=model, loss=loss, dim=20, sample=0.05)
+    results = []
+    for seed in (3, 3, 4):
+        pair = matrices(config, len(count_V))
+        kernel_for(config, count_V, *pair)(ids, ends, 0, len(ends), RATE, RATE, seed)
+        results.append([matrix.tobytes() for matrix in pair])
+    assert results[0] == results[1] != results[2]
+
+
+def test_ids_on_disk_need_not_be_writeable(tmp_path):
+    ids, ends, count_V = corpus()
+    ids.tofile(tmp_path / "ids")
+    mapped = np.memmap(tmp_path / "ids", np.uint32, "r")
+    config = VectorsConfig(dim=20)
+    pairs = [matrices(config, len(count_V)) for _ in range(2)]
+    for pair, source in zip(pairs, (ids, mapped), strict=True):
+        kernel_for(config, count_V, *pair)(source, ends, 0, len(ends), RATE, RATE, 0)
+    assert (pairs[0][0] == pairs[1][0]).all()
+
+
+def test_a_vocabulary_of_one_word_is_refused():
+    one = np.zeros((1, 100), np.float32)
+    with pytest.raises(ConfigError, match=r"1 word.*min_count"):
+        kernel_for(VectorsConfig(), np.array([9]), one, one)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((3, 7), np.float32), np.zeros((3, 8)), np.zeros((8, 3), np.float32).T])
+def test_matrices_that_do_not_fit_are_refused(wrong):
+    right = np.zeros((3, 8), np.float32)
+    with pytest.raises(ConfigError, match="output matrix"):
+        kernel_for(VectorsConfig(dim=8), np.array([3, 2, 1]), right, wrong)
+
+
+def test_the_output_matrix_of_a_tree_has_a_row_for_each_inner_node():
+    config, right = VectorsConfig(dim=8, loss="hs"), np.zeros((3, 8), np.float32)
+    with pytest.raises(ConfigError, match=r"expected .*\(2, 8\)"):
+        kernel_for(config, np.array([3, 2, 1]), right, right)
