@@ -1,14 +1,15 @@
 """word2vec on wiki8, firth beside gensim, speed beside quality:
 
-    FIRTH_DATA=… python benchmarks/word2vec.py                                  5 epochs of 16.9 M words: some minutes
+    FIRTH_DATA=… python benchmarks/word2vec.py                                  5 epochs of 16.9 M words: minutes
     FIRTH_DATA=… python benchmarks/word2vec.py --words 2000000 --epochs 1 --rounds 3 --quick        speed alone
     FIRTH_DATA=… python benchmarks/word2vec.py --model cbow --loss hs --dim 300 --seeds 3
-    python benchmarks/word2vec.py --shapes                                      arithmetic per second, many dimensions
+    python benchmarks/word2vec.py --shapes                                      GFLOP/s by dimension and negatives
 
-Both train with the same settings on the same file of lines of 10,000 words, taking turns: rounds × seeds of each. gensim reads
-the file itself (corpus_file), which is its fastest way. words/s = words of the text × epochs / seconds after the vocabulary has
-been counted and, for firth, the kernel compiled; the median over the runs. Quality is measured by firth's evaluation for both:
-Spearman's ρ on WordSim-353, MEN and SimLex-999, and the share of analogies answered; the mean over seeds, with each seed's value.
+Both train with the same settings on the same lines of 10,000 words, taking turns: rounds × seeds of each. gensim gets them as
+lists in memory; with --gensim file it reads the file by itself, which may be faster and has given it worse vectors. words/s =
+words of the text × epochs / seconds after the vocabulary has been counted and, for firth, the kernel compiled; the median over
+the runs. Quality is measured by firth's evaluation for both: Spearman's ρ on WordSim-353, MEN and SimLex-999, and the share of
+analogies answered; the mean over seeds, with each seed's value.
 """
 
 from __future__ import annotations
@@ -74,16 +75,12 @@ def parsed() -> argparse.Namespace:
 
 
 def write_lines(source: Path, path: Path, most: int | None) -> int:
-    with lzma.open(source, "rt") as file:
-        words = file.read().split()[:most]
+    with lzma.open(source, "rt") as text:
+        words = text.read().split()[:most]
     with path.open("w") as file:
-        for line in itertools.batched(words, LINE) if hasattr(itertools, "batched") else batches(words):
-            file.write(" ".join(line) + "\n")
+        for start in range(0, len(words), LINE):
+            file.write(" ".join(words[start : start + LINE]) + "\n")
     return len(words)
-
-
-def batches(words: list[str]) -> list[list[str]]:
-    return [words[start : start + LINE] for start in range(0, len(words), LINE)]
 
 
 def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -> None:
@@ -143,7 +140,7 @@ def gensim_run(arguments: argparse.Namespace, path: Path, words: int, seed: int)
         workers=arguments.threads,
         seed=seed,
     )
-    sentences = [line.split() for line in path.open()]
+    sentences = [line.split() for line in path.read_text().splitlines()]
     source = {"corpus_file": str(path)} if arguments.gensim == "file" else {"corpus_iterable": sentences}
     model.build_vocab(**source)
     began = time.perf_counter()
@@ -184,11 +181,8 @@ def shapes() -> None:
     """6·d·T FLOP for a pair: a product, a gradient and its two uses. A vocabulary that stays in the cache, one thread."""
     print("skip-gram, window 5, 300 words, one thread; the best of 40 calls")
     tuned = gflops(100, 5)
-    for dim, negatives in [
-        (100, 5),
-        *((dim, 5) for dim in (50, 64, 99, 101, 128, 150, 200, 300, 400)),
-        *((100, k) for k in (2, 3, 4, 7, 10, 15, 20)),
-    ]:
+    dims, numbers = (50, 64, 99, 101, 128, 150, 200, 300, 400), (2, 3, 4, 7, 10, 15, 20)
+    for dim, negatives in [(100, 5), *((dim, 5) for dim in dims), *((100, number) for number in numbers)]:
         rate = gflops(dim, negatives)
         print(f"d {dim:3}, {negatives:2} negatives: {rate:5.1f} GFLOP/s, {rate / tuned:.2f} of d 100 with 5")
 

@@ -131,14 +131,15 @@ def test_the_loss_is_true_far_from_zero(loss):
     assert counts.loss == pytest.approx(expected.loss, rel=2e-6)
 
 
-def test_the_loss_of_a_long_call_keeps_its_digits():
-    """Untrained, every term is (1 + negatives) log 2: nothing is lost over half a million of them."""
-    config = VectorsConfig(dim=16, window=5, negatives=5, sample=0)
-    ids = np.random.default_rng(0).integers(0, 50, 100_000).astype(np.uint32)
+@pytest.mark.parametrize(("window", "negatives", "words"), [(5, 5, 100_000), (300, 40, 1_000)])
+def test_the_loss_of_a_long_call_keeps_its_digits(window, negatives, words):
+    """Untrained, every term is (1 + negatives) log 2, and every factor of the product from which it is read is 2."""
+    config = VectorsConfig(dim=16, window=window, negatives=negatives, sample=0)
+    ids = np.random.default_rng(0).integers(0, 50, words).astype(np.uint32)
     input_Vd, output_Vd = np.ones((50, 16), np.float32), np.zeros((50, 16), np.float32)
     counts = kernel_for(config, np.full(50, 2000), input_Vd, output_Vd)(ids, np.array([len(ids)]), 0, 1, 0.0, 0.0, 1)
-    assert counts.terms > 500_000
-    assert counts.mean == pytest.approx(6 * np.log(2), rel=1e-6)
+    assert counts.terms > 200_000
+    assert counts.mean == pytest.approx((1 + negatives) * np.log(2), rel=1e-6)
 
 
 @pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, LOSSES)])
@@ -164,10 +165,28 @@ def test_ids_on_disk_need_not_be_writeable(tmp_path):
     assert (pairs[0][0] == pairs[1][0]).all()
 
 
-def test_a_vocabulary_of_one_word_is_refused():
-    one = np.zeros((1, 100), np.float32)
+@pytest.mark.parametrize("counts", [[9], [9, 0]])
+def test_a_text_of_one_word_is_refused(counts):
+    """Its negatives would be drawn for ever."""
+    matrix = np.zeros((len(counts), 100), np.float32)
     with pytest.raises(ConfigError, match=r"1 word.*min_count"):
-        kernel_for(VectorsConfig(), np.array([9]), one, one)
+        kernel_for(VectorsConfig(), np.array(counts), matrix, matrix)
+
+
+def test_a_word_that_is_nearly_all_of_the_text_still_gets_negatives():
+    negative = np.empty(300, np.uint32)
+    p_V = np.array([0.0, 1 - 1e-12, 1e-12])
+    draw_negatives(np.ones(100, np.uint32), 100, 3, *alias_table(p_V), np.uint64(0), negative)
+    assert (negative != 1).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_sentences_change_nothing(loss):
+    ids, ends, count_V = corpus()
+    config = VectorsConfig(dim=20, loss=loss)
+    pair, before = matrices(config, len(count_V)), matrices(config, len(count_V))
+    assert kernel_for(config, count_V, *pair)(ids, ends, 0, 0, RATE, RATE, 0) == Counts(0.0, 0, 0)
+    assert all((now == then).all() for now, then in zip(pair, before, strict=True))
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((3, 7), np.float32), np.zeros((3, 8)), np.zeros((8, 3), np.float32).T])

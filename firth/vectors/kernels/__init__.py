@@ -65,9 +65,10 @@ def output_rows(config: VectorsConfig, V: int) -> int:
 
 def check_matrices(config: VectorsConfig, count_V: Longs, input_Vd: Floats, output_Vd: Floats) -> None:
     V = len(count_V)
-    if V < 2:
+    if (count_V > 0).sum() < 2:
         raise ConfigError(
-            f"the vocabulary has {V} word(s), and to predict a word takes two; give more text or a smaller min_count"
+            f"{(count_V > 0).sum()} word(s) of the vocabulary occur in the text; expected two or more: "
+            "give more text, or a smaller min_count"
         )
     shapes = {"input": (input_Vd, (V, config.dim)), "output": (output_Vd, (output_rows(config, V), config.dim))}
     for name, (matrix, shape) in shapes.items():

@@ -147,6 +147,8 @@ class ExactKernel:
         compile_once(train_exactly, SIGNATURE, compiling)
 
     def __call__(self, ids: Ids, ends: Longs, first: int, last: int, rate_first: float, rate_last: float, seed: int) -> Counts:
+        if first >= last:
+            return Counts(0.0, 0, 0)
         cbow, window = self.config.model == "cbow", self.config.window
         loss, terms, words = train_exactly(
             ids, ends, first, last, rate_first, rate_last, np.uint64(seed), cbow, window, *self.matrices, self.keep_V

@@ -78,8 +78,8 @@ def splat(b, scalar, lanes: int) -> Value:
 
 
 def fma(b, x, y, z) -> Value:
-    """x·y + z, rounded once."""
-    return call(b, "llvm.fma", x, y, z)
+    """x·y + z in one instruction where the processor has it, in two where it has not."""
+    return call(b, "llvm.fmuladd", x, y, z)
 
 
 def call(b, name: str, *arguments) -> Value:

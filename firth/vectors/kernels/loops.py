@@ -10,7 +10,7 @@ and is the exact gradient step of the sum of the step's terms. For CBOW each wor
 undivided, C times its share, as word2vec and gensim do. The rate changes from sentence to sentence.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, call-arg, assignment, unreachable"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, call-arg, assignment, unreachable, var-annotated"
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from firth.vectors.kernels import Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
 from firth.vectors.kernels.compiling import compile_once, compiled, inlined
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
-from firth.vectors.kernels.tiles import LANES, add_to_rows, changes, gradients, mean_of_rows, prefetch
+from firth.vectors.kernels.tiles import LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
 from firth.vectors.sampling import AliasTable, alias_table, keep_probability, negative_probability, thresholds
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-FACTORS = 56  # factors 1 + e^−|z| ≤ 2 before the product is read: LANES · FACTORS stays within the exponents of a float64
+FACTORS = 56  # factors 1 + e^−|z| ≤ 2 of a lane before the product is read: with a tile more, 2^(16 · 62) is still a float64
 LINE = 64  # bytes of a cache line
 AHEAD = 2  # words ahead for which rows are asked for
 FLOAT, LONG = 4, 8  # bytes
@@ -71,6 +71,7 @@ class Desk(NamedTuple):
     mean: Floats
     mean_row: Longs  # the address of `mean`
     totals: Floats
+    group_T: Longs  # how many of so many targets that are left make up the next group
 
 
 class At(NamedTuple):
@@ -85,6 +86,7 @@ class At(NamedTuple):
     mean: int
     mean_row: int
     totals: int
+    group_T: int
 
 
 def desk_for(form: Form, longest: int, deepest: int) -> Desk:
@@ -106,7 +108,15 @@ def desk_for(form: Form, longest: int, deepest: int) -> Desk:
         mean=mean,
         mean_row=np.array([mean.ctypes.data]),
         totals=np.repeat(np.array([0, 1], np.float32), LANES),
+        group_T=group_sizes(deepest, tile.TARGETS if form.d >= LANES else 1),
     )
+
+
+def group_sizes(deepest: int, most: int) -> Longs:
+    """For 0 … deepest targets the size of their first group, when they are cut into as few and as equal groups as can be."""
+    left_T = np.arange(deepest + 1)
+    groups_T = np.maximum((left_T + most - 1) // most, 1)
+    return (left_T + groups_T - 1) // groups_T
 
 
 def _signature() -> Any:
@@ -129,7 +139,7 @@ SIGNATURE = _signature()
 def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):
     """Train on sentences first … last − 1; returns the loss and the number of its terms."""
     keep_V, own_V, other_V, path_end_V, path_step = tables
-    kept, span, negative, row, target, sign, g, row_change, target_change, mean, mean_row, totals = desk
+    kept, span, negative, row, target, sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk
     at = At(
         row.ctypes.data,
         target.ctypes.data,
@@ -140,7 +150,9 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
         mean.ctypes.data,
         mean_row.ctypes.data,
         totals.ctypes.data,
+        group_T.ctypes.data,
     )
+    highest = tile.ROWS if form.d >= LANES else 1  # see tiles.py
     begin = ends[first - 1] if first > 0 else 0
     words = ends[last - 1] - begin
     loss, terms, factors = 0.0, 0, 0
@@ -167,11 +179,15 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
             if form.cbow:
                 mean_of_rows(at.row, C, form.d, at.mean)
                 R = 1
-            for group in range(groups_of(T, form.d)):
-                factors += find_gradients(group, R, T, rate, form, at)
-                if factors > FACTORS:
-                    loss += read_totals(totals)
-                    factors = 0
+            t = 0
+            while t < T:
+                width = group_T[T - t]
+                for r in range(0, R, highest):
+                    factors += find_gradients(r, min(highest, R - r), t, width, R, rate, form, at)
+                    if factors > FACTORS:
+                        loss += read_totals(totals)
+                        factors = 0
+                t += width
             distinct = (form.K == 0 or all_distinct(target, T)) and (form.cbow or all_distinct(row, C))
             apply_gradients(R, C, T, distinct, form, at)
             terms += R
@@ -223,28 +239,13 @@ def fetch(address, d):
         prefetch(address + line)
 
 
-@compiled
-def groups_of(T, d):
-    """Into how many groups T targets are cut; group n begins at n · T // groups. See tiles.py for d < LANES."""
-    most = tile.TARGETS if d >= LANES else 1
-    return (T + most - 1) // most
-
-
 @inlined
-def find_gradients(group, R, T, rate, form, at):
-    """g of every input and every target of a group: R × T numbers after those of the group before. Returns factors multiplied."""
-    most = tile.ROWS if form.d >= LANES else 1
-    rows = at.mean_row if form.cbow else at.row
-    groups = groups_of(T, form.d)
-    t = group * T // groups
-    width = (group + 1) * T // groups - t
-    factors = 0
-    for r in range(0, R, most):
-        height = min(most, R - r)
-        place = at.g + FLOAT * (t * R + r * width)
-        gradients(rows + LONG * r, height, at.target + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
-        factors += (height * width + LANES - 1) // LANES
-    return factors
+def find_gradients(r, height, t, width, R, rate, form, at):
+    """g of the tile at row r and target t; all R rows of a group of targets, then the next group. Returns how many factors."""
+    rows = (at.mean_row if form.cbow else at.row) + LONG * r
+    place = at.g + FLOAT * (t * R + r * width)
+    gradients(rows, height, at.target + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
+    return (height * width + LANES - 1) // LANES
 
 
 @inlined
@@ -253,13 +254,12 @@ def apply_gradients(R, C, T, distinct, form, at):
     rows = at.mean_row if form.cbow else at.row
     aside = form.cbow or not distinct
     stride = (form.d + LANES - 1) // LANES * LANES
-    groups = groups_of(T, form.d)
-    for group in range(groups):
-        t = group * T // groups
-        width = (group + 1) * T // groups - t
-        mode = tile.CARRY if group else tile.PUT
-        if group == groups - 1 and not aside:
-            mode = tile.FINISH if group else tile.DIRECT
+    t = 0
+    while t < T:
+        width = long_at(at.group_T + LONG * (T - t))
+        mode = tile.CARRY if t else tile.PUT
+        if t + width == T and not aside:
+            mode = tile.FINISH if t else tile.DIRECT
         changes(
             rows,
             R,
@@ -273,6 +273,7 @@ def apply_gradients(R, C, T, distinct, form, at):
             mode,
             np.int64(distinct),
         )
+        t += width
     if not distinct:
         add_to_rows(at.target, T, form.d, at.target_change, stride)
     if aside:

@@ -133,6 +133,16 @@ def mean_of_rows(typing, rows, R, d, mean_d):
 
 
 @intrinsic
+def long_at(typing, address):
+    """The whole number at this address."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(builder.inttoptr(arguments[0], ADDRESSES))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def prefetch(typing, address):
     """Ask for the cache line at this address; it will be written to."""
 
