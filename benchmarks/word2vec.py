@@ -3,6 +3,7 @@
     FIRTH_DATA=… python benchmarks/word2vec.py                                  5 epochs of 16.9 M words: minutes
     FIRTH_DATA=… python benchmarks/word2vec.py --words 2000000 --epochs 1 --rounds 3 --quick        speed alone
     FIRTH_DATA=… python benchmarks/word2vec.py --model cbow --loss hs --dim 300 --seeds 3
+    FIRTH_DATA=… python benchmarks/word2vec.py --only firth --device cuda --dim 128   on a GPU; without --device beside it
     python benchmarks/word2vec.py --shapes                                      GFLOP/s by dimension and negatives
 
 Both train with the same settings on the same lines of 10,000 words, taking turns: rounds × seeds of each. gensim gets them as
@@ -69,6 +70,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="speed alone")
     parser.add_argument("--only", choices=["firth", "gensim"], help="one side alone")
     parser.add_argument("--one-thread", action="store_true", help="firth with one thread as well, in turn")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of firth")
     parser.add_argument("--gensim", choices=["sentences", "file"], default="sentences", help="what gensim reads (see above)")
     parser.add_argument("--shapes", action="store_true", help="GFLOP/s of the kernel over dimensions and negatives")
     return parser.parse_args()
@@ -113,11 +115,15 @@ def firth_run(arguments: argparse.Namespace, path: Path, seed: int, threads: int
         epochs=arguments.epochs,
         threads=threads,
         seed=seed,
+        device=arguments.device,
     )
     text = encoded(str(path), min_count=config.min_count)
     training = begin(text, config)
+    if arguments.device == "cuda":
+        begin(text, config).kernel(text.ids, text.ends, 0, 1, 0.0, 0.0, 0)  # Triton compiles at the first call
     began = time.perf_counter()
     reports = list(fit(training))
+    training.fetch()
     seconds = time.perf_counter() - began
     losses = ", ".join(f"{loss:.4f}" for loss in reports[-1].losses)
     return text.raw_words * config.epochs / seconds, artefact(training, "finished"), f"; loss by epoch {losses}"

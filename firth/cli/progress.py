@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from firth.training.trainer import Seen
 
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
-_LOOK_EVERY = 0.1  # seconds between looks at the loss: each makes Python wait for a GPU
+_LOOK_EVERY = 0.1  # seconds between two renewals of the line
 
 
 class Display:
@@ -43,7 +44,8 @@ class Display:
         self.tasks: dict[str, Any] = {}
         self.steps = 0
         self.began = (0, 0.0)  # the step this process started at, and when
-        self.loss = self.speed = 0.0
+        self.loss = self.tokens = self.seconds = 0.0
+        self.seen = (0, 0.0)
         self.looks = 0
         self.valid = ""
         self.last_line = self.last_look = time.monotonic()
@@ -65,21 +67,26 @@ class Display:
     def begin(self, training: Training, recipe: Recipe) -> None:
         self.steps = recipe.training.steps
         self.began = (training.step, time.monotonic())
-        self.loss = self.speed = 0.0
+        self.seen = training.tokens, training.seconds
+        self.loss = self.tokens = self.seconds = 0.0
         self.looks = 0
         self._show(self.label, training.step, self.steps)
 
     def step(self, seen: Seen) -> None:
-        step = seen.step
-        self.speed += _weight(step.step - self.began[0]) * (step.tokens / step.seconds - self.speed)
-        now = time.monotonic()
+        step, now = seen.step, time.monotonic()
+        if math.isnan(seen.loss):  # a GPU is still at its first step
+            return
         if seen.valid is None and step.step < self.steps and self.looks and now - self.last_look < _LOOK_EVERY:
             return
         self.last_look, self.looks = now, self.looks + 1
-        self.loss += _weight(self.looks) * (step.loss - self.loss)
+        self.loss += _weight(self.looks) * (seen.loss - self.loss)
+        tokens, seconds = self.seen
+        self.seen = seen.tokens, seen.seconds
+        self.tokens += _weight(self.looks) * (seen.tokens - tokens - self.tokens)  # of one look, and below its seconds
+        self.seconds += _weight(self.looks) * (seen.seconds - seconds - self.seconds)
         if seen.valid is not None:
             self.valid = f"  held-out {_headline(seen.valid)}"
-        facts = f"loss {self.loss:.3f}{self.valid}  {self.speed:,.0f} tokens/s"
+        facts = f"loss {self.loss:.3f}{self.valid}  {self.tokens / self.seconds:,.0f} tokens/s"
         self._show(self.label, step.step, self.steps, facts)
         line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
         self._plain(line, always=step.step == self.steps)

@@ -24,17 +24,23 @@ class _Pending:
     numbers_2: Tensor  # loss and gradient norm, on their way to the host
     arrived: torch.cuda.Event
 
+    def arrive(self) -> tuple[int, float, float]:
+        self.arrived.synchronize()
+        loss, norm = self.numbers_2.tolist()
+        return self.step, loss, norm
+
 
 class Guard:
     def __init__(self, device: torch.device) -> None:
         self._bad = torch.zeros((), device=device) if device.type == "cuda" else None
         self._pending: list[_Pending] = []  # at most two: the step before the last, and the last
+        self.known_loss = math.nan  # of the newest step that has been looked at
 
     def update(self, optimizer: torch.optim.Optimizer, model: nn.Module, loss: Tensor, clip: float, step: int) -> Tensor:
         """Update `model` by its gradients, unless they are not finite; the gradient norm before clipping."""
         norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
         if self._bad is None:
-            _expect_finite(step, float(loss), float(norm))
+            self._look_at(step, float(loss), float(norm))
             if clip and norm > clip:
                 torch.nn.utils.clip_grads_with_norm_(model.parameters(), clip, norm)
             optimizer.step()
@@ -46,12 +52,17 @@ class Guard:
     def look_back(self) -> None:
         """Look at the step before the last: on a GPU this waits until only one step is still to be done."""
         while len(self._pending) > 1:
-            _look_at(self._pending.pop(0))
+            self._look_at(*self._pending.pop(0).arrive())
 
     def settle(self) -> None:
         """Look at all that has not been looked at yet; afterwards the last step is known to be good."""
         while self._pending:
-            _look_at(self._pending.pop(0))
+            self._look_at(*self._pending.pop(0).arrive())
+
+    def _look_at(self, step: int, loss: float, norm: float) -> None:
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise Diverged(f"the loss became {loss} with gradient norm {norm} at step {step}")
+        self.known_loss = loss
 
     def _update_unseen(self, optimizer: Any, loss: Tensor, norm: Tensor, clip: float) -> None:
         """With two numbers that torch's fused optimisers read on the device: what to divide gradients by, and whether to stay."""
@@ -68,13 +79,3 @@ def _sent(step: int, loss: Tensor, norm: Tensor) -> _Pending:
     arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrived.record()
     return _Pending(step, numbers_2, arrived)
-
-
-def _look_at(pending: _Pending) -> None:
-    pending.arrived.synchronize()
-    _expect_finite(pending.step, *pending.numbers_2.tolist())
-
-
-def _expect_finite(step: int, loss: float, norm: float) -> None:
-    if not (math.isfinite(loss) and math.isfinite(norm)):
-        raise Diverged(f"the loss became {loss} with gradient norm {norm} at step {step}")

@@ -74,6 +74,12 @@ class Training:
     since_best: int = 0  # evaluations since then
     recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
 
+    def settle(self) -> None:
+        """Wait until every step is done and known to be good; the time it takes is theirs."""
+        began = time.perf_counter()
+        self.guard.settle()
+        self.seconds += time.perf_counter() - began
+
     def standing(self) -> contextlib.AbstractContextManager[None]:
         """Within, the model has the weights that the run stands for: the averaged ones, where there are any."""
         return contextlib.nullcontext() if self.average is None else self.average.in_place_of(self.model)
@@ -101,7 +107,7 @@ def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step
     while training.step < config.steps:
         yield _update(training, compiled, config)
         training.model.train()  # a consumer may have evaluated
-    training.guard.settle()
+    training.settle()
 
 
 def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:

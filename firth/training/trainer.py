@@ -25,6 +25,9 @@ class Seen:
     """What a watcher is told after each step."""
 
     step: Step
+    loss: float  # of this step, or on a GPU of the one before: step.loss would wait for the device
+    tokens: int  # so far
+    seconds: float  # that training has taken so far, without evaluation and saving
     valid: dict[str, Any] | None  # where this step was evaluated
 
 
@@ -46,7 +49,7 @@ def train(
             for step in fit(training, loss, config):
                 last = step.step == config.steps
                 if last or any(_due(step.step, every) for every in (config.log_every, config.evaluate_every)):
-                    training.guard.settle()
+                    training.settle()
                 valid = None
                 if evaluate and (last or _due(step.step, config.evaluate_every)):
                     with training.standing():
@@ -57,7 +60,7 @@ def train(
                 # Without validation the newest weights are the ones the run stands for; with it, the best so far.
                 saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
                 if better or saving:
-                    training.guard.settle()
+                    training.settle()
                     _check_weights(training)
                 if better or (saving and training.best is None):
                     with training.standing():
@@ -65,7 +68,7 @@ def train(
                 if saving:
                     log.sync()
                     checkpoint.save(training, folder, config.keep)
-                watch(Seen(step, valid))
+                watch(Seen(step, training.guard.known_loss, training.tokens, training.seconds, valid))
                 if stopping and stop.signal is not None and not last:
                     raise Interrupted(f"stopped at step {step.step} of {config.steps}; saved. Add --resume to go on", stop.signal)
                 if _exhausted(training, config):

@@ -227,8 +227,7 @@ def _opened(path: Path, facts: dict[str, Any], name: str) -> EncodedCorpus | Non
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:
-    words = str(path.read_bytes(), "utf-8").split("\n")
-    return Vocabulary(words, np.fromfile(path.with_suffix(".counts"), "<i8"))
+    return Vocabulary.packed(path.read_bytes(), np.fromfile(path.with_suffix(".counts"), "<i8"))
 
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -5,6 +5,7 @@ Letters: V vocabulary.
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 import numpy as np
@@ -50,10 +51,10 @@ class AliasTable(NamedTuple):
 def alias_table(probability_V: npt.NDArray[np.float64]) -> AliasTable:
     """Vose's construction: columns of height 1; a column that is too low is filled up from one that is too high."""
     V = len(probability_V)
-    height_V = (probability_V * V).tolist()
-    other_V = list(range(V))
-    low = [v for v in range(V) if height_V[v] < 1]
-    high = [v for v in range(V) if height_V[v] >= 1]
+    height_V = array("d", (probability_V * V).tobytes())  # quick to read and write one by one, with nothing around a number
+    other_V = array("I", range(V))
+    high_V = np.frombuffer(height_V) >= 1
+    low, high = (array("I", np.flatnonzero(which_V).astype(np.uint32).tobytes()) for which_V in (~high_V, high_V))
     while low and high:
         poor, rich = low.pop(), high[-1]
         other_V[poor] = rich
@@ -62,4 +63,4 @@ def alias_table(probability_V: npt.NDArray[np.float64]) -> AliasTable:
             low.append(high.pop())
     for v in low + high:  # one by arithmetic; rounding has left it a hair away
         height_V[v] = 1.0
-    return AliasTable(thresholds(np.array(height_V)), np.array(other_V, dtype=np.uint32))
+    return AliasTable(thresholds(np.frombuffer(height_V)), np.frombuffer(other_V, np.uint32))

@@ -125,3 +125,18 @@ def test_only_for_a_gpu_is_a_batch_fetched_early(monkeypatch: pytest.MonkeyPatch
         one.next()
         one.look_ahead()
         assert one._batches.position == fetched
+
+
+def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unseen: Guard) -> None:
+    assert np.isnan(unseen.known_loss)
+    known = []
+    model = nn.Linear(2, 1)
+    for number in range(4):
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        unseen.update(optimizer_of("sgd", model), model, torch.tensor(10.0 + number), 0.0, number + 1)
+        unseen.look_back()
+        known.append(unseen.known_loss)
+    assert known[1:] == [10, 11, 12]
+    unseen.settle()
+    assert unseen.known_loss == 13

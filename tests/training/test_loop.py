@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny_runs import KINDS, assert_identical, tiny
+from tiny_runs import KINDS, assert_identical, tiny, watching
 from tolerance import assert_equal
 from torch import Tensor
 
+from firth.api import train_recipe
 from firth.api.training import started
 from firth.errors import ConfigError
 from firth.layers.state import RecurrentState
@@ -23,6 +25,7 @@ from firth.text import prepare
 from firth.text.batches import Streams
 from firth.training.config import TrainingConfig
 from firth.training.loop import Step, Training, fit, start
+from firth.training.trainer import Seen
 
 RECURRENT = ("rnn", "lstm", "gru")
 
@@ -228,3 +231,12 @@ def test_dropout_differs_from_step_to_step_and_from_seed_to_seed() -> None:
         for _ in fit(training, next_token, config):
             draws.append(training.random.state["cpu"].clone())
     assert all(not torch.equal(one, other) for n, one in enumerate(draws) for other in draws[:n])
+
+
+def test_a_watcher_is_told_the_loss_and_the_totals_so_far(tmp_path: Path) -> None:
+    seen: list[Seen] = []
+    train_recipe(tiny("gru", steps=5), tmp_path / "run", watcher=watching(lambda training, step: seen.append(step)))
+    assert [told.loss for told in seen] == [told.step.loss for told in seen]
+    assert [told.tokens for told in seen] == np.cumsum([told.step.tokens for told in seen]).tolist()
+    assert [told.seconds for told in seen] == sorted(told.seconds for told in seen)
+    assert seen[-1].seconds >= sum(told.step.seconds for told in seen) > 0

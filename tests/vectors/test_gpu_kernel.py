@@ -17,12 +17,15 @@ from firth.vectors.huffman import huffman
 from firth.vectors.sampling import alias_table, negative_probability
 
 pytest.importorskip("triton", reason="the kernel is written in Triton")
+from firth.vectors import gpu
 from firth.vectors.gpu import GPUKernel
 
 V, D = 23, 20
 COUNT_V = np.sort(np.random.default_rng(0).integers(5, 400, V))[::-1].astype(np.int64).copy()
 ids = np.random.default_rng(1).integers(0, V, 40).astype(np.uint32)
 ENDS = np.array([17, 18, 40])  # a sentence of one word among them
+
+SENTENCE = torch.from_numpy(np.searchsorted(ENDS, np.arange(len(ids)), side="right").astype(np.int32))
 
 interpreted = [
     pytest.mark.long,
@@ -77,8 +80,11 @@ def targets(config: VectorsConfig, draws: Draws, position: int, centre: int) -> 
     return found
 
 
-def by_hand(config: VectorsConfig, v: Matrix, u: Matrix, rate: tuple[float, float], seed: int) -> tuple[float, int]:
+def by_hand(
+    config: VectorsConfig, v: Matrix, u: Matrix, rate: tuple[float, float], seed: int, ease: tuple[Matrix, Matrix] | None = None
+) -> tuple[float, int]:
     """Walk along the text and take, for every centre, the step of its objective; all its pairs from the same weights."""
+    ease_v, ease_u = ease or (np.ones(len(v)), np.ones(len(u)))
     draws, sentence = Draws(seed), np.searchsorted(ENDS, np.arange(len(ids)), side="right")
     total, terms = 0.0, 0
     for position, centre in enumerate(ids.tolist()):
@@ -98,8 +104,10 @@ def by_hand(config: VectorsConfig, v: Matrix, u: Matrix, rate: tuple[float, floa
                 s = float(before_u[row] @ x)
                 total += math.log1p(math.exp(-s if likely else s))
                 g = eta * (likely - 1 / (1 + math.exp(-s)))
-                u[row] += g * x
-                np.add.at(v, group, g * before_u[row])  # as word2vec does it: not divided by the number of words in the mean
+                u[row] += ease_u[row] * g * x
+                np.add.at(
+                    v, group, ease_v[group, None] * g * before_u[row]
+                )  # as word2vec does it: not divided by the number of words in the mean
     return total, terms
 
 
@@ -114,21 +122,34 @@ class TestAgainstALoop:
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
         total, terms = by_hand(config, v, u, (0.1, 0.02), seed=7)
         kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, "cpu")
-        sentence = torch.from_numpy(np.searchsorted(ENDS, np.arange(len(ids)), side="right").astype(np.int32))
-        found, counted = kernel.train(torch.from_numpy(ids.astype(np.int32)), sentence, 0.1, 0.02, seed=7, run=64)
+        found, counted = kernel.train(torch.from_numpy(ids.astype(np.int32)), SENTENCE, 0.1, 0.02, seed=7, programs=1)
         kernel.fetch()
         assert counted == terms
         assert found == pytest.approx(total, rel=1e-5)
         np.testing.assert_allclose(input_Vd, v, rtol=0, atol=2e-6)
         np.testing.assert_allclose(output_Vd, u, rtol=0, atol=2e-6)
 
-    def test_runs_of_any_length_see_the_same_pairs(self, model: Any, loss: Any) -> None:
+    def test_a_row_that_many_change_takes_shorter_steps(self, model: Any, loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gpu, "TOGETHER", 0.2)  # as if a fifth of a program were already enough to be many
+        config = config_of(model=model, loss=loss)
+        input_Vd, output_Vd = matrices(config)
+        v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
+        ease = tuple(np.minimum(0.2 / busy, 1) for busy in gpu.busy_rows(config, COUNT_V))
+        assert all(len(set(table)) > 2 and table.max() == 1 for table in ease[loss == "hs" :])
+        by_hand(config, v, u, (0.1, 0.02), 7, ease)  # type: ignore[arg-type]
+        kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, "cpu")
+        kernel.train(torch.from_numpy(ids.astype(np.int32)), SENTENCE, 0.1, 0.02, seed=7, programs=1)
+        kernel.fetch()
+        np.testing.assert_allclose(input_Vd, v, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(output_Vd, u, rtol=0, atol=2e-6)
+
+    def test_programs_of_any_number_see_the_same_pairs(self, model: Any, loss: Any) -> None:
         config = config_of(model=model, loss=loss)
         losses = []
-        for run in (8, 64):
+        for programs in (5, 1):
             kernel = GPUKernel(config, COUNT_V, *matrices(config), "cpu")
             sentence = torch.zeros(len(ids), dtype=torch.int32)
-            losses.append(kernel.train(torch.from_numpy(ids.astype(np.int32)), sentence, 0.0, 0.0, seed=3, run=run))
+            losses.append(kernel.train(torch.from_numpy(ids.astype(np.int32)), sentence, 0.0, 0.0, seed=3, programs=programs))
         assert losses[0][1] == losses[1][1]
         assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-6)
 
@@ -151,6 +172,16 @@ class TestCalls:
         f = COUNT_V[0] / COUNT_V.sum()
         expected = math.sqrt(1e-2 / f) + 1e-2 / f
         assert abs(share - expected) < 5 * math.sqrt(expected * (1 - expected) / 20_000)
+
+
+def test_rows_are_as_busy_as_the_words_are_frequent() -> None:
+    inputs, outputs = gpu.busy_rows(config_of(), COUNT_V)
+    share_V = COUNT_V / COUNT_V.sum()
+    np.testing.assert_allclose(inputs, 4 * share_V)  # window 3: one to three words on either side, four on average
+    np.testing.assert_allclose(outputs, share_V + 4 * negative_probability(COUNT_V))
+    tree, nodes = huffman(COUNT_V), gpu.busy_rows(config_of(loss="hs"), COUNT_V)[1]
+    for node in range(V - 1):
+        assert nodes[node] == pytest.approx(sum(share_V[word] for word in range(V) if node in tree.of(word)[0]))
 
 
 def test_the_exact_softmax_is_refused() -> None:

@@ -12,7 +12,7 @@ from firth.errors import ConfigError
 from firth.oracles import word2vec
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
-from firth.vectors.kernels import Counts, kernel_for, output_rows
+from firth.vectors.kernels import Counts, hot, kernel_for, output_rows
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
 from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
 
@@ -76,8 +76,10 @@ def oracle(config: VectorsConfig, count_V, input_Vd, output_Vd, ids, ends, first
     return Counts(loss, terms, int(ends[last - 1] - (ends[first - 1] if first else 0)))
 
 
-def check_against_the_oracle(config: VectorsConfig, first: int = 0, last: int | None = None, seed: int = 5) -> None:
-    ids, ends, count_V = corpus()
+def check_against_the_oracle(
+    config: VectorsConfig, first: int = 0, last: int | None = None, seed: int = 5, words: int = 120
+) -> None:
+    ids, ends, count_V = corpus(words=words)
     last = len(ends) if last is None else last
     got = matrices(config, len(count_V))
     want = [matrix.astype(np.float64) for matrix in got]
@@ -109,6 +111,32 @@ def test_every_number_of_negatives_equals_the_oracle(negatives):
 @pytest.mark.parametrize("window", [1, 2, 5, 8, 15])
 def test_every_window_equals_the_oracle(window):
     check_against_the_oracle(VectorsConfig(dim=18, window=window, negatives=5, sample=0))
+
+
+@pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, ["ns", "hs"])])
+@pytest.mark.parametrize("words", [120, 20_000])  # with one merge at the end, and with some before it
+def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, words, monkeypatch):
+    monkeypatch.setattr(hot, "SHARE", 1)
+    config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3)
+    assert hot.hot_rows(config, 12) == 4
+    check_against_the_oracle(config, words=words)
+
+
+def test_a_merge_keeps_what_both_sides_have_added():
+    shared = np.array([1, 2, 3], np.float32)
+    own, before = hot.copies(shared.reshape(3, 1), 0, 3)[1:]
+    own += np.array([10, 0, 5], np.float32)
+    shared += np.array([0, 200, 100], np.float32)  # another thread's
+    hot.merge(shared, own, before)
+    assert shared.tolist() == own.tolist() == before.tolist() == [11, 202, 108]
+
+
+def test_copies_of_hot_rows_stay_small_and_one_thread_has_none():
+    assert hot.hot_rows(VectorsConfig(threads=1), 10**6) == 0
+    assert hot.hot_rows(VectorsConfig(threads=4, deterministic=True), 10**6) == 0
+    for threads, V, dim in itertools.product((2, 16, 64), (100, 70_000, 10**6), (1, 100, 300)):
+        rows = hot.hot_rows(VectorsConfig(threads=threads, dim=dim), V)
+        assert 2 * threads * rows <= V / 20
 
 
 @pytest.mark.parametrize("loss", LOSSES)

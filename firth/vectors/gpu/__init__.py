@@ -1,8 +1,13 @@
 """word2vec on a GPU: the same objectives as firth/vectors/kernels, the same draws in law, in Triton (programs.py).
 
 The text of a call goes to the device once, words that subsampling leaves out are taken out there, and one launch trains on the
-rest. Within a run of words a program sees its own updates, as in word2vec; between runs it is Hogwild, with no update lost.
-Letters: V vocabulary, P words, d width.
+rest: PROGRAMS programs side by side, each walking along its own stretch. A program sees its own updates, as in word2vec; between
+programs it is Hogwild, with no update lost.
+
+That none is lost has a price. A row that hundreds of programs change at the same moment takes hundreds of steps from the same
+place, too far if each is a whole one: the root of the Huffman tree, on the way of every word, would diverge. So a row that more
+than TOGETHER programs are expected to change at once takes its steps shorter by that ratio (`ease`); it has the more of them.
+Letters: V vocabulary, P words, d width, N inner nodes or words.
 """
 
 from __future__ import annotations
@@ -21,7 +26,11 @@ from firth.vectors.sampling import alias_table, keep_probability, negative_proba
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-RUN = 64  # words that one program walks along; so many blocks of text are trained on side by side
+PROGRAMS = 1024  # more are faster, and see less of one another
+SHORTEST = 64  # words that are worth a program
+TOGETHER = 32  # programs that may take whole steps from the same place
+WARPS = 1
+Table = npt.NDArray[np.float64]
 
 
 class GPUKernel:
@@ -42,8 +51,9 @@ class GPUKernel:
         self._host = input_Vd, output_Vd
         self.keep_V = self._moved(keep_probability(count_V, config.sample).astype(np.float32))
         own_V, other_V = alias_table(negative_probability(count_V)) if config.loss == "ns" else (_NOTHING, _NOTHING)
-        end_V, step = huffman(count_V) if config.loss == "hs" else (_NOTHING, _NOTHING)
+        end_V, step = huffman(count_V).paths() if config.loss == "hs" else (_NOTHING, _NOTHING)
         self.tables = [self._moved(np.asarray(table)) for table in (own_V, other_V, end_V, step)]
+        self.busy = [self._moved(table.astype(np.float32)) for table in busy_rows(config, count_V)]
 
     def __call__(
         self,
@@ -70,7 +80,13 @@ class GPUKernel:
         return torch.rand(len(words), generator=generator, device=self.device) < self.keep_V[words]
 
     def train(
-        self, ids_P: Tensor, sentence_P: Tensor, rate_first: float, rate_last: float, seed: int, run: int = RUN
+        self,
+        ids_P: Tensor,
+        sentence_P: Tensor,
+        rate_first: float,
+        rate_last: float,
+        seed: int,
+        programs: int | None = None,
     ) -> tuple[float, int]:
         """One pass over words that are all kept."""
         from firth.vectors.gpu.programs import train_kernel
@@ -78,16 +94,17 @@ class GPUKernel:
         config, P = self.config, len(ids_P)
         if P == 0:
             return 0.0, 0
-        programs = -(-P // run)
+        programs = programs or max(1, min(PROGRAMS, P // SHORTEST))
         loss_R = torch.zeros(programs, device=self.device)
         terms_R = torch.zeros(programs, dtype=torch.int32, device=self.device)
+        ease = [(TOGETHER / programs / busy).clamp(max=1) for busy in self.busy]
         own_V, other_V, end_V, step = self.tables
         width, tree = self.input_Vd.shape[1], config.loss == "hs"
         train_kernel[(programs,)](
-            ids_P, sentence_P, P, self.input_Vd, self.output_Vd, own_V, other_V, self.V, end_V, step, loss_R, terms_R,
-            seed & 0x7FFFFFFF, rate_first, rate_last,
+            ids_P, sentence_P, P, -(-P // programs), self.input_Vd, self.output_Vd, *ease,
+            own_V, other_V, self.V, end_V, step, loss_R, terms_R, seed & 0x7FFFFFFF, rate_first, rate_last,
             WIDTH=width, D=_power(width), SPAN=config.window, J=_power(2 * config.window), COUNT=config.negatives,
-            N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree, RUN=run, num_warps=4,
+            N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree, num_warps=WARPS,
         )  # fmt: skip
         return float(loss_R.double().sum()), int(terms_R.sum())
 
@@ -98,6 +115,19 @@ class GPUKernel:
 
     def _moved(self, array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+
+def busy_rows(config: VectorsConfig, count_V: npt.NDArray[np.int64]) -> tuple[Table, Table]:
+    """How often a step is expected to change each row of the input and of the output matrix."""
+    share_V = count_V * keep_probability(count_V, config.sample)
+    share_V = share_V / share_V.sum()
+    if config.loss == "hs":
+        end_V, step = huffman(count_V).paths()
+        share = np.repeat(share_V, np.diff(end_V, prepend=0))  # of the word whose path the step is on
+        output_N = np.bincount(step >> 1, share, len(count_V) - 1).astype(np.float64)
+    else:
+        output_N = share_V + config.negatives * negative_probability(count_V)
+    return (config.window + 1) * share_V, output_N
 
 
 _NOTHING = np.zeros(1, np.int32)

@@ -1,4 +1,4 @@
-"""word2vec in Triton: one program walks along a run of words, centre by centre, and thousands of programs walk side by side.
+"""word2vec in Triton: one program walks along a stretch of words, centre by centre, and many programs walk side by side.
 
 Every update is an atomic sum, so that none is lost where two programs meet at a frequent word, and every row is read past the
 first cache, which does not hear of other programs' sums. Letters: P words of the text, D width, J places of a window, N targets
@@ -76,8 +76,10 @@ def rows(matrix_VD, row_N, counts_N, WIDTH: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def add_rows(matrix_VD, row_N, counts_N, sum_ND, WIDTH: tl.constexpr, D: tl.constexpr):
+def add_rows(matrix_VD, ease_V, row_N, counts_N, sum_ND, WIDTH: tl.constexpr, D: tl.constexpr):
+    """matrix[row] ← matrix[row] + ease[row] · sum."""
     d = tl.arange(0, D)
+    sum_ND *= tl.load(ease_V + row_N, counts_N, 0.0)[:, None]
     place_ND = row_N.to(tl.int64)[:, None] * WIDTH + d[None, :]
     counts_ND = counts_N[:, None] & (d < WIDTH)[None, :]
     tl.atomic_add(matrix_VD + place_ND, sum_ND, counts_ND, sem="relaxed")
@@ -109,20 +111,23 @@ def cbow_step(x_D, y_ND, likely_N, counts_N, rate):
     return loss, tl.sum(g_N[:, None] * y_ND, 0), g_N[:, None] * x_D[None, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["P", "run", "V", "seed"])  # one compilation for all of them
 def train_kernel(
-    ids_P, sentence_P, P, input_VD, output_VD, own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
+    ids_P, sentence_P, P, run, input_VD, output_VD, ease_input_V, ease_output_V,
+    own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
     WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
-    CBOW: tl.constexpr, TREE: tl.constexpr, RUN: tl.constexpr,
+    CBOW: tl.constexpr, TREE: tl.constexpr,
 ):  # fmt: skip
-    """Program r trains on the words r·RUN … (r + 1)·RUN − 1; loss_R and terms_R get what it has summed and counted."""
+    """Program r trains on the words r·run … (r + 1)·run − 1; loss_R and terms_R get what it has summed and counted.
+
+    All stretches are walked at the same time, so the rate falls along each of them."""
     program = tl.program_id(0)
     total, terms = 0.0, 0
-    for number in range(RUN):
-        position = program * RUN + number
+    for number in range(run):
+        position = program * run + number
         if position < P:
             centre = tl.load(ids_P + position)
-            rate = rate_first + (rate_last - rate_first) * (position.to(tl.float32) / P)
+            rate = rate_first + (rate_last - rate_first) * (number / run)
             context_J, there_J = window(ids_P, sentence_P, position, P, seed, SPAN, J)
             around = tl.sum(there_J.to(tl.int32), 0)
             x_JD = rows(input_VD, context_J, there_J, WIDTH, D)
@@ -145,12 +150,12 @@ def train_kernel(
                     loss, one_JD, dy_ND = skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate)
                     dx_JD += one_JD
                 total += loss
-                add_rows(output_VD, target_N, counts_N, dy_ND, WIDTH, D)
+                add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
             if CBOW:
                 terms += tl.where(around > 0, 1, 0)
                 dx_JD += dx_D[None, :]
             else:
                 terms += around
-            add_rows(input_VD, context_J, there_J, dx_JD, WIDTH, D)
+            add_rows(input_VD, ease_input_V, context_J, there_J, dx_JD, WIDTH, D)
     tl.store(loss_R + program, total)
     tl.store(terms_R + program, terms)

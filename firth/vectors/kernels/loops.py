@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from firth.vectors.huffman import Paths, huffman
+from firth.vectors.huffman import huffman
 from firth.vectors.kernels import Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
 from firth.vectors.kernels.compiling import compile_once, compiled, inlined
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
+from firth.vectors.kernels.hot import MERGE, copies, hot_rows, merge
 from firth.vectors.kernels.tiles import LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
-from firth.vectors.sampling import AliasTable, alias_table, keep_probability, negative_probability, thresholds
+from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
@@ -38,7 +39,7 @@ FLOAT, LONG = 4, 8  # bytes
 
 
 class Form(NamedTuple):
-    """What is trained: the shape of a step, and the addresses of the two matrices."""
+    """What is trained: the shape of a step, the addresses of the two matrices, and which of their rows are hot (see hot.py)."""
 
     cbow: bool
     window: int
@@ -46,14 +47,16 @@ class Form(NamedTuple):
     d: int
     inputs: int
     outputs: int
+    hot: int  # so many inputs, the most frequent words
+    hot_first: int  # of the outputs: the most frequent words, or the inner nodes that were joined last
+    hot_last: int
 
 
 class Tables(NamedTuple):
     keep_V: Ids
     own_V: Ids  # the alias table of the negatives
     other_V: Ids
-    path_end_V: Longs  # the Huffman tree
-    path_step: Ids
+    up: Ids  # the Huffman tree
 
 
 class Desk(NamedTuple):
@@ -72,6 +75,12 @@ class Desk(NamedTuple):
     mean_row: Longs  # the address of `mean`
     totals: Floats
     group_T: Longs  # how many of so many targets that are left make up the next group
+    input_shared: Floats  # Hot, of the inputs and of the outputs
+    input_own: Floats
+    input_before: Floats
+    output_shared: Floats
+    output_own: Floats
+    output_before: Floats
 
 
 class At(NamedTuple):
@@ -87,28 +96,32 @@ class At(NamedTuple):
     mean_row: int
     totals: int
     group_T: int
+    input_own: int
+    output_own: int
 
 
-def desk_for(form: Form, longest: int, deepest: int) -> Desk:
+def desk_for(form: Form, input_Vd: Floats, output_Vd: Floats, longest: int, deepest: int) -> Desk:
     """For sentences of up to `longest` words and steps of up to `deepest` targets; tiles may touch LANES beyond an end."""
     rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows of whole chunks
     mean = np.empty(form.d, np.float32)
+    hot = *copies(input_Vd, 0, form.hot), *copies(output_Vd, form.hot_first, form.hot_last)
     sign = np.full(deepest + LANES, -1, np.float32)
     sign[0] = 1  # as negative sampling needs them; hierarchical softmax writes its own
     return Desk(
-        kept=np.empty(longest, np.uint32),
-        span=np.empty(longest, np.int64),
-        negative=np.empty(longest * form.K, np.uint32),
-        row=np.empty(rows, np.int64),
-        target=np.empty(deepest, np.int64),
-        sign=sign,
-        g=np.empty(rows * deepest + LANES, np.float32),
-        row_change=np.empty(rows * stride, np.float32),
-        target_change=np.empty(deepest * stride, np.float32),
-        mean=mean,
-        mean_row=np.array([mean.ctypes.data]),
-        totals=np.repeat(np.array([0, 1], np.float32), LANES),
-        group_T=group_sizes(deepest, tile.TARGETS if form.d >= LANES else 1),
+        np.empty(longest, np.uint32),
+        np.empty(longest, np.int64),
+        np.empty(longest * form.K, np.uint32),
+        np.empty(rows, np.int64),
+        np.empty(deepest, np.int64),
+        sign,
+        np.empty(rows * deepest + LANES, np.float32),
+        np.empty(rows * stride, np.float32),
+        np.empty(deepest * stride, np.float32),
+        mean,
+        np.array([mean.ctypes.data]),
+        np.repeat(np.array([0, 1], np.float32), LANES),
+        group_sizes(deepest, tile.TARGETS if form.d >= LANES else 1),
+        *hot,
     )
 
 
@@ -123,9 +136,10 @@ def _signature() -> Any:
     """The types of train(). The corpus may be read-only; everything else is ours."""
     uints, longs, floats = (types.Array(kind, 1, "C") for kind in (types.uint32, types.int64, types.float32))
     known = {np.dtype(np.uint32): uints, np.dtype(np.int64): longs, np.dtype(np.float32): floats}
-    form = types.NamedTuple((types.boolean, *[types.int64] * 5), Form)
-    tables = types.NamedTuple((uints, uints, uints, longs, uints), Tables)
-    example = desk_for(Form(cbow=False, window=1, K=1, d=1, inputs=0, outputs=0), longest=1, deepest=1)
+    form = types.NamedTuple((types.boolean, *[types.int64] * 8), Form)
+    tables = types.NamedUniTuple(uints, 4, Tables)
+    matrix = np.empty((1, 1), np.float32)
+    example = desk_for(Form(False, 1, 1, 1, 0, 0, 0, 0, 0), matrix, matrix, longest=1, deepest=1)
     desk = types.NamedTuple([known[array.dtype] for array in example], Desk)
     ids, ends = (types.Array(kind, 1, "C", readonly=True) for kind in (types.uint32, types.int64))
     place, rate = types.int64, types.float64
@@ -138,8 +152,9 @@ SIGNATURE = _signature()
 @compiled
 def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):
     """Train on sentences first … last − 1; returns the loss and the number of its terms."""
-    keep_V, own_V, other_V, path_end_V, path_step = tables
-    kept, span, negative, row, target, sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk
+    keep_V, own_V, other_V, up = tables
+    kept, span, negative, row, target, sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[:13]
+    input_shared, input_own, input_before, output_shared, output_own, output_before = desk[13:]
     at = At(
         row.ctypes.data,
         target.ctypes.data,
@@ -151,30 +166,33 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
         mean_row.ctypes.data,
         totals.ctypes.data,
         group_T.ctypes.data,
+        input_own.ctypes.data,
+        output_own.ctypes.data - form.hot_first * form.d * FLOAT,  # where row 0 would be
     )
     highest = tile.ROWS if form.d >= LANES else 1  # see tiles.py
     begin = ends[first - 1] if first > 0 else 0
     words = ends[last - 1] - begin
     loss, terms, factors = 0.0, 0, 0
-    start, state = begin, seed
+    start, state, unmerged = begin, seed, 0
     for s in range(first, last):
         n, state = subsample(ids, start, ends[s], keep_V, state, kept)
         state = draw_spans(n, form.window, state, span)
         state = draw_negatives(kept, n, form.K, own_V, other_V, state, negative)
         rate = np.float32(rate_first + (rate_last - rate_first) * ((start - begin) / words))
+        unmerged += ends[s] - start
         start = ends[s]
         for i in range(n):
-            C = lay_out_window(kept, i, n, span[i], form, row)
+            C = lay_out_window(kept, i, n, span[i], form, at, row)
             if C == 0:
                 continue
             if form.K > 0:
-                T = lay_out_negatives(kept[i], negative, i * form.K, form, target)
+                T = lay_out_negatives(kept[i], negative, i * form.K, form, at, target)
                 if i + AHEAD < n:
-                    ask_for_targets(kept[i + AHEAD], negative, (i + AHEAD) * form.K, form)
+                    ask_for_targets(kept[i + AHEAD], negative, (i + AHEAD) * form.K, form, at)
             else:
-                T = lay_out_path(kept[i], path_end_V, path_step, form, target, sign)
+                T = lay_out_path(kept[i], up, form, at, target, sign)
             if i + AHEAD + form.window < n:
-                fetch(form.inputs + np.int64(kept[i + AHEAD + form.window]) * form.d * FLOAT, form.d)
+                fetch(input_row(kept[i + AHEAD + form.window], form, at), form.d)
             R = C
             if form.cbow:
                 mean_of_rows(at.row, C, form.d, at.mean)
@@ -191,46 +209,66 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
             distinct = (form.K == 0 or all_distinct(target, T)) and (form.cbow or all_distinct(row, C))
             apply_gradients(R, C, T, distinct, form, at)
             terms += R
+        if unmerged >= MERGE or s == last - 1:
+            merge(input_shared, input_own, input_before)
+            merge(output_shared, output_own, output_before)
+            unmerged = 0
     return loss + read_totals(totals), terms
 
 
 @compiled
-def lay_out_window(kept, i, n, reach, form, row):
+def input_row(word, form, at):
+    """The address of v: a thread's own where the word is hot."""
+    number = np.int64(word)
+    return (at.input_own if number < form.hot else form.inputs) + number * form.d * FLOAT
+
+
+@compiled
+def output_row(row, form, at):
+    """The address of u, of a word or an inner node."""
+    number = np.int64(row)
+    hot = form.hot_first <= number < form.hot_last
+    return (at.output_own if hot else form.outputs) + number * form.d * FLOAT
+
+
+@compiled
+def lay_out_window(kept, i, n, reach, form, at, row):
     """The addresses of the vectors of the words around word i; returns how many."""
     C = 0
     for j in range(max(i - reach, 0), min(i + reach + 1, n)):
-        row[C] = form.inputs + np.int64(kept[j]) * form.d * FLOAT
+        row[C] = input_row(kept[j], form, at)
         C += np.int64(j != i)
     return C
 
 
 @compiled
-def lay_out_negatives(word, negative, first, form, target):
+def lay_out_negatives(word, negative, first, form, at, target):
     """The addresses of the vectors of a word and its negatives; their signs never change."""
-    target[0] = form.outputs + np.int64(word) * form.d * FLOAT
+    target[0] = output_row(word, form, at)
     for k in range(form.K):
-        target[k + 1] = form.outputs + np.int64(negative[first + k]) * form.d * FLOAT
+        target[k + 1] = output_row(negative[first + k], form, at)
     return form.K + 1
 
 
 @compiled
-def lay_out_path(word, path_end_V, path_step, form, target, sign):
-    """The addresses of the inner nodes on the path to a word, and the signs of its turns: bit 0 is +1, bit 1 is −1."""
-    T = 0
-    for place in range(path_end_V[np.int64(word) - 1] if word > 0 else 0, path_end_V[word]):
-        step = path_step[place]
-        target[T] = form.outputs + np.int64(step >> 1) * form.d * FLOAT
+def lay_out_path(word, up, form, at, target, sign):
+    """The addresses of the inner nodes on the way up from a word, and the signs of its turns: bit 0 is +1, bit 1 is −1."""
+    T, node, V = 0, np.int64(word), len(up) // 2 + 1
+    while node < len(up):
+        step = up[node]
+        node = V + np.int64(step >> 1)
+        target[T] = output_row(step >> 1, form, at)
         sign[T] = np.float32(1) - np.float32(2) * np.float32(step & 1)
         T += 1
     return T
 
 
 @compiled
-def ask_for_targets(word, negative, first, form):
+def ask_for_targets(word, negative, first, form, at):
     """The memory looks for the rows of a word to come while the words before it are computed. Inner nodes are near already."""
-    fetch(form.outputs + np.int64(word) * form.d * FLOAT, form.d)
+    fetch(output_row(word, form, at), form.d)
     for k in range(first, first + form.K):
-        fetch(form.outputs + np.int64(negative[k]) * form.d * FLOAT, form.d)
+        fetch(output_row(negative[k], form, at), form.d)
 
 
 @compiled
@@ -315,7 +353,9 @@ class TiledKernel:
         self.matrices = input_Vd, output_Vd  # held for as long as their addresses are
         negatives = config.negatives if config.loss == "ns" else 0
         addresses = input_Vd.ctypes.data, output_Vd.ctypes.data
-        self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses)
+        hot, rows = hot_rows(config, len(input_Vd)), len(output_Vd)
+        hot_outputs = (0, hot) if negatives else (rows - min(hot, rows), rows)
+        self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses, hot, *hot_outputs)
         self.tables, self.deepest = _tables(config, count_V)
         compile_once(train, SIGNATURE, compiling)
 
@@ -323,7 +363,7 @@ class TiledKernel:
         if first >= last:
             return Counts(0.0, 0, 0)
         lengths = np.diff(ends[first:last], prepend=ends[first - 1] if first else 0)
-        desk = desk_for(self.form, int(lengths.max()), self.deepest)
+        desk = desk_for(self.form, *self.matrices, int(lengths.max()), self.deepest)
         loss, terms = train(ids, ends, first, last, rate_first, rate_last, np.uint64(seed), self.form, self.tables, desk)
         return Counts(loss, terms, int(lengths.sum()))
 
@@ -333,9 +373,6 @@ def _tables(config: VectorsConfig, count_V: Longs) -> tuple[Tables, int]:
     keep_V = thresholds(keep_probability(count_V, config.sample))
     nothing: Any = np.empty(0, np.uint32)
     if config.loss == "ns":
-        negatives, paths = alias_table(negative_probability(count_V)), Paths(np.empty(0, np.int64), nothing)
-        deepest = config.negatives + 1
-    else:
-        negatives, paths = AliasTable(nothing, nothing), huffman(count_V)
-        deepest = int(np.diff(paths.end_V, prepend=0).max())
-    return Tables(keep_V, *negatives, *paths), deepest
+        return Tables(keep_V, *alias_table(negative_probability(count_V)), nothing), config.negatives + 1
+    tree = huffman(count_V)
+    return Tables(keep_V, nothing, nothing, tree.up), int(tree.lengths().max())
