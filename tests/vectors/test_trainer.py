@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +307,30 @@ def test_a_gpu_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_not_a_firth_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"v.bin; expected a name that ends in .firth.*firth vectors convert"):
         train(tmp_path / "absent.txt", out=tmp_path / "v.bin")
+
+
+def test_blocks_that_wait_when_training_is_stopped_are_not_trained_on(
+    text: EncodedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads: after the first report two blocks are under way and a third waits for a thread."""
+    calls, started, released = itertools.count(), threading.Semaphore(0), threading.Event()
+
+    def kernel(*_: Any) -> Counts:
+        if next(calls) > 0:
+            started.release()
+            released.wait(30)
+        return Counts(0.0, 1, 0)
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            released.set()
+            super().shutdown(wait=wait)
+
+    monkeypatch.setattr(trainer, "ThreadPoolExecutor", Pool)
+    reports = fit(recorded(text, kernel, threads=2))
+    next(reports)
+    for _ in range(2):
+        assert started.acquire(timeout=30)
+    reports.close()
+    assert next(calls) == 3
