@@ -55,24 +55,38 @@ class GRUStep(NamedTuple):
 
 def rnn_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights) -> RNNStep:
     """h' = tanh(W x + U h + b)   (Elman 1990)."""
-    return RNNStep(torch.tanh(F.linear(x_Bi, w.input_gi, w.input_bias_g) + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)))
+    return rnn_step(F.linear(x_Bi, w.input_gi, w.input_bias_g), h_Bd, w)
 
 
 def lstm_cell(x_Bi: Tensor, h_Bd: Tensor, c_Bd: Tensor, w: Weights) -> LSTMStep:
     """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), c' = f⊙c + i⊙g, h' = o⊙tanh(c')
     (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000)."""
-    gates_Bg = F.linear(x_Bi, w.input_gi, w.input_bias_g) + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)
-    i, f, g, o = gates_Bg.chunk(4, dim=-1)
-    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    c_next_Bd = f * c_Bd + i * g
-    return LSTMStep(o * c_next_Bd.tanh(), c_next_Bd, i, f, g, o)
+    return lstm_step(F.linear(x_Bi, w.input_gi, w.input_bias_g), h_Bd, c_Bd, w)
 
 
 def gru_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights, reset: Reset) -> GRUStep:
     """r, z = σ(W x + U h + b), h' = (1 − z)⊙n + z⊙h, and two candidates that are different functions:
     reset="after"   n = tanh(W x + b + r⊙(U h + b'))   torch's and cuDNN's
     reset="before"  n = tanh(W x + b + U(r⊙h) + b')    as published (Cho et al. 2014)."""
-    x_r, x_z, x_n = F.linear(x_Bi, w.input_gi, w.input_bias_g).chunk(3, dim=-1)
+    return gru_step(F.linear(x_Bi, w.input_gi, w.input_bias_g), h_Bd, w, reset)
+
+
+# The same cells for an x that has met its W and b already, all gates side by side.
+
+
+def rnn_step(x_Bg: Tensor, h_Bd: Tensor, w: Weights) -> RNNStep:
+    return RNNStep(torch.tanh(x_Bg + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)))
+
+
+def lstm_step(x_Bg: Tensor, h_Bd: Tensor, c_Bd: Tensor, w: Weights) -> LSTMStep:
+    i, f, g, o = (x_Bg + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)).chunk(4, dim=-1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c_next_Bd = f * c_Bd + i * g
+    return LSTMStep(o * c_next_Bd.tanh(), c_next_Bd, i, f, g, o)
+
+
+def gru_step(x_Bg: Tensor, h_Bd: Tensor, w: Weights, reset: Reset) -> GRUStep:
+    x_r, x_z, x_n = x_Bg.chunk(3, dim=-1)
     U_r, U_z, U_n = w.hidden_gd.chunk(3)
     b_r, b_z, b_n = w.hidden_bias_g.chunk(3)
     r = (x_r + F.linear(h_Bd, U_r, b_r)).sigmoid()

@@ -48,9 +48,9 @@ class RecurrentConfig:
     vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
-        _at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
+        at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         for name in ("dropout", "dropout_input", "dropout_hidden", "dropout_output", "dropout_word", "dropout_weight"):
-            _share(name, getattr(self, name) or 0.0)
+            share(name, getattr(self, name) or 0.0)
         if self.dropout_hidden and self.depth == 1:
             raise ConfigError(
                 f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
@@ -96,7 +96,7 @@ class TransformerConfig:
     vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
-        _at_least_one(
+        at_least_one(
             width=self.width,
             depth=self.depth,
             heads=self.heads,
@@ -108,7 +108,7 @@ class TransformerConfig:
             buckets=self.buckets,
             reach=self.reach,
         )
-        _share("dropout", self.dropout)
+        share("dropout", self.dropout)
         if self.width % self.heads:
             near = min((n for n in range(1, self.width + 1) if self.width % n == 0), key=lambda n: abs(n - self.heads))
             raise ConfigError(f"model.heads = {self.heads} does not divide model.width = {self.width}; try model.heads = {near}")
@@ -198,8 +198,8 @@ class AverageConfig:
     vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
-        _at_least_one(width=self.width)
-        _share("dropout", self.dropout)
+        at_least_one(width=self.width)
+        share("dropout", self.dropout)
         _check_vectors(self.vectors, self.vectors_fixed)
 
 
@@ -208,7 +208,7 @@ EncoderConfig = AverageConfig
 ModelConfig = LanguageConfig | EncoderConfig
 
 
-def _at_least_one(**values: int | None) -> None:
+def at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
@@ -236,6 +236,6 @@ def _check_buckets(count: int, reach: int) -> None:
         )
 
 
-def _share(name: str, value: float) -> None:
+def share(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise ConfigError(f"model.{name} is {value}; expected 0 ≤ {name} < 1")

@@ -6,7 +6,7 @@ training is a call without a state. The loss is not in here.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -22,42 +22,19 @@ from firth.layers.position import Distances, Learned, Rotary, Sinusoidal, Slopes
 from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
 from firth.models.config import BUCKETS, CLIP, REACH, LanguageConfig, RecurrentConfig, TransformerConfig
+from firth.models.decoder import Decoder
 
 
-class LanguageModel(nn.Module, ABC):
+class LanguageModel(Decoder):
     """What decoding, scoring and training rely on."""
-
-    vocab: int
-    context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
-    embedding: nn.Embedding
-    embedding_std: float  # of the first embedding
-    embedding_setting: str  # what a recipe sets to change its width
-    carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
 
     @abstractmethod
     def start(self, batch: int) -> Any:
         """The state before the first token."""
 
-    @abstractmethod
-    def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the output layer reads, and the state after the last token."""
-
-    @abstractmethod
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        """W_Vd and b_V of the output layer; no b: None."""
-
-    def readout(self, x_BTd: Tensor) -> Tensor:
-        """The output layer: logits_BTV = x Wᵀ + b."""
-        return F.linear(x_BTd, *self.output_layer())
-
     def forward(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         x_BTd, state = self.hidden(token_BT, state)
         return self.readout(x_BTd), state
-
-    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The seam of decoding: the logits after each of the T new tokens, and the state that has read them."""
-        logits_BTV, state = self(token_BT, state)
-        return logits_BTV, state
 
 
 class RecurrentLM(LanguageModel):
