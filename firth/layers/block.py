@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
+from firth.layers.cross import CrossAttention, Source
 from firth.layers.direct import Direct
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.heads import SelfAttention, Where
@@ -20,7 +21,9 @@ Placement = Literal["pre", "post"]
 
 class Block(Direct):
     """pre:   x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
-    post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)."""
+    post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017).
+
+    With `cross`, between the two and in the same manner, attention to a source."""
 
     def __init__(
         self,
@@ -36,25 +39,38 @@ class Block(Direct):
         dropout: float,
         score: ScoreKind = "scaled_dot",
         clip: int | None = None,
+        both: bool = False,
+        cross: bool = False,
     ) -> None:
         super().__init__()
         self.placement, self.dropout = placement, dropout
-        self.attention = SelfAttention(width, heads, kv_heads, bias, score, clip)
+        self.attention = SelfAttention(width, heads, kv_heads, bias, score, clip, both)
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
         self.feedforward_norm = norm(norm_kind, width, bias)
+        self.cross = CrossAttention(width, heads, kv_heads, bias, score) if cross else None
+        self.cross_norm = norm(norm_kind, width, bias) if cross else nn.Identity()
 
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, where: Where = None, past: KeyValue | None = None
+        self,
+        x_BTd: Tensor,
+        allowed: mask.Mask,
+        where: Where = None,
+        past: KeyValue | None = None,
+        source: Source | None = None,
     ) -> tuple[Tensor, KeyValue | None]:
         match self.placement:
             case "pre":
                 a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, where, past)
                 x_BTd = x_BTd + self._drop(a_BTd)
+                if self.cross is not None:
+                    x_BTd = x_BTd + self._drop(self.cross(self.cross_norm(x_BTd), source))
                 x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
             case "post":
                 a_BTd, past = self.attention(x_BTd, allowed, where, past)
                 x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
+                if self.cross is not None:
+                    x_BTd = self.cross_norm(x_BTd + self._drop(self.cross(x_BTd, source)))
                 x_BTd = self.feedforward_norm(x_BTd + self._drop(self.feedforward(x_BTd)))
         return x_BTd, past
 

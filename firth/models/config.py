@@ -67,10 +67,9 @@ class RecurrentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
-    """A Transformer decoder."""
+class TransformerSettings:
+    """What all Transformers have: decoders, encoders, and both together."""
 
-    family: Literal["language"] = "language"
     kind: Literal["transformer"]
     width: int = 256
     depth: int = 4
@@ -79,8 +78,6 @@ class TransformerConfig:
     hidden: int | None = None  # inner width of the feed-forward network: 4·width, or ⅔ of that for swiglu
     context: int | None = None  # the longest text it reads at once; training.context where not given
     score: ScoreKind = "scaled_dot"
-    mask: MaskKind = "causal"
-    span: int | None = None  # how many tokens a window sees, its own included; mask = "window" only
     position: PositionKind = "rotary"
     base: float = 10_000.0  # of the sinusoidal and rotary wavelengths
     clip: int | None = None  # the farthest distance that shaw tells apart; CLIP where not given
@@ -92,8 +89,6 @@ class TransformerConfig:
     bias: bool = False
     dropout: float = 0.0
     tied: bool = True
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
         at_least_one(
@@ -103,7 +98,6 @@ class TransformerConfig:
             kv_heads=self.kv_heads,
             hidden=self.hidden,
             context=self.context,
-            span=self.span,
             clip=self.clip,
             buckets=self.buckets,
             reach=self.reach,
@@ -116,34 +110,7 @@ class TransformerConfig:
             raise ConfigError(
                 f"model.kv_heads = {self.groups} does not divide model.heads = {self.heads}; choose a divisor of {self.heads}"
             )
-
-        _check_vectors(self.vectors, self.vectors_fixed)
-        self._check_mask()
         self._check_position()
-
-    def _check_mask(self) -> None:
-        match self.mask:
-            case "full" | "all_but_self":
-                raise ConfigError(
-                    f'model.mask = "{self.mask}" lets a position read the token that it has to predict; '
-                    'for a language model choose "causal", "strictly_causal" or "window"'
-                )
-            case "prefix":
-                raise ConfigError(
-                    'model.mask = "prefix" needs to know how long the prefix of each text is, and a running text has none; '
-                    'choose "causal", "strictly_causal" or "window"'
-                )
-            case "window" if self.span is None:
-                raise ConfigError(
-                    'model.mask = "window" needs to know how far it sees; give model.span, the number of tokens, its own included'
-                )
-            case _ if self.span is not None and self.mask != "window":
-                raise ConfigError(
-                    f'model.span = {self.span} belongs to model.mask = "window"; given "{self.mask}". '
-                    "Leave model.span out, or change the mask"
-                )
-            case _:
-                pass
 
     def _check_position(self) -> None:
         if self.position == "rotary" and self.score == "additive":
@@ -184,6 +151,47 @@ class TransformerConfig:
     @property
     def inner(self) -> int:
         return self.hidden or default_hidden(self.width, self.activation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(TransformerSettings):
+    """A Transformer decoder."""
+
+    family: Literal["language"] = "language"
+    mask: MaskKind = "causal"
+    span: int | None = None  # how many tokens a window sees, its own included; mask = "window" only
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        at_least_one(span=self.span)
+        _check_vectors(self.vectors, self.vectors_fixed)
+        self._check_mask()
+        super().__post_init__()
+
+    def _check_mask(self) -> None:
+        match self.mask:
+            case "full" | "all_but_self":
+                raise ConfigError(
+                    f'model.mask = "{self.mask}" lets a position read the token that it has to predict; '
+                    'for a language model choose "causal", "strictly_causal" or "window"'
+                )
+            case "prefix":
+                raise ConfigError(
+                    'model.mask = "prefix" needs to know how long the prefix of each text is, and a running text has none; '
+                    'choose "causal", "strictly_causal" or "window"'
+                )
+            case "window" if self.span is None:
+                raise ConfigError(
+                    'model.mask = "window" needs to know how far it sees; give model.span, the number of tokens, its own included'
+                )
+            case _ if self.span is not None and self.mask != "window":
+                raise ConfigError(
+                    f'model.span = {self.span} belongs to model.mask = "window"; given "{self.mask}". '
+                    "Leave model.span out, or change the mask"
+                )
+            case _:
+                pass
 
 
 @dataclass(frozen=True, kw_only=True)

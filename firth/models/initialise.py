@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from firth.layers.cross import CrossAttention
+from firth.layers.feedforward import FeedForward
 from firth.layers.heads import Attend, SelfAttention
 from firth.layers.position import Learned
 from firth.models.network import Network
@@ -12,7 +14,6 @@ from firth.models.network import Network
 
 def initialise(model: Network, generator: torch.Generator) -> None:
     """Draw every parameter of `model` in place."""
-    depth = max(1, sum(1 for _ in getattr(model, "blocks", ())))
     embedding_std = model.embedding_std
     drawn: set[int] = set()
     with torch.no_grad():
@@ -20,11 +21,19 @@ def initialise(model: Network, generator: torch.Generator) -> None:
             for parameter_name, parameter in sorted(module.named_parameters(recurse=False)):
                 if id(parameter) not in drawn:
                     drawn.add(id(parameter))
-                    _draw(name, module, parameter_name, parameter, depth, embedding_std, generator)
+                    _draw(name, module, parameter_name, parameter, _written(model, name), embedding_std, generator)
+
+
+def _written(model: nn.Module, path: str) -> int:
+    """How often the sum that runs through a stack of blocks is added to, where `path` is a product that does so; otherwise 1."""
+    if not path.endswith(("attention.out", "cross.out", "feedforward.down")):
+        return 1
+    blocks = model.get_submodule(path[: path.index("blocks") + len("blocks")])
+    return sum(isinstance(part, SelfAttention | CrossAttention | FeedForward) for part in blocks.modules())
 
 
 def _draw(
-    path: str, module: nn.Module, name: str, parameter: Tensor, depth: int, embedding_std: float, generator: torch.Generator
+    path: str, module: nn.Module, name: str, parameter: Tensor, written: int, embedding_std: float, generator: torch.Generator
 ) -> None:
     match module:
         case nn.RNNBase():
@@ -32,12 +41,10 @@ def _draw(
         case nn.LayerNorm() | nn.RMSNorm():
             parameter.fill_(1.0 if name == "weight" else 0.0)
         case nn.Linear() if name == "weight":
-            # The two products that write to the residual stream shrink with depth, so that its variance does not grow
+            # The products that write to the residual stream shrink with depth, so that its variance does not grow
             # (Radford et al. 2019, §2.3).
-            writes = path.endswith(("attention.out", "feedforward.down"))
-            std = module.in_features**-0.5 * ((2 * depth) ** -0.5 if writes else 1.0)
-            parameter.normal_(0.0, std, generator=generator)
-        case SelfAttention() if name == "M_HDD":
+            parameter.normal_(0.0, module.in_features**-0.5 * written**-0.5, generator=generator)
+        case SelfAttention() | CrossAttention() if name == "M_HDD":
             parameter.normal_(0.0, 1 / parameter.shape[-1], generator=generator)  # qᵀMk sums D² products: of order 1
         case Attend():
             # w·tanh(q + k) sums D products, q·a_r too: w and a query's share in Shaw's positions are of order 1.

@@ -1,7 +1,7 @@
 """Sequence to sequence: p(y | x) = Π p(y_t | y_<t, x).
 
-The seam is `encode(source_BS, length_B) → memory`, `start(memory) → state`, and then that of every decoder, `hidden` and `step`:
-training is one call with all of the target, decoding one call for each token. A state answers `select(rows)`, for beams.
+The seam is `encode(source_BS, length_B) → memory`, and then `teach(token_BT, memory)` for training, the whole target at once, or
+`start(memory) → state` and `step` for decoding, as with every decoder. A state answers `select(rows)`, for beams.
 Both sides end with <eos>, and the decoder is first given <eos>; a source is padded behind its length, which changes nothing.
 
 Letters: B batch, S source, T target, V vocabulary, e embedding width, m width of the memory, d width.
@@ -17,11 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.attention import mask
 from firth.layers.attentive import AttentiveRecurrent, Memory
+from firth.layers.cross import Source
 from firth.layers.recurrent import Recurrent
-from firth.layers.state import RecurrentState, zeros
+from firth.layers.state import AttentionState, RecurrentState, zeros
 from firth.models.decoder import Decoder
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.stack import Stack
 
 
 class Seq2Seq(Decoder):
@@ -39,10 +42,13 @@ class Seq2Seq(Decoder):
     def start(self, memory: Any) -> Any:
         """The state before the first token."""
 
+    def teach(self, token_BT: Tensor, memory: Any) -> Tensor:
+        """What the output layer reads after each of all tokens of the target."""
+        return self.hidden(token_BT, self.start(memory))[0]
+
     def forward(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
         """logits_BTV after each token of the target so far."""
-        x_BTd, _ = self.hidden(token_BT, self.start(self.encode(source_BS, length_B)))
-        return self.readout(x_BTd)
+        return self.readout(self.teach(token_BT, self.encode(source_BS, length_B)))
 
 
 class Encoded(NamedTuple):
@@ -179,6 +185,68 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.training) if self.config.dropout else x
+
+
+class Read(NamedTuple):
+    """What a Transformer's encoder leaves: keys and values for each layer of the decoder."""
+
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Translated:
+    """What a Transformer's decoder has written, and the source."""
+
+    own: AttentionState
+    sources: tuple[Source, ...]
+
+    def select(self, rows: Tensor) -> Translated:
+        return Translated(self.own.select(rows), tuple(source.select(rows) for source in self.sources))
+
+
+class TransformerSeq2Seq(Seq2Seq):
+    """An encoder that reads both ways and a decoder that looks back and at the encoder's outputs (Vaswani et al. 2017)."""
+
+    embedding_setting = "model.width"
+
+    def __init__(self, config: TransformerSeq2SeqConfig, source_vocab: int, vocab: int) -> None:
+        super().__init__()
+        self.config, self.source_vocab, self.vocab, self.context = config, source_vocab, vocab, config.context
+        self.embedding_std = config.width**-0.5
+        self.embedding = nn.Embedding(vocab, config.width)
+        self.source_embedding = self.embedding if config.shared else nn.Embedding(source_vocab, config.width)
+        self.encoder = Stack(config, config.encoder_depth or config.depth, both=True)
+        self.decoder = Stack(config, config.depth, cross=True)
+        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+
+    def encode(self, source_BS: Tensor, length_B: Tensor) -> Read:
+        x_BSd, _ = self.encoder.through(self.encoder.placed(self.source_embedding(source_BS), 0), mask.lengths(length_B))
+        return Read(tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks))  # type: ignore[union-attr, operator]
+
+    def start(self, memory: Read) -> Translated:
+        return Translated(AttentionState.empty(self.config.depth), memory.sources)
+
+    def teach(self, token_BT: Tensor, memory: Read) -> Tensor:
+        x_BTd, _ = self.decoder.through(self.decoder.placed(self.embedding(token_BT), 0), mask.CAUSAL, None, memory.sources)
+        return x_BTd
+
+    def hidden(self, token_BT: Tensor, state: Translated) -> tuple[Tensor, Translated]:  # type: ignore[override]
+        x_BTd = self.decoder.placed(self.embedding(token_BT), state.own.length)
+        x_BTd, own = self.decoder.through(x_BTd, mask.CAUSAL, state.own, state.sources)
+        assert own is not None
+        return x_BTd, Translated(own, state.sources)
+
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+
+
+def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> Seq2Seq:
+    """The module, with weights not yet drawn; see models/initialise.py."""
+    match config:
+        case RecurrentSeq2SeqConfig():
+            return RecurrentSeq2Seq(config, source_vocab, vocab)
+        case TransformerSeq2SeqConfig():
+            return TransformerSeq2Seq(config, source_vocab, vocab)
 
 
 def reversed_rows(token_BS: Tensor, length_B: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Literal
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset
-from firth.models.config import at_least_one, share
+from firth.models.config import TransformerSettings, at_least_one, share
 
 AttentionKind = Literal["none"] | ScoreKind
 
@@ -61,3 +61,19 @@ class RecurrentSeq2SeqConfig:
     @property
     def decoder_reset(self) -> Reset:
         return self.reset or ("before" if self.kind == "gru" and self.attention != "none" else "after")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerSeq2SeqConfig(TransformerSettings):
+    """A Transformer that reads, and one that writes. `depth` levels each, unless `encoder_depth` says otherwise."""
+
+    family: Literal["seq2seq"] = "seq2seq"
+    encoder_depth: int | None = None
+    shared: bool = False  # source and target have one embedding; needs tokenizer.joint
+
+    def __post_init__(self) -> None:
+        at_least_one(encoder_depth=self.encoder_depth)
+        super().__post_init__()
+
+
+Seq2SeqConfig = RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig

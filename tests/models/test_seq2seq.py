@@ -1,4 +1,4 @@
-"""Recurrent sequence to sequence: RNNsearch against a float64 loop, and what decoding relies on."""
+"""Sequence to sequence: RNNsearch against a float64 loop, the Transformer against torch's, and what decoding relies on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.recurrent import Recurrent
 from firth.models.initialise import initialise
-from firth.models.seq2seq import RecurrentSeq2Seq, reversed_rows
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
+from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, reversed_rows
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from firth.oracles import rnnsearch
 
 SOURCE_V, TARGET_V = 11, 9
@@ -29,10 +29,44 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def model_of(kind: str = "gru", **settings: Any) -> RecurrentSeq2Seq:
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "2017": {
+        "position": "sinusoidal",
+        "norm": "layer",
+        "norm_placement": "post",
+        "activation": "relu",
+        "bias": True,
+        "encoder_depth": 1,
+    },
+    "modern": {"kv_heads": 1, "tied": False},
+    "t5": {"position": "t5", "buckets": 8, "reach": 20},
+    "shaw": {"position": "shaw", "clip": 2},
+    "alibi, bilinear": {"position": "alibi", "score": "bilinear"},
+    "learned, additive": {"position": "learned", "score": "additive"},
+}
+ALL = [(kind, form) for kind in KINDS for form in FORMS] + [("transformer", form) for form in TRANSFORMERS]
+
+
+def recurrent(kind: str = "gru", **settings: Any) -> RecurrentSeq2Seq:
     config = RecurrentSeq2SeqConfig(kind=kind, **({"width": 6, "embedding": 5, "depth": 1} | settings))  # type: ignore[arg-type]
-    model = RecurrentSeq2Seq(config, SOURCE_V, TARGET_V)
-    initialise(model, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    model: RecurrentSeq2Seq = drawn(RecurrentSeq2Seq(config, SOURCE_V, TARGET_V))
+    return model
+
+
+def transformer(**settings: Any) -> TransformerSeq2Seq:
+    given = {"width": 8, "heads": 2, "depth": 2, "context": 16} | settings
+    model: TransformerSeq2Seq = drawn(
+        TransformerSeq2Seq(TransformerSeq2SeqConfig(kind="transformer", **given), SOURCE_V, TARGET_V)
+    )
+    return model
+
+
+def model_of(kind: str, form: str) -> Seq2Seq:
+    return transformer(**TRANSFORMERS[form]) if kind == "transformer" else recurrent(kind, depth=2, **FORMS[form])
+
+
+def drawn(model: Any) -> Any:
+    initialise(model, torch.Generator().manual_seed(0))
     return model.double().eval()
 
 
@@ -67,7 +101,7 @@ def oracle_of(model: RecurrentSeq2Seq) -> rnnsearch.Decoder:
 
 
 def test_rnnsearch_is_the_published_decoder() -> None:
-    model = model_of()
+    model = recurrent()
     source_BS, length_B, token_BT = texts(7, 4, 1)
     encoded = model.encode(source_BS, length_B)
     logits_BTV = model(source_BS, length_B, token_BT)
@@ -83,7 +117,7 @@ def test_rnnsearch_is_the_published_decoder() -> None:
 
 
 def test_the_decoder_starts_from_the_backward_state_at_the_first_source_token() -> None:
-    model = model_of()
+    model = recurrent()
     source_BS, length_B, _ = texts(6, 3)
     encoded = model.encode(source_BS, length_B)
     back_Bd = encoded.memory_BSm[:, 0, model.config.width :]
@@ -93,7 +127,7 @@ def test_the_decoder_starts_from_the_backward_state_at_the_first_source_token() 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_attention_the_decoder_is_a_language_model_that_starts_from_the_encoders_last_state(kind: str) -> None:
-    model = model_of(kind, attention="none", depth=2)
+    model = recurrent(kind, attention="none", depth=2)
     source_BS, length_B, token_BT = texts(6, 3)
     assert isinstance(model.recurrent, Recurrent)
     for b, length in enumerate(length_B.tolist()):
@@ -102,11 +136,66 @@ def test_without_attention_the_decoder_is_a_language_model_that_starts_from_the_
         torch.testing.assert_close(model(source_BS, length_B, token_BT)[b], model.readout(h_1Td)[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("form", FORMS)
+def test_the_transformer_is_torchs() -> None:
+    model = transformer(**TRANSFORMERS["2017"] | {"position": "none", "encoder_depth": 2, "hidden": 12})
+    peer = nn.Transformer(8, 2, 2, 2, 12, dropout=0.0, batch_first=True, dtype=torch.float64).eval()
+    peer.encoder.norm = peer.decoder.norm = None  # a post-norm layer ends in a norm already
+    for ours, theirs in [*zip(model.encoder.blocks, peer.encoder.layers, strict=True)]:
+        copy_block(ours, theirs)
+    for ours, theirs in [*zip(model.decoder.blocks, peer.decoder.layers, strict=True)]:
+        copy_block(ours, theirs)
+    source_BS, length_B, token_BT = texts(7, 4, 1)
+    padded_BS = torch.arange(source_BS.shape[1]) >= length_B[:, None]
+    causal_TT = torch.ones(token_BT.shape[1], token_BT.shape[1], dtype=torch.bool).triu(1)
+    expected_BTd = peer(
+        model.source_embedding(source_BS),
+        model.embedding(token_BT),
+        tgt_mask=causal_TT,
+        src_key_padding_mask=padded_BS,
+        memory_key_padding_mask=padded_BS,
+    )
+    torch.testing.assert_close(model.teach(token_BT, model.encode(source_BS, length_B)), expected_BTd)
+
+
+def copy_block(ours: Any, theirs: Any) -> None:
+    pairs = [
+        (theirs.self_attn.in_proj_weight, ours.attention.qkv.weight),
+        (theirs.self_attn.in_proj_bias, ours.attention.qkv.bias),
+        (theirs.linear1, ours.feedforward.up),
+        (theirs.linear2, ours.feedforward.down),
+        (theirs.self_attn.out_proj, ours.attention.out),
+        (theirs.norm1, ours.attention_norm),
+    ]
+    if ours.cross is not None:
+        weights, biases = (torch.cat([getattr(part, name) for part in (ours.cross.query, ours.cross.kv)]) for name in PARTS)
+        pairs += [
+            (theirs.multihead_attn.in_proj_weight, weights),
+            (theirs.multihead_attn.in_proj_bias, biases),
+            (theirs.multihead_attn.out_proj, ours.cross.out),
+            (theirs.norm2, ours.cross_norm),
+            (theirs.norm3, ours.feedforward_norm),
+        ]
+    else:
+        pairs.append((theirs.norm2, ours.feedforward_norm))
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for there, here in pairs:
+            if isinstance(here, Tensor):
+                there.copy_(here)
+            else:
+                for name in PARTS:  # a norm of ones and a bias of zeros would hide a mistake
+                    value = getattr(here, name)
+                    value.add_(0.1 * torch.randn(value.shape, generator=generator, dtype=value.dtype))
+                    getattr(there, name).copy_(value)
+
+
+PARTS = ("weight", "bias")
+
+
+@pytest.mark.parametrize(("kind", "form"), ALL)
 class TestSeams:
     def test_step_by_step_is_all_at_once(self, kind: str, form: str) -> None:
-        model = model_of(kind, depth=2, **FORMS[form])
+        model = model_of(kind, form)
         source_BS, length_B, token_BT = texts(6, 3)
         state = model.start(model.encode(source_BS, length_B))
         stepped = []
@@ -116,7 +205,7 @@ class TestSeams:
         torch.testing.assert_close(torch.stack(stepped, 1), model(source_BS, length_B, token_BT))
 
     def test_neither_padding_nor_company_changes_a_logit(self, kind: str, form: str) -> None:
-        model = model_of(kind, depth=2, **FORMS[form])
+        model = model_of(kind, form)
         source_BS, length_B, token_BT = texts(6, 3, 5)
         together = model(source_BS, length_B, token_BT)
         for b, length in enumerate(length_B.tolist()):
@@ -124,7 +213,7 @@ class TestSeams:
             torch.testing.assert_close(together[b : b + 1], alone)
 
     def test_rows_of_a_state_can_be_taken_in_any_order(self, kind: str, form: str) -> None:
-        model = model_of(kind, depth=2, **FORMS[form])
+        model = model_of(kind, form)
         source_BS, length_B, token_BT = texts(6, 3, 5)
         rows = torch.tensor([2, 0, 0])
         _, state = model.step(token_BT[:, :2], model.start(model.encode(source_BS, length_B)))
@@ -132,14 +221,15 @@ class TestSeams:
         torch.testing.assert_close(selected, model(source_BS, length_B, token_BT)[rows, 2:])
 
     def test_every_weight_gets_a_gradient(self, kind: str, form: str) -> None:
-        model = model_of(kind, depth=2, **FORMS[form])
+        model = model_of(kind, form)
         model(*texts(6, 3)).square().sum().backward()
         silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
         assert not silent
 
 
-def test_one_embedding_for_both_sides() -> None:
-    model = RecurrentSeq2Seq(RecurrentSeq2SeqConfig(kind="gru", width=4, shared=True), TARGET_V, TARGET_V)
+@pytest.mark.parametrize("make", [recurrent, transformer])
+def test_one_embedding_for_both_sides(make: Any) -> None:
+    model = make(shared=True)
     assert model.source_embedding is model.embedding
 
 
