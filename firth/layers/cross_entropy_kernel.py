@@ -23,11 +23,12 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
 
 @triton.jit
 def _row_kernel(logits_RV, target_R, loss_R, stride, V, share, BLOCK: tl.constexpr):
-    """lse = m + log Σ exp(z − m) with a running maximum m; then z ← share · (exp(z − lse) − [column = target])."""
+    """lse = m + log Σ exp(z − m) with a running maximum m; then z ← share · (exp(z − lse) − [column = target]). −1 is padding."""
     row = tl.program_id(0).to(tl.int64)
     z = logits_RV + row * stride
     target = tl.load(target_R + row)
     known = (target >= 0) & (target < V)  # a token that the vocabulary does not have gives NaN, not somebody else's memory
+    counts = tl.where(target == -1, 0.0, 1.0)
     at = tl.load(z + target, known, float("nan")).to(tl.float32)  # before any thread writes
     columns = tl.arange(0, BLOCK)
     m = tl.full((), -float("inf"), tl.float32)
@@ -38,12 +39,12 @@ def _row_kernel(logits_RV, target_R, loss_R, stride, V, share, BLOCK: tl.constex
         sum_n = sum_n * tl.exp(m - higher) + tl.exp(z_n - higher)
         m = higher
     lse = m + tl.log(tl.sum(sum_n, 0))
-    tl.store(loss_R + row, lse - at)
+    tl.store(loss_R + row, tl.where(target == -1, 0.0, lse - at))
     blocks = tl.cdiv(V, BLOCK)
     for number in range(blocks):
         start = (blocks - 1 - number) * BLOCK  # backwards: what was read last is still near
         inside = start + columns < V
         z_n = tl.load(z + start + columns, inside, 0.0, eviction_policy="evict_first").to(tl.float32)
         p_n = tl.exp(z_n - lse) - tl.where(start + columns == target, 1.0, 0.0)
-        dz_n = (p_n * share).to(logits_RV.dtype.element_ty)
+        dz_n = (p_n * (share * counts)).to(logits_RV.dtype.element_ty)
         tl.store(z + start + columns, dz_n, inside, eviction_policy="evict_first")

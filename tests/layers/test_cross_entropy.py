@@ -11,7 +11,7 @@ from interpreter import INTERPRETED
 from torch import Tensor
 
 from firth.layers import cross_entropy as module
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import PADDING, cross_entropy
 
 N, V, D = 23, 37, 8
 
@@ -45,6 +45,25 @@ def test_pieces_of_any_size_give_torchs_loss_and_gradients(bias: bool, rows: int
     monkeypatch.setattr(module, "PIECE", {"cpu": rows * V})
     leaves, target = given(torch.float64, bias)
     torch.testing.assert_close(with_gradients(cross_entropy, leaves, target), with_gradients(whole, leaves, target))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("held", [False, True])
+def test_padding_does_not_count_and_smoothing_is_torchs(
+    bias: bool, smoothing: float, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL", N * V if held else 0)
+    leaves, target = given(torch.float64, bias)
+    target[[0, 3, 4, 5, 6, 7, 8, 9, 21]] = PADDING  # all of a piece among them
+
+    def ours(x: Tensor, w: Tensor, b: Tensor | None, target: Tensor) -> Tensor:
+        return cross_entropy(x, w, b, target, padded=True, smoothing=smoothing)
+
+    def torchs(x: Tensor, w: Tensor, b: Tensor | None, target: Tensor) -> Tensor:
+        return F.cross_entropy(F.linear(x, w, b), target, ignore_index=PADDING, label_smoothing=smoothing)
+
+    torch.testing.assert_close(with_gradients(ours, leaves, target), with_gradients(torchs, leaves, target))
 
 
 def test_rows_may_lie_along_several_axes() -> None:
@@ -132,6 +151,7 @@ def test_the_kernel_does_what_torch_does(dtype: torch.dtype, block: int, monkeyp
     monkeypatch.setattr(kernel, "BLOCK", block)
     logits = torch.randn(N, V + 3).to(dtype)[:, :V] * 4  # rows further apart than they are long
     target = torch.randint(V, (N,))
+    target[[2, 9]] = PADDING
     ours, plain = logits.clone(), logits.clone()
     torch.testing.assert_close(kernel.turn_into_gradient(ours, target, 0.25), module.turn_into_gradient(plain, target, 0.25))
     torch.testing.assert_close(ours, plain)

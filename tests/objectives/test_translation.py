@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.models.initialise import initialise
+from firth.models.seq2seq import Seq2Seq, seq2seq
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
+from firth.objectives.translation import TranslationConfig, translation
+
+V = 7
+CONFIGS: dict[str, Any] = {
+    "search": RecurrentSeq2SeqConfig(kind="gru", width=6),
+    "transformer": TransformerSeq2SeqConfig(kind="transformer", width=8, heads=2, depth=1, context=9),
+}
+
+
+def model_of(name: str) -> Seq2Seq:
+    model = seq2seq(CONFIGS[name], V, V)
+    initialise(model, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    return model.double()
+
+
+def batch(*pairs: tuple[list[int], list[int]]) -> dict[str, Tensor]:
+    """Padded as text/pairs.py pads them."""
+
+    def padded(rows: list[list[int]], filling: int) -> Tensor:
+        longest = max(map(len, rows))
+        return torch.tensor([row + [filling] * (longest - len(row)) for row in rows])
+
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    return {
+        "source_BS": padded(sources, 0),
+        "source_length_B": torch.tensor([*map(len, sources)]),
+        "input_BT": padded([[0, *target[:-1]] for target in targets], 0),
+        "target_BT": padded(targets, -1),
+        "target_length_B": torch.tensor([*map(len, targets)]),
+    }
+
+
+PAIRS = [([3, 1, 0], [2, 4, 6, 0]), ([5, 5, 2, 1, 0], [1, 0])]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_loss_is_the_mean_over_the_tokens_of_all_targets(name: str, smoothing: float) -> None:
+    """Token by token: the probability of each after those before it, in a sentence by itself."""
+    model, nats = model_of(name), []
+    for source, target in PAIRS:
+        state = model.start(model.encode(torch.tensor([source]), torch.tensor([len(source)])))
+        for before, token in zip([0, *target], target, strict=False):
+            logits_11V, state = model.step(torch.tensor([[before]]), state)
+            p_V = logits_11V[0, 0].detach().softmax(-1)
+            spread = -sum(math.log(float(p)) for p in p_V) / V
+            nats.append((1 - smoothing) * -math.log(float(p_V[token])) + smoothing * spread)
+    loss, state = translation(model, **batch(*PAIRS), smoothing=smoothing)
+    assert state is None
+    assert float(loss.detach()) == pytest.approx(sum(nats) / len(nats), rel=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
+def test_a_share_is_a_share(smoothing: float) -> None:
+    with pytest.raises(ConfigError, match=f"objective.smoothing is {smoothing}; expected 0 ≤ smoothing < 1"):
+        TranslationConfig(smoothing=smoothing)
