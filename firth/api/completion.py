@@ -75,13 +75,8 @@ def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
     words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
-    found = beam(
-        words,
-        torch.from_numpy(held).to(model.device),
-        size=2 * proposals,
-        steps=steps,
-        finished=lambda tokens: tokens[-1] == words.end,
-    )
+    prompt_1T = torch.from_numpy(held).unsqueeze(0).to(model.device)
+    (found,) = beam(words, words.start(1), prompt_1T, size=2 * proposals, limits=[steps], end=words.end)
     spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in found if hypothesis.log_probability > -math.inf)
     return list(dict.fromkeys(word for word in spelled if word))[:proposals]
 

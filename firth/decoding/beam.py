@@ -1,8 +1,14 @@
-"""The most probable continuations. Letters: S beams alive, V vocabulary."""
+"""The most probable continuations, of many texts at once and for every model.
+
+    score = log p(tokens) / lp(n)        lp(n) = ((5 + n) / 6)^α      (Wu et al. 2016, eq. 14; α = 0: log p alone)
+
+Letters: B texts, A of them still searched, S beams of each, C candidates, N tokens written, V vocabulary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,55 +19,118 @@ from torch import Tensor
 class Steps(Protocol):
     """All that a beam asks of a model."""
 
-    def start(self, batch: int) -> Any: ...
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    tokens: tuple[int, ...]
+    tokens: tuple[int, ...]  # the one that ends it included
     log_probability: float  # Σ log p(token | what came before)
+    score: float
+    finished: bool = True
 
 
 @torch.inference_mode()
 def beam(
     model: Steps,
-    prompt_T: Tensor,
+    state: Any,
+    prompt_BT: Tensor,
     *,
     size: int,
-    steps: int,
-    finished: Callable[[tuple[int, ...]], bool],
-) -> list[Hypothesis]:
-    """The `size` most probable continuations that `finished` accepts, at most `steps` tokens each, best first.
+    limits: Sequence[int],
+    end: int,
+    penalty: float = 0.0,
+    unfinished: bool = False,
+) -> list[list[Hypothesis]]:
+    """For each text the `size` continuations of the highest score that `end` ends, of at most limits[b] tokens, best first.
 
-    A finished hypothesis keeps its score and leaves the beam. log p only falls with length, so the search ends when no
-    living hypothesis is above the worst of `size` finished ones."""
-    state = model.start(1)
-    logits_1TV, state = model.step(prompt_T.unsqueeze(0), state)
-    logits_SV = logits_1TV[:, -1]
-    alive = [Hypothesis((), 0.0)]
-    done: list[Hypothesis] = []
-    for n in range(steps):
-        score_S = torch.tensor([hypothesis.log_probability for hypothesis in alive], device=logits_SV.device)
-        score_SV = score_S.unsqueeze(1) + torch.log_softmax(logits_SV.float(), -1)
-        best, where = score_SV.flatten().topk(min(2 * size, score_SV.numel()))
-        parents: list[int] = []
-        next_alive: list[Hypothesis] = []
-        for score, index in zip(best.tolist(), where.tolist(), strict=True):
-            parent, token = divmod(index, score_SV.shape[1])
-            hypothesis = Hypothesis((*alive[parent].tokens, token), score)
-            if finished(hypothesis.tokens):
-                done.append(hypothesis)
-            elif len(next_alive) < size:
-                next_alive.append(hypothesis)
-                parents.append(parent)
-        done = sorted(done, key=lambda h: h.log_probability, reverse=True)[:size]
-        beaten = len(done) == size and bool(next_alive) and next_alive[0].log_probability <= done[-1].log_probability
-        if not next_alive or beaten or n + 1 == steps:
-            break
-        alive = next_alive
-        state = state.select(torch.tensor(parents, device=logits_SV.device))
-        token_S1 = torch.tensor([[h.tokens[-1]] for h in alive], device=logits_SV.device)
-        logits_S1V, state = model.step(token_S1, state)
-        logits_SV = logits_S1V[:, -1]
-    return done
+    A hypothesis that has ended keeps its score and leaves the beam. log p only falls with length, so a text is done when no
+    living hypothesis could still come above the worst of `size` ended ones. With `unfinished`, a text of which none has ended
+    within its limit gets what was alive then."""
+    found = [_Found(size, limit, penalty) for limit in limits]
+    logits_BTV, state = model.step(prompt_BT, state)
+    logits = logits_BTV[:, -1]  # of A·S rows
+    text_A = torch.arange(len(prompt_BT))
+    score_AS = torch.zeros(len(prompt_BT), 1, device=logits.device)
+    tokens_ASN = torch.empty(len(prompt_BT), 1, 0, dtype=torch.long, device=logits.device)
+    while True:
+        best_AC, parent_AC, token_AC = _candidates(logits, score_AS, 2 * size)
+        _note_ended(found, text_A, tokens_ASN, best_AC, parent_AC, token_AC, end)
+        score_AS, place_AS = best_AC.masked_fill(token_AC == end, -torch.inf).topk(min(size, best_AC.shape[1]))
+        parent_AS, token_AS = parent_AC.gather(1, place_AS), token_AC.gather(1, place_AS)
+        before = tokens_ASN.shape[1]
+        past_ASN = tokens_ASN.gather(1, parent_AS.unsqueeze(-1).expand(-1, -1, tokens_ASN.shape[2]))
+        tokens_ASN = torch.cat((past_ASN, token_AS.unsqueeze(-1)), dim=-1)
+        best = score_AS[:, 0].tolist()
+        on_A = [a for a, text in enumerate(text_A.tolist()) if found[text].may_improve(best[a], tokens_ASN.shape[2])]
+        if unfinished:
+            _note_alive(found, text_A, tokens_ASN, score_AS, set(on_A))
+        if not on_A:
+            return [one.sorted() for one in found]
+        going = torch.tensor(on_A, device=logits.device)
+        rows = (going.unsqueeze(1) * before + parent_AS[going]).flatten()
+        text_A, score_AS, tokens_ASN = text_A[going.cpu()], score_AS[going], tokens_ASN[going]
+        state = state.select(rows)
+        logits_R1V, state = model.step(tokens_ASN[:, :, -1].reshape(-1, 1), state)
+        logits = logits_R1V[:, -1]
+
+
+def length_penalty(tokens: int, alpha: float) -> float:
+    return float(((5 + tokens) / 6) ** alpha)
+
+
+class _Found:
+    """The best ended hypotheses of one text."""
+
+    def __init__(self, size: int, limit: int, penalty: float) -> None:
+        self.size, self.limit, self.penalty = size, limit, penalty
+        self._heap: list[tuple[float, int, Hypothesis]] = []  # the worst of the best first
+        self._number = 0
+
+    def add(self, tokens: tuple[int, ...], log_probability: float, finished: bool = True) -> None:
+        score = log_probability / length_penalty(len(tokens), self.penalty)
+        self._number -= 1  # of equal scores the earlier stays
+        entry = score, self._number, Hypothesis(tokens, log_probability, score, finished)
+        if len(self._heap) < self.size:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heappushpop(self._heap, entry)
+
+    def may_improve(self, log_probability: float, tokens: int) -> bool:
+        """Whether a hypothesis alive could, at its longest and with certainty from here on, still come among the best."""
+        if tokens >= self.limit or log_probability == -torch.inf:
+            return False
+        highest = log_probability / length_penalty(self.limit, self.penalty)
+        return len(self._heap) < self.size or highest > self._heap[0][0]
+
+    def sorted(self) -> list[Hypothesis]:
+        return [hypothesis for _, _, hypothesis in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+def _candidates(logits: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, parents and tokens of the best ways to go on, best first."""
+    A, S = score_AS.shape
+    score_ASV = score_AS.unsqueeze(-1) + torch.log_softmax(logits.float(), -1).view(A, S, -1)
+    best_AC, place_AC = score_ASV.flatten(1).topk(min(most, score_ASV[0].numel()))
+    V = score_ASV.shape[2]
+    return best_AC, place_AC // V, place_AC % V
+
+
+def _note_ended(
+    found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, best_AC: Tensor, parent_AC: Tensor, token_AC: Tensor, end: int
+) -> None:
+    for a, c in ((token_AC == end) & (best_AC > -torch.inf)).nonzero().tolist():
+        tokens = (*tokens_ASN[a, parent_AC[a, c]].tolist(), end)
+        found[int(text_A[a])].add(tokens, float(best_AC[a, c]))
+
+
+def _note_alive(found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, score_AS: Tensor, going: set[int]) -> None:
+    """Of texts that have come to their limit without an end."""
+    for a, text in enumerate(text_A.tolist()):
+        if a not in going and not len(found[text]):
+            for tokens_N, score in zip(tokens_ASN[a].tolist(), score_AS[a].tolist(), strict=True):
+                if score > -torch.inf:
+                    found[text].add(tuple(tokens_N), score, finished=False)

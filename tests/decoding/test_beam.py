@@ -18,8 +18,9 @@ ALL = VOCAB**STEPS
 PROMPT_T = torch.tensor([3, 1, 4])
 
 
-def ended(tokens: tuple[int, ...]) -> bool:
-    return tokens[-1] == END
+def searched(model: LanguageModel, prompt_T: Tensor = PROMPT_T, **given: Any) -> list[Hypothesis]:
+    settings: dict[str, Any] = {"limits": [STEPS], "end": END} | given
+    return beam(model, model.start(1), prompt_T.unsqueeze(0), **settings)[0]
 
 
 def log_p(model: LanguageModel, tokens: tuple[int, ...]) -> float:
@@ -30,19 +31,20 @@ def log_p(model: LanguageModel, tokens: tuple[int, ...]) -> float:
     return sum(float(log_p_TV[len(PROMPT_T) - 1 + n, token]) for n, token in enumerate(tokens))
 
 
-def exhaustive(model: LanguageModel) -> list[Hypothesis]:
-    found = [
-        Hypothesis((*body, END), log_p(model, (*body, END)))
-        for length in range(STEPS)
-        for body in itertools.product(range(1, VOCAB), repeat=length)
-    ]
-    return sorted(found, key=lambda hypothesis: -hypothesis.log_probability)
+def exhaustive(model: LanguageModel, penalty: float = 0.0) -> list[Hypothesis]:
+    found = []
+    for length in range(STEPS):
+        for body in itertools.product(range(1, VOCAB), repeat=length):
+            nats = log_p(model, (*body, END))
+            found.append(Hypothesis((*body, END), nats, nats / ((6 + length) / 6) ** penalty))
+    return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "gru, reset before"])
-def test_a_wide_beam_equals_exhaustive_search(name: str) -> None:
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_beam_equals_exhaustive_search(name: str, penalty: float) -> None:
     model = random_model(name, VOCAB)
-    found, truth = beam(model, PROMPT_T, size=ALL, steps=STEPS, finished=ended), exhaustive(model)
+    found, truth = searched(model, size=ALL, penalty=penalty), exhaustive(model, penalty)
     assert [h.tokens for h in found] == [h.tokens for h in truth]
     # float32 sums of `STEPS` logarithms of up to about 10
     assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in truth], abs=STEPS * 10 * 2**-23)
@@ -52,7 +54,7 @@ def test_a_wide_beam_equals_exhaustive_search(name: str) -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_narrow_beam_gives_true_scores_in_order(name: str, size: int) -> None:
     model = random_model(name, VOCAB)
-    found = beam(model, PROMPT_T, size=size, steps=STEPS, finished=ended)
+    found = searched(model, size=size)
     scores = [h.log_probability for h in found]
     assert len(found) <= size
     assert scores == sorted(scores, reverse=True)
@@ -60,15 +62,26 @@ def test_a_narrow_beam_gives_true_scores_in_order(name: str, size: int) -> None:
 
 
 def test_only_finished_hypotheses_are_returned_and_none_goes_on_after_its_end() -> None:
-    found = beam(random_model("gru", VOCAB), PROMPT_T, size=ALL, steps=STEPS, finished=ended)
+    found = searched(random_model("gru", VOCAB), size=ALL)
     assert all(h.tokens.count(END) == 1 and h.tokens[-1] == END for h in found)
-    assert beam(random_model("gru", VOCAB), PROMPT_T, size=3, steps=STEPS, finished=lambda tokens: False) == []
+    assert searched(random_model("gru", VOCAB), size=3, end=VOCAB) == []
 
 
-def test_a_search_that_may_stop_at_once_gives_the_most_probable_tokens() -> None:
-    model = random_model("rnn", VOCAB)
-    found = beam(model, PROMPT_T, size=3, steps=STEPS, finished=lambda tokens: True)
-    assert [h.tokens for h in found] == sorted([(n,) for n in range(VOCAB)], key=lambda t: -log_p(model, t))[:3]
+def test_what_has_not_ended_is_returned_where_that_is_wanted_and_marked() -> None:
+    found = searched(random_model("gru", VOCAB), size=3, end=VOCAB, unfinished=True)
+    assert [(len(h.tokens), h.finished) for h in found] == [(STEPS, False)] * 3
+    assert all(h.finished for h in searched(random_model("gru", VOCAB), size=ALL, unfinished=True))
+
+
+@pytest.mark.parametrize("name", ["lstm", "transformer, learned"])
+def test_texts_searched_together_are_searched_as_if_alone(name: str) -> None:
+    """With limits of their own, so that some are done before others."""
+    model, prompt_BT, limits = random_model(name, VOCAB), torch.tensor([[3, 1, 4], [2, 2, 2], [1, 4, 3]]), [4, 1, 3]
+    together = beam(model, model.start(3), prompt_BT, size=3, limits=limits, end=END, penalty=0.6)
+    for found, prompt_T, limit in zip(together, prompt_BT, limits, strict=True):
+        alone = searched(model, prompt_T, size=3, limits=[limit], penalty=0.6)
+        assert [h.tokens for h in found] == [h.tokens for h in alone]
+        assert [h.score for h in found] == pytest.approx([h.score for h in alone], abs=1e-5)
 
 
 def test_the_last_token_of_a_hypothesis_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,5 +92,5 @@ def test_the_last_token_of_a_hypothesis_is_not_read(monkeypatch: pytest.MonkeyPa
     reads: list[int] = []
     hidden: Any = model.hidden
     monkeypatch.setattr(model, "hidden", lambda token, state=None: (reads.append(token.shape[1]), hidden(token, state))[1])
-    assert beam(model, prompt_T, size=ALL, steps=4, finished=ended)
+    assert searched(model, prompt_T, size=ALL)
     assert sum(reads) == 12
