@@ -24,6 +24,25 @@ class File:
 
 
 @dataclass(frozen=True)
+class Split:
+    """Which file is which part. Where each side has a file of its own: its name up to the dot before the side."""
+
+    name: str
+    train: str
+    valid: str | None = None
+    test: str | None = None
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """How a set of sentence pairs is written: a file for each side, both sides between tabs, or "IN: … OUT: …" on a line."""
+
+    sides: tuple[str, str]  # what data.source and data.target can be, in the usual direction
+    layout: Literal["file each", "columns", "in out"]
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True)
 class DataSet:
     name: str
     summary: str
@@ -36,6 +55,7 @@ class DataSet:
     test: str | None = None
     columns: tuple[str, ...] | None = None  # of the files of a set with labels, which have no line that names them
     labels: tuple[tuple[str, str], ...] = ()  # a label as it is in the files, and what it means
+    pairs: PairFiles | None = None  # for the sets of sentence pairs, which can be a recipe's `data.name` too
 
     @property
     def size(self) -> int | None:
@@ -213,6 +233,7 @@ _SETS = (
                 "gz",
             ),
         ),
+        pairs=PairFiles(("en", "de"), "file each", (Split("task1", "train", "val", "test_2016_flickr"),)),
     ),
     DataSet(
         "tatoeba-en-nl",
@@ -220,6 +241,7 @@ _SETS = (
         "https://tatoeba.org",
         "CC BY 2.0 FR",
         (File("en-nl.tsv", 3_229_184, "87f1f040f14df5d9b4b914e18a6a4840939da5a0c7f24348b2c5ca321338f9a8", None),),
+        pairs=PairFiles(("en", "nl"), "columns", (Split("all", "en-nl.tsv"),)),
     ),
     DataSet(
         "sst2",
@@ -315,6 +337,14 @@ _SETS = (
                 1_356_970,
                 "0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3",
                 f"{_SCAN}/length_split/tasks_test_length.txt",
+            ),
+        ),
+        pairs=PairFiles(
+            ("command", "actions"),
+            "in out",
+            (
+                Split("simple", "simple_train.txt", test="simple_test.txt"),
+                Split("length", "length_train.txt", test="length_test.txt"),
             ),
         ),
     ),

@@ -7,7 +7,20 @@ from typing import Literal
 
 from firth.errors import ConfigError
 
-Name = Literal["docs", "tinyshakespeare", "ptb", "wikitext-2", "text8", "enwik8", "wiki8", "sst2"]
+Name = Literal[
+    "docs",
+    "tinyshakespeare",
+    "ptb",
+    "wikitext-2",
+    "text8",
+    "enwik8",
+    "wiki8",
+    "sst2",
+    "dates",
+    "multi30k",
+    "tatoeba-en-nl",
+    "scan",
+]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -22,7 +35,7 @@ class DataConfig:
     path: str | None = None  # file, folder, glob, or "-" for standard input
     text: str | None = None  # the text itself
     valid: float = 0.1  # share of the characters, at the end, held out where there is no valid_path; 0 holds out nothing
-    # (for classification: of the examples, once they are shuffled, because such files are often sorted by label)
+    # (for classification and sentence pairs: of the examples, once they are shuffled, because such files are often sorted)
     valid_path: str | None = None
     test_path: str | None = None
     format: Format = "auto"  # auto: by the name of each file
@@ -30,6 +43,16 @@ class DataConfig:
     label: str = "label"  # the key or column that holds the label, for classification
     columns: tuple[str, ...] | None = None  # names of the columns of a csv or tsv without a first line that names them
     labels: tuple[str, ...] | None = None  # the classes, by number; all that there are, filled in when the run starts
+    # Sentence pairs: two files, line by line, or one file with both sides in it.
+    target_path: str | None = None  # the translations of the lines of `path`; None: both sides are in `path`
+    valid_target_path: str | None = None
+    test_target_path: str | None = None
+    source: str | None = None  # the key or column ("source"), or the side of a named set (its first: "en" of multi30k)
+    target: str | None = None  # the same for the other side
+    split: str | None = None  # of a set that can be split in several ways, as "simple" and "length" of scan; None: the first
+    lower: bool = False  # both sides are read in lower case
+    locales: tuple[str, ...] | None = None  # of the dates, as "fr" or "en_GB"; None: some thirty
+    count: int = 20_000  # of the dates to train on; a tenth as many to validate and to test
     sha256: str | None = None  # of the text a run was trained on; filled in when the run starts
 
     def __post_init__(self) -> None:
@@ -45,6 +68,22 @@ class DataConfig:
             raise ConfigError('data.label is ""; expected the name of a key or column')
         if self.labels is not None and len(set(self.labels)) < max(2, len(self.labels)):
             raise ConfigError(f"data.labels is {list(self.labels)}; expected two or more, each once")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        for part in ("", "valid_", "test_"):
+            path, target = f"{part}path", f"{part}target_path"
+            if getattr(self, target) is not None and getattr(self, path) is None:
+                raise ConfigError(f"data.{target} is given, but data.{path} is not; expected both files, or neither")
+        for key in ("source", "target"):
+            if getattr(self, key) == "":
+                raise ConfigError(f'data.{key} is ""; expected the name of a key, column or side')
+        if self.source is not None and self.source == self.target:
+            raise ConfigError(f'data.source and data.target are both "{self.source}"; expected two different sides')
+        if self.locales is not None and not self.locales:
+            raise ConfigError('data.locales is empty; expected some, such as ["fr", "en_GB"], or leave it out')
+        if self.count < 10:
+            raise ConfigError(f"data.count is {self.count}; expected at least 10")
 
 
 @dataclass(frozen=True)
@@ -53,6 +92,7 @@ class TokenizerConfig:
     vocab: int | None = None  # largest vocabulary, <eos> and <unk> included; None: every character or word, else 4096
     lower: bool = False  # words only: read as if written in lower case
     min_count: int = 1  # characters and words (bpe, wordpiece: pairs, too) seen less often are left out
+    joint: bool = False  # sentence pairs: one vocabulary, learned from both sides, instead of one for each
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)

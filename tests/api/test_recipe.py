@@ -129,3 +129,19 @@ def test_a_transformer_that_is_to_carry_is_refused_when_the_recipe_is_read() -> 
 def test_what_is_expected_must_say_how_it_is_measured(expected: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compose(recipe_table() | {"expected": expected})
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.name=multi30k", 'data.name = "multi30k" is sentence pairs'),
+        ("data.name=dates", 'data.name = "dates" is sentence pairs'),
+        ("data.lower=true", "data.lower is of sentence pairs"),
+        ("data.target=en", "data.target is of sentence pairs"),
+        ("tokenizer.joint=true", "tokenizer.joint is of sentence pairs"),
+    ],
+)
+def test_sentence_pairs_are_not_for_models_of_single_texts(setting: str, message: str) -> None:
+    table = {"data": {"text": "abc"}, "model": {"family": "language", "kind": "gru"}}
+    with pytest.raises(ConfigError, match=message):
+        compose(table, [setting])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from firth.models.initialise import initialise
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from firth.objectives.translation import TranslationConfig, translation
+from firth.text.pairs import Pairs
 
 V = 7
 CONFIGS: dict[str, Any] = {
@@ -27,22 +29,11 @@ def model_of(name: str) -> Seq2Seq:
 
 
 def batch(*pairs: tuple[list[int], list[int]]) -> dict[str, Tensor]:
-    """Padded as text/pairs.py pads them."""
-
-    def padded(rows: list[list[int]], filling: int) -> Tensor:
-        longest = max(map(len, rows))
-        return torch.tensor([row + [filling] * (longest - len(row)) for row in rows])
-
-    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    return {
-        "source_BS": padded(sources, 0),
-        "source_length_B": torch.tensor([*map(len, sources)]),
-        "input_BT": padded([[0, *target[:-1]] for target in targets], 0),
-        "target_BT": padded(targets, -1),
-        "target_length_B": torch.tensor([*map(len, targets)]),
-    }
+    arrays = Pairs.of(*([np.array(ids) for ids in side] for side in zip(*pairs, strict=True))).batch(np.arange(len(pairs)))
+    return {name: torch.from_numpy(getattr(arrays, name)) for name in ARRAYS}
 
 
+ARRAYS = ("source_BS", "source_length_B", "input_BT", "target_BT", "target_length_B")
 PAIRS = [([3, 1, 0], [2, 4, 6, 0]), ([5, 5, 2, 1, 0], [1, 0])]
 
 

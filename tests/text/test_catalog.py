@@ -39,8 +39,17 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
         assert file.packing == "plain" or (file.url or "").endswith(f".{file.packing}")
 
 
-def test_a_recipe_can_name_exactly_the_sets_that_are_running_text() -> None:
-    assert set(get_args(Name)) == {"docs"} | {name for name, entry in CATALOG.items() if entry.train}
+def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
+    assert set(get_args(Name)) == {"docs", "dates"} | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
+
+
+@pytest.mark.parametrize("entry", [entry for entry in CATALOG.values() if entry.pairs], ids=lambda entry: entry.name)
+def test_the_parts_of_a_set_of_pairs_are_files_of_it(entry: DataSet) -> None:
+    assert entry.pairs is not None
+    sides = entry.pairs.sides if entry.pairs.layout == "file each" else ("",)
+    parts = [part for split in entry.pairs.splits for part in (split.train, split.valid, split.test) if part]
+    named = [f"{part}.{side}" if side else part for part in parts for side in sides]
+    assert sorted(named) == sorted(file.name for file in entry.files)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in CATALOG])

@@ -17,6 +17,13 @@ from firth.text import DataConfig, TokenizerConfig
         ({"path": "a.txt", "valid": -0.1}, "data.valid is -0.1"),
         ({"path": "a.jsonl", "field": ""}, 'data.field is ""'),
         ({"name": "dox"}, "data.name"),
+        ({"name": "multi30k", "target_path": "a.de"}, "data.target_path is given, but data.path is not; expected both files"),
+        ({"path": "a.en", "valid_target_path": "v.de"}, "data.valid_target_path is given, but data.valid_path is not"),
+        ({"path": "a.en", "test_target_path": "t.de"}, "data.test_target_path is given, but data.test_path is not"),
+        ({"path": "a.tsv", "source": ""}, 'data.source is ""'),
+        ({"path": "a.tsv", "source": "en", "target": "en"}, 'data.source and data.target are both "en"'),
+        ({"name": "dates", "locales": []}, "data.locales is empty"),
+        ({"name": "dates", "count": 9}, "data.count is 9; expected at least 10"),
     ],
 )
 def test_bad_data_settings_are_refused_by_their_full_key(table: dict[str, object], message: str) -> None:
