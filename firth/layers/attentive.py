@@ -20,7 +20,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.score import ScoreKind
 from firth.layers.attention.weights import weights
 from firth.layers.heads import Attend
-from firth.layers.recurrent import CellKind, LSTMStep, Reset, gru_step, lstm_step, rnn_step, weights_of
+from firth.layers.recurrent import CellKind, LSTMStep, Reset, step, weights_of
 from firth.layers.state import RecurrentState
 
 
@@ -72,8 +72,8 @@ class AttentiveRecurrent(nn.Module):
         for x_Bg in x_BTg.unbind(1):
             q_B11A = self.query(h_Bd).unsqueeze(1).unsqueeze(1)
             c_Bm = self.attend(q_B11A, memory.key_B1SA, memory.value_B1Sm, allowed, None, 0).flatten(1)
-            step = self._step(x_Bg + F.linear(c_Bm, W_context_gm), h_Bd, cell_Bd)
-            h_Bd, cell_Bd = step.h_Bd, step.c_Bd if isinstance(step, LSTMStep) else None
+            taken = step(self.kind, x_Bg + F.linear(c_Bm, W_context_gm), h_Bd, cell_Bd, w, self.reset)
+            h_Bd, cell_Bd = taken.h_Bd, taken.c_Bd if isinstance(taken, LSTMStep) else None
             hidden.append(h_Bd)
             contexts.append(c_Bm)
         after = RecurrentState(h_Bd.unsqueeze(0), None if cell_Bd is None else cell_Bd.unsqueeze(0))
@@ -84,14 +84,3 @@ class AttentiveRecurrent(nn.Module):
         q_B1TA = self.query(h_before_BTd).unsqueeze(1)
         call: Call = self.attend.call(q_B1TA, memory.key_B1SA, memory.value_B1Sm, mask.lengths(memory.length_B), None, 0)
         return weights(call)[:, 0]
-
-    def _step(self, x_Bg: Tensor, h_Bd: Tensor, c_Bd: Tensor | None):  # type: ignore[no-untyped-def]
-        w = weights_of(self.cell)
-        match self.kind:
-            case "rnn":
-                return rnn_step(x_Bg, h_Bd, w)
-            case "lstm":
-                assert c_Bd is not None
-                return lstm_step(x_Bg, h_Bd, c_Bd, w)
-            case "gru":
-                return gru_step(x_Bg, h_Bd, w, self.reset)

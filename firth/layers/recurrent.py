@@ -53,6 +53,9 @@ class GRUStep(NamedTuple):
     candidate_Bd: Tensor
 
 
+AnyStep = RNNStep | LSTMStep | GRUStep
+
+
 def rnn_cell(x_Bi: Tensor, h_Bd: Tensor, w: Weights) -> RNNStep:
     """h' = tanh(W x + U h + b)   (Elman 1990)."""
     return rnn_step(F.linear(x_Bi, w.input_gi, w.input_bias_g), h_Bd, w)
@@ -97,6 +100,18 @@ def gru_step(x_Bg: Tensor, h_Bd: Tensor, w: Weights, reset: Reset) -> GRUStep:
         case "before":
             n = torch.tanh(x_n + F.linear(r * h_Bd, U_n, b_n))
     return GRUStep((1 - z) * n + z * h_Bd, r, z, n)
+
+
+def step(kind: CellKind, x_Bg: Tensor, h_Bd: Tensor, c_Bd: Tensor | None, w: Weights, reset: Reset) -> AnyStep:
+    """That of a kind of cell."""
+    match kind:
+        case "rnn":
+            return rnn_step(x_Bg, h_Bd, w)
+        case "lstm":
+            assert c_Bd is not None
+            return lstm_step(x_Bg, h_Bd, c_Bd, w)
+        case "gru":
+            return gru_step(x_Bg, h_Bd, w, reset)
 
 
 def dropout(x_BTd: Tensor, rate: float, locked: bool) -> Tensor:
@@ -251,7 +266,7 @@ class Recurrent(nn.Module):
         """One layer in one direction through time: every gate as {name: B,T,d}, and the last h and c. With `weights`, as if
         the layer had those."""
         weights = weights or weights_of(layer, backward)
-        steps: list[RNNStep | LSTMStep | GRUStep] = []
+        steps: list[AnyStep] = []
         times = range(x_BTi.shape[1])
         for t in reversed(times) if backward else times:
             step = self._cell(x_BTi[:, t], h_Bd, c_Bd, weights)
@@ -268,15 +283,8 @@ class Recurrent(nn.Module):
         names = [name.removesuffix("_Bd") for name in in_order[0]._fields]
         return {name: torch.stack([step[n] for step in in_order], dim=1) for n, name in enumerate(names)}, h_Bd, c_Bd
 
-    def _cell(self, x_Bi: Tensor, h_Bd: Tensor, c_Bd: Tensor | None, w: Weights) -> RNNStep | LSTMStep | GRUStep:
-        match self.kind:
-            case "rnn":
-                return rnn_cell(x_Bi, h_Bd, w)
-            case "lstm":
-                assert c_Bd is not None
-                return lstm_cell(x_Bi, h_Bd, c_Bd, w)
-            case "gru":
-                return gru_cell(x_Bi, h_Bd, w, self.reset)
+    def _cell(self, x_Bi: Tensor, h_Bd: Tensor, c_Bd: Tensor | None, w: Weights) -> AnyStep:
+        return step(self.kind, F.linear(x_Bi, w.input_gi, w.input_bias_g), h_Bd, c_Bd, w, self.reset)
 
 
 def _check_lengths(length_B: Tensor, batch: int, time: int) -> None:
