@@ -127,7 +127,8 @@ def _check_no_pairs(recipe: Recipe) -> None:
     name = recipe.data.name
     if name == "dates" or (name not in (None, "docs") and data_set(str(name)).pairs is not None):
         raise ConfigError(
-            f'data.name = "{name}" is sentence pairs, and model.family = "{recipe.model.family}" reads single texts'
+            f'data.name = "{name}" is sentence pairs, and model.family = "{recipe.model.family}" reads single texts; '
+            "choose another data.name, or data.path"
         )
     usual = DataConfig(text="")
     for key in ("target_path", "valid_target_path", "test_target_path", "source", "target", "split", "lower", "locales", "count"):

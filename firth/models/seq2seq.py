@@ -187,12 +187,6 @@ class RecurrentSeq2Seq(Seq2Seq):
         return F.dropout(x, self.config.dropout, self.training) if self.config.dropout else x
 
 
-class Read(NamedTuple):
-    """What a Transformer's encoder leaves: keys and values for each layer of the decoder."""
-
-    sources: tuple[Source, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Translated:
     """What a Transformer's decoder has written, and the source."""
@@ -219,15 +213,16 @@ class TransformerSeq2Seq(Seq2Seq):
         self.decoder = Stack(config, config.depth, cross=True)
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
 
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> Read:
+    def encode(self, source_BS: Tensor, length_B: Tensor) -> tuple[Source, ...]:
+        """Keys and values for each layer of the decoder."""
         x_BSd, _ = self.encoder.through(self.encoder.placed(self.source_embedding(source_BS), 0), mask.lengths(length_B))
-        return Read(tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks))  # type: ignore[union-attr, operator]
+        return tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]
 
-    def start(self, memory: Read) -> Translated:
-        return Translated(AttentionState.empty(self.config.depth), memory.sources)
+    def start(self, memory: tuple[Source, ...]) -> Translated:
+        return Translated(AttentionState.empty(self.config.depth), memory)
 
-    def teach(self, token_BT: Tensor, memory: Read) -> Tensor:
-        x_BTd, _ = self.decoder.through(self.decoder.placed(self.embedding(token_BT), 0), mask.CAUSAL, None, memory.sources)
+    def teach(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
+        x_BTd, _ = self.decoder.through(self.decoder.placed(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
         return x_BTd
 
     def hidden(self, token_BT: Tensor, state: Translated) -> tuple[Tensor, Translated]:  # type: ignore[override]

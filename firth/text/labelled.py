@@ -18,10 +18,9 @@ from firth.errors import DataError, did_you_mean
 from firth.text.catalog import data_set
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.corpus import Corpus, find
-from firth.text.decoding import Tick
 from firth.text.permutation import keys, permuted
 from firth.text.prepare import elsewhere, located, opened
-from firth.text.progress import Progress, silent
+from firth.text.progress import Progress, reading, silent
 from firth.text.records import Column, Piece, pieces_of_text, records_of_file
 from firth.text.special import Ids
 from firth.text.tokenizers import Tokenizer
@@ -181,17 +180,13 @@ class _Form:
         before, empty = 0, True
         for path in corpus.files:
             for where, (text, label) in records_of_file(
-                path, corpus.format, self.wanted, _told(progress, before, corpus.size), self.columns
+                path, corpus.format, self.wanted, reading(progress, before, corpus.size), self.columns
             ):
                 yield _checked(Example(where, text, self.meanings.get(label.strip(), label.strip())))
                 empty = False
             before += path.stat().st_size
         if empty:
             raise DataError(f"{corpus.name} is empty; expected texts with labels")
-
-
-def _told(progress: Progress, before: int, size: int) -> Tick:
-    return lambda done: progress("reading", before + done, size)
 
 
 def _checked(example: Example) -> Example:

@@ -23,7 +23,7 @@ from firth.text.decoding import Tick, lines
 from firth.text.pairs import Pairs
 from firth.text.parquet import rows
 from firth.text.permutation import keys, permuted
-from firth.text.progress import Progress, silent
+from firth.text.progress import Progress, reading, silent
 from firth.text.records import Column, Piece, format_of, pieces_of_text, records_of_file
 from firth.text.special import Ids
 from firth.text.tokenizers import Tokenizer
@@ -232,7 +232,7 @@ class _Form:
     def _of_one(self, corpus: Corpus, progress: Progress) -> Iterator[SentencePair]:
         before = 0
         for path in corpus.files:
-            yield from self._of_file(path, corpus.name, corpus.format, _told(progress, before, corpus.size))
+            yield from self._of_file(path, corpus.name, corpus.format, reading(progress, before, corpus.size))
             before += path.stat().st_size
 
     def _of_file(self, path: Path, name: str, format: Format, tick: Tick) -> Iterator[SentencePair]:
@@ -274,7 +274,7 @@ def _of_two(source: Corpus, target: Corpus, progress: Progress) -> Iterator[Sent
     for one, other in zip(source.files, target.files, strict=True):
         sides = []
         for path in (one, other):
-            sides.append(list(lines(path, _told(progress, before, total))))
+            sides.append(list(lines(path, reading(progress, before, total))))
             before += path.stat().st_size
         if len(sides[0]) != len(sides[1]):
             raise DataError(
@@ -313,10 +313,6 @@ def _dates(data: DataConfig, part: Part) -> list[SentencePair]:
     count = data.count if part == "train" else data.count // 10
     pairs = dates(data.locales, count, part)
     return [SentencePair(f"dates, {part} {n}", sentence(source, data), target) for n, (source, target) in enumerate(pairs, 1)]
-
-
-def _told(progress: Progress, before: int, size: int) -> Tick:
-    return lambda done: progress("reading", before + done, size)
 
 
 def _held_out(pairs: list[SentencePair], share: float) -> tuple[list[SentencePair], list[SentencePair]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -12,3 +13,8 @@ class Progress(Protocol):
 
 def silent(what: str, done: int, total: int) -> None:
     """The Progress of someone who does not want to know."""
+
+
+def reading(progress: Progress, before: int, size: int) -> Callable[[int], None]:
+    """For one of several files, `size` bytes in all: told how much of it is read, it tells how much of all."""
+    return lambda done: progress("reading", before + done, size)
