@@ -1,31 +1,41 @@
-"""The pictures of docs/: every number is computed by `firth.layers`, drawn by `firth.figures`, written to docs/pictures/*.svg.
+"""The pictures of docs/: every number is computed by firth, drawn by `firth.figures`, written to docs/pictures/*.svg.
 
     pip install '.[docs]'          # kaleido, which needs a Chrome or Chromium
-    python docs/make_pictures.py [name …]
+    python docs/make_pictures.py [--runs FOLDER] [name …]
 
-A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code.
+A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code. What takes
+minutes of training is measured once, with `--runs`, on the runs dates-rnnenc, dates-rnnsearch and dates-transformer in FOLDER,
+and kept in docs/numbers/; docs/seq2seq.md has the commands that make those runs.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from firth.api import load
+from firth.evaluation.translation import LengthBucket
 from firth.figures import attention as draw
+from firth.figures.alignment import alignment_map
 from firth.figures.figure import Figure
+from firth.figures.lengths import score_by_length
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid
 from firth.layers.position.relative import bucket
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
+DATES = FOLDER.parent / "numbers" / "dates.json"
+TRANSLATORS = {"RNNenc": "dates-rnnenc", "RNNsearch": "dates-rnnsearch", "Transformer": "dates-transformer"}
+ALIGNED = "samedi 14 novembre 2026"
 
 
 def masks() -> Figure:
@@ -90,6 +100,49 @@ def positions_shaw() -> Figure:
     return draw.index_by_pair(shaw(torch.zeros(9, 1)).index_BHQK(distance_11QK)[0, 0].tolist())
 
 
+def dates_by_length() -> Figure:
+    """Exact match of three short trainings by the length of the source, on days that were not in training."""
+    measured = {name: [LengthBucket(**bucket) for bucket in one["buckets"]] for name, one in _dates()["models"].items()}
+    return score_by_length(measured, "exact", "characters")
+
+
+def dates_alignment() -> Figure:
+    """Where RNNsearch looks while it writes ALIGNED in ISO 8601."""
+    found = _dates()["alignment"]
+    return alignment_map(found["source"], found["target"], {"α": found["weights"]})
+
+
+def _dates() -> Any:
+    return json.loads(DATES.read_text(encoding="utf-8"))
+
+
+def measure_dates(runs: Path) -> None:
+    """What `firth evaluate` and `firth align` say of the three runs, to the digits that a picture shows."""
+    models = {name: load(runs / run) for name, run in TRANSLATORS.items()}
+    measured = {name: model.evaluate(split="test") for name, model in models.items()}
+    aligned = models["RNNsearch"].align(ALIGNED)
+    numbers = {
+        "models": {
+            name: {key: _rounded(one[key]) for key in ("sentences", "exact", "bleu", "chrf", "buckets")}
+            for name, one in measured.items()
+        },
+        "alignment": {"source": aligned.source, "target": aligned.target, "weights": _rounded(aligned.best.tolist())},
+    }
+    DATES.parent.mkdir(exist_ok=True)
+    DATES.write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _rounded(numbers: Any) -> Any:
+    match numbers:
+        case dict():
+            return {key: _rounded(value) for key, value in numbers.items()}
+        case list() | tuple():
+            return [_rounded(value) for value in numbers]
+        case float():
+            return round(numbers, 4)
+    return numbers
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "masks": masks,
     "sinusoid": positions_sinusoid,
@@ -97,6 +150,8 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "t5": positions_t5,
     "alibi": positions_alibi,
     "shaw": positions_shaw,
+    "dates-by-length": dates_by_length,
+    "dates-alignment": dates_alignment,
 }
 
 
@@ -125,5 +180,11 @@ def write(name: str, folder: Path = FOLDER) -> Path:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PICTURES:
+    parser = argparse.ArgumentParser(description="Draw the pictures of docs/.")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(PICTURES)}; all where none is given")
+    parser.add_argument("--runs", type=Path, help="a folder of the dates runs, to measure them anew")
+    given = parser.parse_args()
+    if given.runs is not None:
+        measure_dates(given.runs)
+    for name in given.names or PICTURES:
         print(write(name))

@@ -120,24 +120,35 @@ def _fit(option: Any, value: Any) -> Any:
 
 
 def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
-    """The one dataclass of a union whose Literal fields accept what the table says."""
+    """The one dataclass of a union whose Literal fields accept what the table says; where a family is not said, of the first."""
     left = tables
     discriminators = {
         name for table in tables for name, hint in typing.get_type_hints(table).items() if get_origin(hint) is Literal
     }
     shared = [name for name in discriminators if all(name in typing.get_type_hints(table) for table in tables)]
     for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
-        choices = [choice for table in left for choice in get_args(typing.get_type_hints(table)[name])]
+        choices = _choices(left, name)
         if len(left) == 1:
             break
         if name in value:
             if value[name] not in choices:
                 raise ConfigError(f'"{_join(at, name)}" is {value[name]!r}; expected one of {", ".join(map(repr, choices))}.')
             left = [table for table in left if value[name] in get_args(typing.get_type_hints(table)[name])]
+    if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
+        usual = _literal_default(left[0], "family")
+        left = [table for table in left if _literal_default(table, "family") == usual]
     if len(left) > 1:
-        kinds = [choice for table in left for choice in get_args(typing.get_type_hints(table).get("kind"))]
-        raise ConfigError(f'"{_join(at, "kind")}" is missing; expected one of {", ".join(map(repr, kinds))}')
+        raise ConfigError(f'"{_join(at, "kind")}" is missing; expected one of {", ".join(map(repr, _choices(left, "kind")))}')
     return left[0]
+
+
+def _choices(tables: list[Any], name: str) -> list[Any]:
+    """What the Literal field `name` may be in any of the tables, each once."""
+    return list(dict.fromkeys(choice for table in tables for choice in get_args(typing.get_type_hints(table).get(name))))
+
+
+def _literal_default(table: Any, name: str) -> Any:
+    return next(field.default for field in dataclasses.fields(table) if field.name == name)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

@@ -126,6 +126,64 @@ def test_an_unknown_kind_lists_the_kinds(kind: Any) -> None:
         build(Recipe, {"shape": {"kind": kind}})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    family: Literal["drawing"] = "drawing"
+    kind: Literal["ink", "chalk"]
+    paper: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Painting:
+    family: Literal["drawing"] = "drawing"
+    kind: Literal["oil"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Print:
+    family: Literal["print"] = "print"
+    kind: Literal["ink", "wood"]
+    copies: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gallery:
+    work: Drawing | Painting | Print
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ({"kind": "ink"}, Drawing(kind="ink")),
+        ({"kind": "oil"}, Painting(kind="oil")),
+        ({"family": "drawing", "kind": "ink"}, Drawing(kind="ink")),
+        ({"family": "print", "kind": "ink", "copies": 3}, Print(kind="ink", copies=3)),
+        ({"family": "print", "kind": "wood"}, Print(kind="wood")),
+        ({"kind": "wood"}, Print(kind="wood")),
+    ],
+    ids=str,
+)
+def test_families_share_kinds_and_the_first_is_meant_where_none_is_named(table: dict[str, Any], expected: Any) -> None:
+    assert build(Gallery, {"work": table}).work == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, r"\"work.kind\" is missing; expected one of 'ink', 'chalk', 'oil', 'wood'$"),
+        ({"family": "drawing"}, r"\"work.kind\" is missing; expected one of 'ink', 'chalk', 'oil'$"),
+        ({"kind": "tin"}, r"\"work.kind\" is 'tin'; expected one of 'ink', 'chalk', 'oil', 'wood'\.$"),
+        ({"family": "song", "kind": "ink"}, r"\"work.family\" is 'song'; expected one of 'drawing', 'print'\.$"),
+        ({"kind": "ink", "copies": 3}, r'unknown key "work.copies" in "work"'),
+        ({"family": "print", "kind": "oil"}, r"\"work.kind\" is 'oil'; expected one of 'ink', 'wood'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_told_apart_names_each_possibility_once(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build(Gallery, {"work": table})
+
+
 def test_a_missing_value_is_named_with_what_was_expected() -> None:
     @dataclass(frozen=True)
     class Needs:

@@ -11,14 +11,26 @@ import pytest
 import torch
 
 from firth.api import compose, load, train_recipe
+from firth.decoding.beam import beam
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
+from firth.decoding.sequences import greedy, write
 from firth.errors import Diverged
 from firth.layers.attention import attend, mask
-from firth.models import RecurrentConfig, TransformerConfig, language_model
+from firth.models import (
+    RecurrentConfig,
+    RecurrentSeq2SeqConfig,
+    Seq2SeqConfig,
+    TransformerConfig,
+    TransformerSeq2SeqConfig,
+    language_model,
+    seq2seq,
+)
 from firth.models.initialise import initialise
 from firth.objectives.next_token import next_token
+from firth.objectives.translation import translation
 from firth.text.batches import Streams, Windows
+from firth.text.pairs import BucketedPairs, Pairs
 from firth.training import loop
 from firth.training.config import TrainingConfig
 
@@ -73,6 +85,55 @@ def test_bf16_on_a_gpu_keeps_float32_weights_and_stays_close(kind: str) -> None:
     losses, training = _losses(kind, device="cuda", dtype="bf16")
     assert all(parameter.dtype == torch.float32 for parameter in training.model.parameters())
     np.testing.assert_allclose(losses, _losses(kind, device="cuda")[0], rtol=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tf32_on_a_gpu_stays_closer_than_bf16(kind: str) -> None:
+    exact = _losses(kind, device="cuda")[0]
+    np.testing.assert_allclose(_losses(kind, device="cuda", dtype="tf32")[0], exact, rtol=1e-3)
+
+
+PAIRED: dict[str, Seq2SeqConfig] = {
+    "rnnenc": RecurrentSeq2SeqConfig(kind="lstm", attention="none", width=32, depth=2),
+    "rnnsearch": RecurrentSeq2SeqConfig(kind="gru", width=32),
+    "luong": RecurrentSeq2SeqConfig(kind="lstm", attention="bilinear", width=32, depth=2),
+    "transformer": TransformerSeq2SeqConfig(kind="transformer", width=32, depth=2, heads=4, context=32),
+    "additive": TransformerSeq2SeqConfig(
+        kind="transformer", width=32, depth=2, heads=4, context=32, score="additive", position="t5"
+    ),
+}
+
+
+def _pairs() -> Pairs:
+    random = np.random.default_rng(1)
+    sides = ([np.append(random.integers(1, 40, length), 0) for length in random.integers(1, 20, 400)] for _ in range(2))
+    return Pairs.of(*sides)
+
+
+def _translating(name: str, device: str) -> tuple[list[float], Any]:
+    model = seq2seq(PAIRED[name], 40, 40)
+    initialise(model, torch.Generator().manual_seed(0))
+    config = TrainingConfig(steps=8, rate=1e-3, device=device)  # type: ignore[arg-type]
+    training = loop.start(model, BucketedPairs(_pairs(), 512, 0), config)
+    return [step.loss for step in loop.fit(training, translation, config)], model.eval()
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_translation_is_learned_on_a_gpu_as_on_a_cpu_and_written_the_same(name: str) -> None:
+    (on_gpu, model), (on_cpu, twin) = (_translating(name, device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-4)
+    twin.load_state_dict(model.state_dict())
+    batch = _pairs().batch(np.arange(16))
+    written = []
+    for one, device in ((model, "cuda"), (twin, "cpu")):
+        source_BS, length_B = (torch.from_numpy(part).to(device) for part in (batch.source_BS, batch.source_length_B))
+        prompt_B1 = torch.zeros(16, 1, dtype=torch.long, device=device)
+        with torch.inference_mode():
+            state = one.start(one.encode(source_BS, length_B))
+        best = beam(one, state, prompt_B1, size=4, limits=[12] * 16, end=0, unfinished=True)
+        greedily = write(one, state, prompt_B1, greedy, limits=[12] * 16, end=0)
+        written.append(([found[0].tokens for found in best], [found.tokens for found in greedily]))
+    assert written[0] == written[1]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler

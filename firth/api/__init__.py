@@ -4,6 +4,7 @@ from firth.api.completion import Completion
 from firth.api.model import Model, Score, load
 from firth.api.recipe import Expected, Recipe, compose, read_recipe
 from firth.api.tasks.classification import Classification
+from firth.api.tasks.translation import Translation
 from firth.api.training import Watcher, train_recipe
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Model",
     "Recipe",
     "Score",
+    "Translation",
     "Watcher",
     "compose",
     "load",

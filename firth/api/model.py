@@ -6,12 +6,13 @@ import dataclasses
 import math
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from firth.api.completion import Completion, complete
 from firth.api.reading import read_log_probabilities
@@ -19,15 +20,22 @@ from firth.api.recipe import Recipe, Split, read_recipe
 from firth.api.tasks import classification
 from firth.api.tasks.classification import Classification
 from firth.api.tasks.splits import check_choice, chosen
+from firth.api.tasks.translation import Translation, Translator
+from firth.api.tokenizers import read_tokenizers
+from firth.api.unseen import say_unseen
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.evaluation.classification import evaluate as measure_classes
+from firth.evaluation.pairs import likelihood
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
+from firth.inspection.alignment import Alignment
 from firth.inspection.attention import Attention, attention
-from firth.models import Classifier, LanguageModel, Network, network
+from firth.models import Classifier, LanguageModel, Network, Seq2Seq, network
 from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
 from firth.text.labelled import Examples, encode_labelled, prepare_labelled
+from firth.text.pairs import Pairs
+from firth.text.parallel import encode_parallel, prepare_parallel
 from firth.text.progress import silent
 from firth.training import checkpoint
 from firth.training.config import Device
@@ -46,11 +54,12 @@ class Score:
 
 
 class Model:
-    """A trained model with its tokenizer. A language model has a next word, a classifier has classes; the methods that a model is
-    not made for say so."""
+    """A trained model with its tokenizer. A language model has a next word, a classifier has classes, a model of sentence pairs
+    translates; the methods that a model is not made for say so."""
 
-    def __init__(self, network: Network, tokenizer: Tokenizer, recipe: Recipe) -> None:
+    def __init__(self, network: Network, tokenizer: Tokenizer, recipe: Recipe, source_tokenizer: Tokenizer | None = None) -> None:
         self.network, self.tokenizer, self.recipe = network, tokenizer, recipe
+        self.source_tokenizer = source_tokenizer or tokenizer  # of what is translated
         self.device = next(network.parameters()).device
         network.eval()
 
@@ -58,15 +67,73 @@ class Model:
     def language(self) -> LanguageModel:
         """The network, where it is a language model."""
         if not isinstance(self.network, LanguageModel):
-            raise ConfigError("this run is a classifier: it has no next word; use classify, or a run of a language model")
+            raise ConfigError(f"this run {self._kind}: it has no next word; {self._use}, or a run of a language model")
         return self.network
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes of a classifier, in the order of its probabilities."""
         if self.recipe.data.labels is None:
-            raise ConfigError("this run is a language model: it has no classes; use generate or score, or a run of a classifier")
+            raise ConfigError(f"this run {self._kind}: it has no classes; {self._use}, or a run of a classifier")
         return self.recipe.data.labels
+
+    @property
+    def translator(self) -> Translator:
+        """The network with both its vocabularies, where it is one of sentence pairs."""
+        if not isinstance(self.network, Seq2Seq):
+            raise ConfigError(f"this run {self._kind}: it does not translate; {self._use}, or a run of sentence pairs")
+        return Translator(self.network, (self.source_tokenizer, self.tokenizer), self.recipe)
+
+    @property
+    def _kind(self) -> str:
+        kinds = {"language": "is a language model", "encoder": "is a classifier", "seq2seq": "translates"}
+        return kinds[self.recipe.model.family]
+
+    @property
+    def _use(self) -> str:
+        uses = {"language": "use generate or score", "encoder": "use classify", "seq2seq": "use translate"}
+        return uses[self.recipe.model.family]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        penalty: float | None = None,
+        sample: bool = False,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        progress: Progress = silent,
+    ) -> list[str]:
+        """The translation of each text: the most probable that a beam finds, or with `sample` one that is drawn. What is not
+        given comes from the recipe's [decoding]. `translations` tells more of them, and how probable they are."""
+        given = {
+            "beam": beam,
+            "penalty": penalty,
+            "tokens": tokens,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+        }
+        return [found[0].text for found in self.translations(texts, self.decoding(given), sample=sample, progress=progress)]
+
+    def translations(
+        self,
+        texts: Sequence[str],
+        config: DecodingConfig | None = None,
+        *,
+        sample: bool = False,
+        first: int = 0,
+        progress: Progress = silent,
+    ) -> list[list[Translation]]:
+        """For each text what its beam found, best first, each with log p and score; see Translator.translate."""
+        if isinstance(texts, str):
+            raise ConfigError(f"translate takes a list of texts; a single one was given; write translate([{texts[:20]!r}])")
+        return self.translator.translate(texts, config or self.recipe.decoding, sample=sample, first=first, progress=progress)
 
     def classify(self, texts: Sequence[str]) -> list[Classification]:
         """The most probable class of each text, and the probability of every class."""
@@ -79,6 +146,10 @@ class Model:
         labels = self.labels
         assert isinstance(self.network, Classifier)
         return labels, self.network
+
+    def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
+        """Which source words each word of `target`, or of the run's own translation, was made from; `.figure()`, `.text()`."""
+        return self.translator.align(source, target, self.decoding({"beam": beam}))
 
     def generate(
         self,
@@ -156,6 +227,8 @@ class Model:
         streams: int | None = None,
         random_batches: int | None = None,
         seed: int = 0,
+        target: str | Path | None = None,
+        beam: int | None = None,
     ) -> dict[str, object]:
         """Metrics on the text at `path`, or on the run's own text: its `split`, or test, validation, training, the first it has.
 
@@ -163,11 +236,17 @@ class Model:
         begins without a past. A Transformer reads windows of training.context. `random_batches` adds the loss over so many
         batches of windows that start anywhere, drawn from `seed`. It is computed in float32, however the run was trained.
 
-        A classifier reads texts with labels instead: csv, tsv or jsonl with the columns of its recipe."""
+        A classifier reads texts with labels instead: csv, tsv or jsonl with the columns of its recipe. A model of sentence pairs
+        reads those, at `path` or at `path` and `target`, and translates them with a beam of `beam`, or of its recipe's."""
         check_choice(self.recipe, path, split)
+        if not isinstance(self.network, Seq2Seq):
+            _check_none(self._kind, "a way to measure translations", target=target, beam=beam)
+        if not isinstance(self.network, LanguageModel):
+            _check_none(self._kind, "a way to read running text", streams=streams, random_batches=random_batches)
         if isinstance(self.network, Classifier):
-            _check_no_protocol(streams, random_batches)
             return self._evaluate_classes(path, split, progress)
+        if isinstance(self.network, Seq2Seq):
+            return self._evaluate_pairs(path, target, split, self.decoding({"beam": beam}), progress)
         network = self.language
         _check_protocol(streams, random_batches, seed, network.carries)
         name, text = self._evaluation_text(path, split, progress)
@@ -201,6 +280,27 @@ class Model:
         data = prepare(self.recipe.data, self.tokenizer, progress)
         return chosen({"test": data.test, "valid": data.valid, "train": data.train}, split)
 
+    def _evaluate_pairs(
+        self, path: str | Path | None, target: str | Path | None, split: str | None, config: DecodingConfig, progress: Progress
+    ) -> dict[str, object]:
+        translator = self.translator
+        if path is None and target is not None:
+            raise ConfigError(f"a file of translations was given, {target}, without the texts they are of; give --data, too")
+        name, pairs = self._evaluation_pairs(path, target, split, progress)
+        batch_tokens = self.recipe.training.batch_tokens
+        measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
+        written = translator.measure(pairs, config, progress)
+        return {**dataclasses.asdict(measured), **dataclasses.asdict(written), "split": name, "beam": config.beam}
+
+    def _evaluation_pairs(
+        self, path: str | Path | None, target: str | Path | None, split: str | None, progress: Progress
+    ) -> tuple[str, Pairs]:
+        tokenizers, data = self.translator.tokenizers, self.recipe.data
+        if path is not None:
+            return str(path), encode_parallel(path, target, tokenizers, data, progress)
+        own = prepare_parallel(data, tokenizers, progress=progress, all_texts=True)
+        return chosen({"test": own.test, "valid": own.valid, "train": own.train}, split)
+
     def _evaluate_classes(self, path: str | Path | None, split: str | None, progress: Progress) -> dict[str, object]:
         labels, classifier = self._classifier()
         name, examples = self._evaluation_examples(path, split, progress)
@@ -221,8 +321,7 @@ class Model:
             raise DataError(
                 f"the text has {shown}, which this model never saw in training; leave it out or train on text that has it"
             )
-        if unseen:
-            warnings.warn(f"read as <unk>, never seen in training: {', '.join(unseen[:5])}", stacklevel=2)
+        say_unseen(unseen)
         return self.tokenizer.encode(text).astype(np.int64)
 
     def opening(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -238,20 +337,31 @@ def load(path: str | Path, device: Device = "auto") -> Model:
     """The model of a run folder, with the weights that were best on validation."""
     folder = RunFolder.open(Path(path))
     recipe = read_recipe(folder.recipe)
-    tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
-    made = network(recipe.model, tokenizer.vocab, len(recipe.data.labels or ()))
+    source, tokenizer = read_tokenizers(folder, recipe)
+    made = network(recipe.model, tokenizer.vocab, classes=len(recipe.data.labels or ()), source_vocab=source.vocab)
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
     try:
         made.load_state_dict(weights)
     except RuntimeError as error:
-        raise DataError(f"the weights in {folder.path} do not fit its recipe.toml; one of them was changed by hand") from error
-    return Model(made.to(device_for(device)), tokenizer, recipe)
+        raise DataError(f"the weights in {folder.path} do not fit {_misfit(made, weights)}") from error
+    return Model(made.to(device_for(device)), tokenizer, recipe, source)
 
 
-def _check_no_protocol(streams: int | None, random_batches: int | None) -> None:
-    for name, value in (("streams", streams), ("random-batches", random_batches)):
+def _misfit(made: Network, weights: Mapping[str, Tensor]) -> str:
+    for table, file in (("embedding.weight", "tokenizer.json"), ("own_embedding.weight", "source_tokenizer.json")):
+        expected, found = made.state_dict().get(table), weights.get(table)
+        if expected is not None and found is not None and len(expected) != len(found):
+            return (
+                f"its {file}: they are of {len(found):,} tokens, and that has {len(expected):,}; it belongs to another run, "
+                "restore the one of this run"
+            )
+    return "its recipe.toml; one of them was changed by hand"
+
+
+def _check_none(kind: str, what: str, **given: object) -> None:
+    for name, value in given.items():
         if value is not None:
-            raise ConfigError(f"--{name} is a way to read running text, and this run is a classifier; leave it out")
+            raise ConfigError(f"--{name.replace('_', '-')} is {what}, and this run {kind}; leave it out")
 
 
 def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:

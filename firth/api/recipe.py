@@ -6,19 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from firth.api.checks import check
 from firth.config import Table, build, override, read_toml, to_toml
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
-from firth.models import ModelConfig, TransformerConfig
+from firth.models import ModelConfig, Seq2SeqConfig, TransformerConfig, TransformerSeq2SeqConfig
 from firth.objectives.classification import ClassificationConfig
 from firth.objectives.next_token import ObjectiveConfig
-from firth.text.catalog import data_set
+from firth.objectives.translation import TranslationConfig
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.training.config import TrainingConfig
 
-Metric = Literal["loss", "perplexity", "bits_per_character", "accuracy", "macro_f1"]
+Metric = Literal["loss", "perplexity", "bits_per_character", "accuracy", "macro_f1", "bleu", "bleu_tokenised", "chrf", "exact"]
 Split = Literal["train", "valid", "test"]
 
 
@@ -56,86 +57,30 @@ class Recipe:
     data: DataConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig
-    objective: ObjectiveConfig | ClassificationConfig = field(default_factory=ObjectiveConfig)
+    objective: ObjectiveConfig | ClassificationConfig | TranslationConfig = field(default_factory=ObjectiveConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     expected: Expected | None = None
 
     def __post_init__(self) -> None:
-        _check_objective(self)
-        if not isinstance(self.model, TransformerConfig):
-            return
-        if self.training.carry:
-            raise ConfigError(
-                "training.carry is true, but a Transformer has no state to carry from window to window; leave it out"
-            )
-        context = self.model.context
-        if context is not None and context < self.training.context:
-            raise ConfigError(
-                f"training.context = {self.training.context} is longer than model.context = {context}; raise the latter"
-            )
+        check(self)
 
     def resolved(self) -> Recipe:
         """The same recipe with what it leaves open filled in, so that it means the same anywhere and later."""
         model, data = self.model, self.data
         if isinstance(model, TransformerConfig) and model.context is None:
             model = dataclasses.replace(model, context=self.training.context)
-        model = dataclasses.replace(model, vectors=_absolute(model.vectors))
-        data = dataclasses.replace(
-            data, path=_absolute(data.path), valid_path=_absolute(data.valid_path), test_path=_absolute(data.test_path)
-        )
+        if isinstance(model, TransformerSeq2SeqConfig) and model.context is None:
+            model = dataclasses.replace(model, context=self.training.context + 1)  # <eos>
+        if not isinstance(model, Seq2SeqConfig):
+            model = dataclasses.replace(model, vectors=_absolute(model.vectors))
+        paths = [f"{part}{key}" for part in ("", "valid_", "test_") for key in ("path", "target_path")]
+        anywhere: dict[str, Any] = {key: _absolute(getattr(data, key)) for key in paths}
+        data = dataclasses.replace(data, **anywhere)
         return dataclasses.replace(self, model=model, data=data)
 
     def toml(self) -> str:
         return to_toml(self)
-
-
-def _check_objective(recipe: Recipe) -> None:
-    """Family, objective, data and promise must be of one kind."""
-    family, objective, data = recipe.model.family, recipe.objective.kind, recipe.data
-    fitting = {"language": "next-token", "encoder": "classification"}[family]
-    if objective != fitting:
-        raise ConfigError(
-            f'model.family is "{family}" and objective.kind is "{objective}"; expected objective.kind = "{fitting}", '
-            "or a model of another family"
-        )
-    _check_no_pairs(recipe)
-    labelled = objective == "classification"
-    named = data.name is not None and data.name != "docs" and data_set(data.name).columns is not None
-    if labelled and not (named or data.path is not None):
-        given = f'data.name = "{data.name}"' if data.name else "data.text"
-        raise ConfigError(
-            f"{given} has no labels to learn; expected data.path (csv, tsv or jsonl), or a named set that has labels"
-        )
-    if named and not labelled:
-        raise ConfigError(
-            f'data.name = "{data.name}" is texts with labels, not running text; expected objective.kind = "classification", '
-            "or another data.name"
-        )
-    for key in ("columns", "labels"):
-        if not labelled and getattr(data, key) is not None:
-            raise ConfigError(f'data.{key} is of texts with labels, and objective.kind is "{objective}"; leave it out')
-    if labelled and recipe.training.carry:
-        raise ConfigError("training.carry is true, but a classifier has no state to carry from text to text; leave it out")
-    metrics = ("loss", "accuracy", "macro_f1") if labelled else ("loss", "perplexity", "bits_per_character")
-    if recipe.expected is not None and recipe.expected.metric not in metrics:
-        raise ConfigError(f'expected.metric is "{recipe.expected.metric}"; expected one of {", ".join(metrics)} for {objective}')
-
-
-def _check_no_pairs(recipe: Recipe) -> None:
-    """Sentence pairs are read (text/parallel.py), but no family of models that learns from them is in recipes yet."""
-    name = recipe.data.name
-    if name == "dates" or (name not in (None, "docs") and data_set(str(name)).pairs is not None):
-        raise ConfigError(
-            f'data.name = "{name}" is sentence pairs, and model.family = "{recipe.model.family}" reads single texts; '
-            "choose another data.name, or data.path"
-        )
-    usual = DataConfig(text="")
-    for key in ("target_path", "valid_target_path", "test_target_path", "source", "target", "split", "lower", "locales", "count"):
-        if getattr(recipe.data, key) != getattr(usual, key):
-            raise ConfigError(f'data.{key} is of sentence pairs, and model.family is "{recipe.model.family}"; leave it out')
-    if recipe.tokenizer.joint:
-        raise ConfigError(f'tokenizer.joint is of sentence pairs, and model.family is "{recipe.model.family}"; leave it out')
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
@@ -156,9 +101,11 @@ def _absolute(path: str | None) -> str | None:
 
 
 def _prefer_new_source(table: Table, assignments: Sequence[str]) -> None:
-    """`--data.path=my.txt` on a recipe with data.name takes the place of that name."""
+    """`--data.path=my.txt` on a recipe with data.name takes the place of that name, and of the other side of its pairs."""
     sources = {"name", "path", "text"}
-    given = {assignment.lstrip("-").partition("=")[0].removeprefix("data.") for assignment in assignments} & sources
+    named = {assignment.lstrip("-").partition("=")[0].removeprefix("data.") for assignment in assignments}
+    given = named & sources
     if given:
-        for other in sources - given:
-            table.get("data", {}).pop(other, None)
+        for other in (sources - given) | {"target_path"}:
+            if other not in named:
+                table.get("data", {}).pop(other, None)

@@ -13,13 +13,15 @@ import torch
 from firth import files
 from firth.api.recipe import Recipe, read_recipe
 from firth.api.tasks import Data, Task, data_for, task_for
+from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, DataError, RunError
-from firth.models import Network
+from firth.models import Network, Seq2SeqConfig
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed
 from firth.text import Progress, Tokenizer
 from firth.text.labelled import Labelled
+from firth.text.parallel import Parallel
 from firth.text.progress import silent
 from firth.training import checkpoint, loop
 from firth.training.folder import RunFolder
@@ -48,15 +50,17 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         expect_tensorboard()  # said now, not after the text has been read
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
-    tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8")) if old else recipe.tokenizer
-    data = data_for(recipe if old is None else _with_labels(recipe, old.data.labels), tokenizer, watcher.work)
+    tokenizers = read_tokenizers(folder, old) if old else recipe.tokenizer
+    data = data_for(recipe if old is None else _with_labels(recipe, old.data.labels), tokenizers, watcher.work)
+    if isinstance(data, Parallel) and data.notice:
+        watcher.notice(data.notice)
     recipe = _with_fingerprint(recipe, data, old)
     training = started(recipe, data, watcher.notice, resuming=old is not None)
     if old:
         files.write_text(folder.recipe, recipe.toml())
         checkpoint.restore(training, folder, watcher.notice)
     else:
-        RunFolder.create(out, recipe.toml(), data.tokenizer.to_json())
+        RunFolder.create(out, recipe.toml(), data.tokenizer.to_json(), _source_tokenizer(data))
     watcher.begin(training, recipe)
     task = task_for(recipe, data)
     train(
@@ -70,6 +74,13 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     return folder
 
 
+def _source_tokenizer(data: Data) -> str | None:
+    """As a file of its own, where it is one."""
+    if not isinstance(data, Parallel) or data.source_tokenizer is data.tokenizer:
+        return None
+    return data.source_tokenizer.to_json()
+
+
 def _metrics(training: loop.Training, task: Task, progress: Progress) -> dict[str, Any]:
     return task.validate(training.model, progress)
 
@@ -81,7 +92,7 @@ def started(
     config, task = recipe.training, task_for(recipe, data)
     model = task.network()
     initialise(model, torch.Generator().manual_seed(config.seed))
-    if recipe.model.vectors is not None:
+    if not isinstance(recipe.model, Seq2SeqConfig) and recipe.model.vectors is not None:
         if resuming:  # its weights come from the checkpoint, and the file may be gone
             model.embedding.weight.requires_grad_(not recipe.model.vectors_fixed)
         else:

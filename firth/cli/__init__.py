@@ -1,9 +1,25 @@
 """One file per verb. Nothing in here imports torch before a verb that needs it runs."""
 
-from firth.cli import classify, complete, data, evaluate, generate, recipes, results, score, tour, train, vectors, verify
+from firth.cli import (
+    align,
+    classify,
+    complete,
+    data,
+    evaluate,
+    generate,
+    recipes,
+    results,
+    score,
+    tour,
+    train,
+    translate,
+    vectors,
+    verify,
+)
 from firth.cli.app import main
 
 __all__ = [
+    "align",
     "classify",
     "complete",
     "data",
@@ -15,6 +31,7 @@ __all__ = [
     "score",
     "tour",
     "train",
+    "translate",
     "vectors",
     "verify",
 ]

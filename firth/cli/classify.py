@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.errors import ConfigError, DataError
+from firth.cli.lines import batches, check_given, given
 
 if TYPE_CHECKING:
     from firth.api import Classification, Model
@@ -34,8 +32,7 @@ def classify(
     """Print the most probable class of each text and its probability, a line per text; an empty line for an empty one."""
     from firth.api import load
 
-    if file is not None and texts:
-        raise ConfigError(f"texts and --file {file} were given; give one of them")
+    check_given(texts, file)
     model = load(run)
     model.labels  # noqa: B018 (a language model is refused before anything is read)
     answers = _answers(model, _given(model, texts, file))
@@ -47,34 +44,16 @@ def classify(
 
 
 def _given(model: Model, texts: list[str] | None, file: Path | None) -> Iterable[str]:
-    if file is not None and str(file) != "-":
-        return _of_file(model, file)
-    return _typed() if not texts or texts == ["-"] else texts
-
-
-def _of_file(model: Model, file: Path) -> Iterator[str]:
-    from firth.text.decoding import lines
     from firth.text.labelled import read_texts
     from firth.text.records import format_of
 
-    if format_of(file) in ("csv", "tsv", "jsonl"):
-        yield from read_texts(file, model.recipe.data)
-    else:
-        yield from (line.removesuffix("\n") for line in lines(file, lambda done: None))
-
-
-def _typed() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")  # a byte order mark is no part of a text
-        except UnicodeDecodeError as error:
-            raise DataError(f"line {number} of standard input is not UTF-8 ({error.reason}); convert it") from error
-        yield text.removesuffix("\n").removesuffix("\r")
+    if file is not None and format_of(file) in ("csv", "tsv", "jsonl"):
+        return read_texts(file, model.recipe.data)
+    return given(texts, file)
 
 
 def _answers(model: Model, texts: Iterable[str]) -> Iterator[tuple[str, Classification | None]]:
-    waiting = iter(texts)
-    while some := list(islice(waiting, _AT_ONCE)):
+    for some in batches(texts, _AT_ONCE):
         found = iter(model.classify([text for text in some if text.strip()]))
         for text in some:
             yield text, next(found) if text.strip() else None

@@ -32,9 +32,12 @@ def evaluate(
         typer.Option(help="Add the loss over so many batches of windows that start anywhere, as some results are published."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Where the random batches come from.")] = 0,
+    target: Annotated[str | None, typer.Option(help="The translations of the lines of --data, where they are not in it.")] = None,
+    beam: Annotated[int | None, typer.Option(help="To translate with; that of the recipe where not given.")] = None,
+    save: Annotated[Path | None, typer.Option(help="An HTML page to write: translation by sentence length.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a run on held-out text: loss, perplexity and bits per character, or the loss and accuracy of a classifier."""
+    """Measure a run on held-out text: loss, perplexity and bits per character; accuracy of a classifier; BLEU of translations."""
     from firth.api import load
     from firth.cli.progress import Display
 
@@ -47,12 +50,19 @@ def evaluate(
             streams=streams,
             random_batches=random_batches,
             seed=seed,
+            target=target,
+            beam=beam,
         )
+    if save is not None:
+        _save(save, run, result)
     if as_json:
         print_json(result)
         return
     if "accuracy" in result:
         _print_classes(result)
+        return
+    if "bleu" in result:
+        _print_translation(result)
         return
     training = model.recipe.training
     windows = f"windows of {training.context} tokens"
@@ -74,6 +84,39 @@ def _print_classes(result: dict[str, Any]) -> None:
     print(f"{'loss':<20}{result['loss']:.4f} nats per text")
     print(f"{'accuracy':<20}{result['accuracy']:.4f}")
     print(f"{'macro F1':<20}{result['macro_f1']:.4f}")
+
+
+def _print_translation(result: dict[str, Any]) -> None:
+    print(f"{'text':<20}{result['split']}")
+    print(f"{'sentences':<20}{result['sentences']:,}, translated with a beam of {result['beam']}")
+    print(f"{'loss':<20}{result['loss']:.4f} nats per token, perplexity {result['perplexity']:.4f}")
+    print(f"{'BLEU':<20}{result['bleu']:.2f} ({result['bleu_signature']})")
+    if result["bleu_tokenised"] is not None:
+        print(f"{'BLEU, tokenised':<20}{result['bleu_tokenised']:.2f} (Moses' tokens, lower case)")
+    print(f"{'chrF':<20}{result['chrf']:.2f} ({result['chrf_signature']})")
+    print(f"{'exact match':<20}{result['exact']:.2%}")
+    print("by the tokens of the source, <eos> not counted:")
+    for bucket in result["buckets"]:
+        bleu = "not defined" if bucket["bleu"] is None else f"BLEU {bucket['bleu']:.2f}"
+        name = f"  {bucket['shortest']}–{bucket['longest']}"
+        print(f"{name:<20}{bleu}, exact {bucket['exact']:.2%} of {bucket['sentences']:,}")
+
+
+def _save(path: Path, run: Path, result: dict[str, Any]) -> None:
+    from firth.errors import ConfigError
+    from firth.evaluation.translation import LengthBucket
+    from firth.figures.figure import Table
+    from firth.figures.lengths import score_by_length
+    from firth.figures.page import Section, page
+    from firth.files import write_text
+
+    if "buckets" not in result:
+        raise ConfigError("--save draws translation by sentence length, and this run does not translate; leave it out")
+    buckets = {run.name: [LengthBucket(**bucket) for bucket in result["buckets"]]}
+    figures = [score_by_length(buckets, "bleu"), score_by_length(buckets, "exact")]
+    lead = f"{result['sentences']:,} sentences of {result['split']}, translated with a beam of {result['beam']}."
+    section = Section("By length of the source", lead, Table((), []), figures)
+    write_text(path, page(run.name, [section], "Measured by firth evaluate."))
 
 
 def _reading(result: dict[str, Any], windows: str) -> str:

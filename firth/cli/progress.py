@@ -85,7 +85,7 @@ class Display:
         self.tokens += _weight(self.looks) * (seen.tokens - tokens - self.tokens)  # of one look, and below its seconds
         self.seconds += _weight(self.looks) * (seen.seconds - seconds - self.seconds)
         if seen.valid is not None:
-            self.valid = f"  held-out {_headline(seen.valid)}"
+            self.valid = f"  held-out {headline(seen.valid)}"
         facts = f"loss {self.loss:.3f}{self.valid}  {self.tokens / self.seconds:,.0f} tokens/s"
         self._show(self.label, step.step, self.steps, facts)
         line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
@@ -112,11 +112,13 @@ def _weight(count: int) -> float:
     return max(0.05, 1 / count)
 
 
-def _headline(valid: dict[str, Any]) -> str:
+def headline(valid: dict[str, Any]) -> str:
     """The one metric that people compare runs of this kind by."""
     if "accuracy" in valid:
         return f"accuracy {valid['accuracy']:.4f}"
-    bits = valid["bits_per_character"]
+    if "bleu" in valid:
+        return f"BLEU {valid['bleu']:.2f}, exact {valid['exact']:.1%}"
+    bits = valid.get("bits_per_character")  # of sentence pairs not told
     return f"{bits:.3f} bpc" if bits is not None else f"perplexity {valid['perplexity']:.2f}"
 
 

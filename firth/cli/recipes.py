@@ -20,9 +20,10 @@ def recipes(as_json: Json = False) -> None:
     if as_json:
         print_json(found)
         return
+    margin = max(map(len, found)) + 2
     for name, recipe in found.items():
-        print(f"{name:<26}{recipe.get('summary', '')}")
-        print(f"{'':<26}{_told(result(name, recipe))}")
+        print(f"{name:<{margin}}{recipe.get('summary', '')}")
+        print(f"{'':<{margin}}{_told(result(name, recipe))}")
 
 
 def _told(result: Result | None) -> str:

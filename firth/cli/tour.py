@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 2.5,
+    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 4.0,
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
-    """Train word vectors and four generations of language models on the documentation on your disk, and compare them."""
+    """Train word vectors, language models and translators of dates, generation by generation, on what is on your disk."""
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
     if minutes <= 0:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0")
     report = take(minutes, out, Audience(watching, _show))
-    print(f"Report with the loss curves and longer samples: {report}")
+    print(f"Report with the curves, an alignment and longer samples: {report}")
     print(f'Go on with one of them: {_firth()} generate {out}/runs/transformer "The list "')
     print(f"or with the words: {_firth()} vectors neighbors {out}/words.firth tensor")
+    print(f'or with the dates: {_firth()} align {out}/runs/dates-rnnsearch "14 November 2026"')
     if not no_open and sys.stdout.isatty():
         import webbrowser
 

@@ -35,14 +35,20 @@ def train(
     if as_json:
         print_json({"run": str(out), **result})
         return
-    following = f"firth classify {out} TEXT" if chosen.model.family == "encoder" else f"firth generate {out} PROMPT"
+    following = {
+        "language": f"firth generate {out} PROMPT",
+        "encoder": f"firth classify {out} TEXT",
+        "seq2seq": f"firth translate {out} TEXT",
+    }[chosen.model.family]
     measured = f"{_shown(result)} on its {result['split']} text" if result else "trained; nothing was held out to measure it on"
     print(f"{out}: {measured}. Next: {following}")
 
 
 def _shown(result: dict[str, Any]) -> str:
-    if "accuracy" in result:
-        return f"accuracy {result['accuracy']:.4f}"
+    from firth.cli.progress import headline
+
+    if "bits_per_character" not in result:
+        return headline(result)
     bits = result["bits_per_character"]
     return f"{bits:.3f} bits per character" if bits is not None else f"perplexity {result['perplexity']:.2f}"
 
@@ -52,8 +58,10 @@ def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
     training text, unless that was standard input, which is gone. The test text is left to `evaluate`; it chooses no setting."""
     from firth.api import load
     from firth.training import log
+    from firth.training.trainer import badness
 
-    evaluations = [line["valid"] for line in log.read(folder.log) if "valid" in line]
+    evaluations: list[dict[str, Any]] = [line["valid"] for line in log.read(folder.log) if "valid" in line]
     if evaluations:
-        return {**min(evaluations, key=lambda valid: float(valid["loss"])), "split": "valid"}
+        best = min(evaluations, key=lambda valid: badness(valid, recipe.training.select))
+        return {**best, "split": "valid"}
     return {} if recipe.data.path == "-" else load(folder.path, recipe.training.device).evaluate(split="train")

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+BLOCK = 128  # tokens of which only the best is looked at first
+
 
 class Steps(Protocol):
     """All that a beam asks of a model."""
@@ -44,9 +46,10 @@ def beam(
 ) -> list[list[Hypothesis]]:
     """For each text the `size` continuations of the highest score that `end` ends, of at most limits[b] tokens, best first.
 
-    A hypothesis that has ended keeps its score and leaves the beam. log p only falls with length, so a text is done when no
-    living hypothesis could still come above the worst of `size` ended ones. With `unfinished`, a text of which none has ended
-    within its limit gets what was alive then."""
+    A hypothesis that has ended keeps its score and leaves the beam. log p only falls with length, so without a penalty a text is
+    done when no living hypothesis can come above the worst of `size` ended ones. With one, a hypothesis might still rise by
+    growing long; a text is done when none alive would come above it by ending now, as is usual: to be sure would take several
+    times as long as the translation. With `unfinished`, a text of which none has ended within its limit gets what was alive."""
     found = [_Found(size, limit, penalty) for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     logits = logits_BTV[:, -1]  # of A·S rows
@@ -97,10 +100,10 @@ class _Found:
             heapq.heappushpop(self._heap, entry)
 
     def may_improve(self, log_probability: float, tokens: int) -> bool:
-        """Whether a hypothesis alive could, at its longest and with certainty from here on, still come among the best."""
+        """Whether a hypothesis alive would come among the best if it were certain to end now."""
         if tokens >= self.limit or log_probability == -torch.inf:
             return False
-        highest = log_probability / length_penalty(self.limit, self.penalty)
+        highest = log_probability / length_penalty(tokens + 1, self.penalty)
         return len(self._heap) < self.size or highest > self._heap[0][0]
 
     def sorted(self) -> list[Hypothesis]:
@@ -113,18 +116,42 @@ class _Found:
 def _candidates(logits: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, parents and tokens of the best ways to go on, best first."""
     A, S = score_AS.shape
-    score_ASV = score_AS.unsqueeze(-1) + torch.log_softmax(logits.float(), -1).view(A, S, -1)
-    best_AC, place_AC = score_ASV.flatten(1).topk(min(most, score_ASV[0].numel()))
-    V = score_ASV.shape[2]
+    log_p_ASV = torch.log_softmax(logits.float(), -1).view(A, S, -1)
+    V = log_p_ASV.shape[2]
+    if most < S * (V // BLOCK):
+        best_AC, place_AC = _best_by_block(log_p_ASV, score_AS, most)
+    else:
+        best_AC, place_AC = (score_AS.unsqueeze(-1) + log_p_ASV).flatten(1).topk(min(most, S * V))
     return best_AC, place_AC // V, place_AC % V
+
+
+def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The same as topk over all S·V. The best `most` are in the `most` blocks of tokens with the highest maxima, and the maxima
+    are found in one pass, without sorting: topk over everything costs more than the softmax."""
+    V = log_p_ASV.shape[2]
+    whole = V // BLOCK * BLOCK
+    highest_ASN = log_p_ASV[..., :whole].view(*score_AS.shape, -1, BLOCK).amax(-1)
+    if whole < V:
+        highest_ASN = torch.cat((highest_ASN, log_p_ASV[..., whole:].amax(-1, keepdim=True)), dim=2)
+    N = highest_ASN.shape[2]
+    block_AC = (score_AS.unsqueeze(-1) + highest_ASN).flatten(1).topk(most).indices
+    parent_AC1 = (block_AC // N).unsqueeze(-1)
+    token_ACn = (block_AC % N).unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=block_AC.device)
+    place_An = (parent_AC1 * V + token_ACn.clamp(max=V - 1)).flatten(1)
+    log_p_ACn = log_p_ASV.flatten(1).gather(1, place_An).view_as(token_ACn)
+    score_ACn = (score_AS.gather(1, block_AC // N).unsqueeze(-1) + log_p_ACn).masked_fill(token_ACn >= V, -torch.inf)
+    best_AC, where_AC = score_ACn.flatten(1).topk(most)
+    return best_AC, place_An.gather(1, where_AC)
 
 
 def _note_ended(
     found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, best_AC: Tensor, parent_AC: Tensor, token_AC: Tensor, end: int
 ) -> None:
-    for a, c in ((token_AC == end) & (best_AC > -torch.inf)).nonzero().tolist():
-        tokens = (*tokens_ASN[a, parent_AC[a, c]].tolist(), end)
-        found[int(text_A[a])].add(tokens, float(best_AC[a, c]))
+    """In one transfer each, however many there are."""
+    a_E, c_E = ((token_AC == end) & (best_AC > -torch.inf)).nonzero(as_tuple=True)
+    tokens_EN, score_E = tokens_ASN[a_E, parent_AC[a_E, c_E]].tolist(), best_AC[a_E, c_E].tolist()
+    for text, tokens_N, score in zip(text_A[a_E.cpu()].tolist(), tokens_EN, score_E, strict=True):
+        found[text].add((*tokens_N, end), score)
 
 
 def _note_alive(found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, score_AS: Tensor, going: set[int]) -> None:

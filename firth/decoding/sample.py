@@ -12,13 +12,16 @@ from firth.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    """The `[decoding]` table of a recipe, and the options of `firth generate`."""
+    """The `[decoding]` table of a recipe, and the options of `firth generate` and `firth translate`."""
 
     tokens: int = 200
     temperature: float = 1.0  # 0: always the most probable token
     top_k: int = 0  # sample from the k most probable tokens; 0: from all
     top_p: float = 1.0  # sample from the fewest tokens that together have this probability
     seed: int = 0
+    # Translation, which searches for the most probable text instead of drawing one, unless it is asked to draw:
+    beam: int = 1  # hypotheses that are followed side by side; 1: the most probable token each time
+    penalty: float = 0.6  # α of the length penalty of a beam, for which 0 is log p alone: that prefers what is short
 
     def __post_init__(self) -> None:
         for name, holds, expected in (
@@ -27,6 +30,8 @@ class DecodingConfig:
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
             ("seed", self.seed >= 0, "0 or more"),
+            ("beam", self.beam >= 1, "at least 1"),
+            ("penalty", self.penalty >= 0, "0 or more"),
         ):
             if not holds:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")

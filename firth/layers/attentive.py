@@ -26,7 +26,8 @@ from firth.layers.state import RecurrentState
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What is looked at: keys and values of every position, of which row b has length_B[b]."""
+    """What is looked at: keys and values of every position, of which row b has length_B[b]. One row may serve several states,
+    if those stand next to each other: the hypotheses of a beam."""
 
     key_B1SA: Tensor
     value_B1Sm: Tensor
@@ -68,10 +69,11 @@ class AttentiveRecurrent(nn.Module):
         x_BTg = F.linear(x_BTi, W_input_gi, w.input_bias_g)
         allowed = mask.lengths(memory.length_B)
         h_Bd, cell_Bd = state.h_LBd[0], None if state.c_LBd is None else state.c_LBd[0]
+        texts = len(memory.length_B)
         hidden, contexts = [], []
         for x_Bg in x_BTg.unbind(1):
-            q_B11A = self.query(h_Bd).unsqueeze(1).unsqueeze(1)
-            c_Bm = self.attend(q_B11A, memory.key_B1SA, memory.value_B1Sm, allowed, None, 0).flatten(1)
+            q_B1QA = self.query(h_Bd).view(texts, 1, len(h_Bd) // max(1, texts), -1)  # states that share a memory are its queries
+            c_Bm = self.attend(q_B1QA, memory.key_B1SA, memory.value_B1Sm, allowed, None, 0).flatten(0, 2)
             taken = step(self.kind, x_Bg + F.linear(c_Bm, W_context_gm), h_Bd, cell_Bd, w, self.reset)
             h_Bd, cell_Bd = taken.h_Bd, taken.c_Bd if isinstance(taken, LSTMStep) else None
             hidden.append(h_Bd)

@@ -16,7 +16,8 @@ from firth.layers.heads import Attend
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Keys and values of a source in one layer, made once; row b has length_B[b] of them."""
+    """Keys and values of a source in one layer, made once; row b has length_B[b] of them. One row may serve several of what
+    looks at it, if those stand next to each other: the hypotheses of a beam."""
 
     k_BGSD: Tensor
     v_BGSD: Tensor
@@ -43,12 +44,15 @@ class CrossAttention(Direct):
         return Source(k_BGSD, v_BGSD, length_B)
 
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
+        B, T, d = x_BTd.shape
+        texts = len(source.length_B)
+        x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
         q_BHTD = self._heads(self.query(x_BTd))
         if self.M_HDD is not None:
             q_BHTD = q_BHTD @ self.M_HDD
         o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
         o_BTd: Tensor = self.out(o_BHTD.transpose(1, 2).flatten(2))
-        return o_BTd
+        return o_BTd.view(B, T, d)
 
     def _heads(self, x_BTn: Tensor) -> Tensor:
         B, T, _ = x_BTn.shape

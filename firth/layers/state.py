@@ -14,6 +14,8 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
+ROOM = 16  # a selected state has room up to the next multiple of so many tokens
+
 
 class State(Protocol):
     def select(self, rows: Tensor) -> Self:
@@ -78,10 +80,12 @@ class KeyValue:
         return store
 
     def select(self, rows: Tensor) -> KeyValue:
+        """With room for some tokens more: a beam selects before every step, and would copy again to make it."""
         if self.store is None:
             return self
-        k_BGKD, v_BGKE = (x[:, :, : self.length][rows] for x in (self.store.k_BGCD, self.store.v_BGCE))
-        return KeyValue(_Store(k_BGKD, v_BGKE, self.length), self.length)
+        capacity = ROOM * (self.length // ROOM + 1)
+        k_BGCD, v_BGCE = (x[:, :, :capacity].index_select(0, rows) for x in (self.store.k_BGCD, self.store.v_BGCE))
+        return KeyValue(_Store(k_BGCD, v_BGCE, self.length), self.length)
 
 
 @dataclass(frozen=True, eq=False)

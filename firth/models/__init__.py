@@ -1,17 +1,19 @@
 """Models: configs in, modules out. `language_model(config, vocab)` builds one, and `step` is how it is read from;
-`classifier(config, vocab, classes)` builds the other family: text in, classes out."""
+`classifier(config, vocab, classes)` builds the second family, text in, classes out, and `seq2seq(config, source_vocab, vocab)`
+the third: one text in, another out."""
 
 from firth.models.config import (
     AverageConfig,
     EncoderConfig,
     LanguageConfig,
-    ModelConfig,
     RecurrentConfig,
     TransformerConfig,
 )
 from firth.models.encoder import Classifier, Encoder, classifier
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
-from firth.models.network import Network, network
+from firth.models.network import ModelConfig, Network, network
+from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters
 
 __all__ = [
@@ -25,10 +27,17 @@ __all__ = [
     "Network",
     "RecurrentConfig",
     "RecurrentLM",
+    "RecurrentSeq2Seq",
+    "RecurrentSeq2SeqConfig",
+    "Seq2Seq",
+    "Seq2SeqConfig",
     "TransformerConfig",
     "TransformerLM",
+    "TransformerSeq2Seq",
+    "TransformerSeq2SeqConfig",
     "classifier",
     "language_model",
     "network",
     "parameters",
+    "seq2seq",
 ]

@@ -213,7 +213,6 @@ class AverageConfig:
 
 LanguageConfig = RecurrentConfig | TransformerConfig
 EncoderConfig = AverageConfig
-ModelConfig = LanguageConfig | EncoderConfig
 
 
 def at_least_one(**values: int | None) -> None:

@@ -32,7 +32,11 @@ class Seq2Seq(Decoder):
 
     carries = False
     source_vocab: int
-    source_embedding: nn.Embedding
+    own_embedding: nn.Embedding | None  # of the source, where it is not that of the target
+
+    @property
+    def source_embedding(self) -> nn.Embedding:
+        return self.embedding if self.own_embedding is None else self.own_embedding
 
     @abstractmethod
     def encode(self, source_BS: Tensor, length_B: Tensor) -> Any:
@@ -67,10 +71,15 @@ class Written:
     recurrent: RecurrentState
     memory: Memory | None  # where there is attention
     context_Bm: Tensor | None  # where the same vector is fed to every step
+    share: int = 1  # rows that look at one memory
 
     def select(self, rows: Tensor) -> Written:
-        memory = None if self.memory is None else self.memory.select(rows)
-        return Written(self.recurrent.select(rows), memory, None if self.context_Bm is None else self.context_Bm[rows])
+        memory, share = self.memory, self.share
+        if memory is not None:
+            text_A, share = texts_of(rows, share)
+            memory = memory if _all_in_order(text_A, len(memory.length_B)) else memory.select(text_A)
+        context_Bm = None if self.context_Bm is None else self.context_Bm[rows]
+        return Written(self.recurrent.select(rows), memory, context_Bm, share)
 
 
 class RecurrentSeq2Seq(Seq2Seq):
@@ -89,7 +98,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         inputs, width = config.embedding or config.width, config.width
         self.embedding_std = inputs**-0.5 if config.tied else 1.0
         self.embedding = nn.Embedding(vocab, inputs)
-        self.source_embedding = self.embedding if config.shared else nn.Embedding(source_vocab, inputs)
+        self.own_embedding = None if config.shared else nn.Embedding(source_vocab, inputs)
         self.encoder = Recurrent(
             config.kind, inputs, width, config.depth, dropout=config.dropout, bidirectional=config.both_ways
         )  # its GRU is torch's: only the decoder's is published otherwise
@@ -138,7 +147,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         x_BTd = self._drop(x_BTd)
         if self.projection is not None:
             x_BTd = self.projection(x_BTd)
-        return x_BTd, Written(recurrent, state.memory, state.context_Bm)
+        return x_BTd, Written(recurrent, state.memory, state.context_Bm, state.share)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
@@ -193,9 +202,14 @@ class Translated:
 
     own: AttentionState
     sources: tuple[Source, ...]
+    share: int = 1  # rows that look at one source
 
     def select(self, rows: Tensor) -> Translated:
-        return Translated(self.own.select(rows), tuple(source.select(rows) for source in self.sources))
+        text_A, share = texts_of(rows, self.share)
+        sources = self.sources
+        if not _all_in_order(text_A, len(sources[0].length_B)):
+            sources = tuple(source.select(text_A) for source in sources)
+        return Translated(self.own.select(rows), sources, share)
 
 
 class TransformerSeq2Seq(Seq2Seq):
@@ -208,7 +222,7 @@ class TransformerSeq2Seq(Seq2Seq):
         self.config, self.source_vocab, self.vocab, self.context = config, source_vocab, vocab, config.context
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
-        self.source_embedding = self.embedding if config.shared else nn.Embedding(source_vocab, config.width)
+        self.own_embedding = None if config.shared else nn.Embedding(source_vocab, config.width)
         self.encoder = Stack(config, config.encoder_depth or config.depth, both=True)
         self.decoder = Stack(config, config.depth, cross=True)
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
@@ -229,7 +243,7 @@ class TransformerSeq2Seq(Seq2Seq):
         x_BTd = self.decoder.placed(self.embedding(token_BT), state.own.length)
         x_BTd, own = self.decoder.through(x_BTd, mask.CAUSAL, state.own, state.sources)
         assert own is not None
-        return x_BTd, Translated(own, state.sources)
+        return x_BTd, Translated(own, state.sources, state.share)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
@@ -242,6 +256,21 @@ def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> Seq2Seq:
             return RecurrentSeq2Seq(config, source_vocab, vocab)
         case TransformerSeq2SeqConfig():
             return TransformerSeq2Seq(config, source_vocab, vocab)
+
+
+def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:
+    """Which sources the chosen rows look at, where `share` rows each did before, and how many of them look at each now.
+
+    Hypotheses of one text stand next to each other and are equally many in all texts, so a beam needs each source once, and
+    changes them only when a text is done. Rows chosen otherwise get a source each."""
+    text_R = rows // share
+    text_A, count_A = torch.unique_consecutive(text_R, return_counts=True)
+    counts = set(count_A.tolist())
+    return (text_A, counts.pop()) if len(counts) == 1 else (text_R, 1)
+
+
+def _all_in_order(text_A: Tensor, texts: int) -> bool:
+    return len(text_A) == texts and text_A.tolist() == list(range(texts))
 
 
 def reversed_rows(token_BS: Tensor, length_B: Tensor) -> Tensor:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from firth.models.config import ModelConfig
-from firth.models.network import network
+from firth.models.network import ModelConfig, network
 
 
-def parameters(config: ModelConfig, vocab: int, classes: int = 2) -> int:
-    """Number of trained weights; `classes` of a classifier."""
+def parameters(config: ModelConfig, vocab: int, classes: int = 2, source_vocab: int | None = None) -> int:
+    """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given)."""
     with torch.device("meta"):
-        model = network(config, vocab, classes)
+        model = network(config, vocab, classes=classes, source_vocab=vocab if source_vocab is None else source_vocab)
     return sum(parameter.numel() for parameter in model.parameters())

@@ -70,6 +70,8 @@ def prepare_parallel(
     tokenizer: TokenizerConfig | Tokenizers,
     limit: int | None = None,
     progress: Progress = silent,
+    *,
+    all_texts: bool = False,
 ) -> Parallel:
     """Read, split, tokenise.
 
@@ -77,7 +79,8 @@ def prepare_parallel(
     depends on their number alone, so that runs with other seeds are compared on the same ones. Pairs with the same source
     stay together: a sentence that is held out is never seen in training, not even with another translation. Words are
     learned from the training part only (characters from the held-out one, too, as for running text). Pairs of more than
-    `limit` tokens on a side, <eos> not counted, are left out of training, but never of validation and test.
+    `limit` tokens on a side, <eos> not counted, are left out of training, but never of validation and test. Those two keep
+    their sentences as text, to compare with; the training pairs do with `all_texts`.
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"a limit of {limit} tokens leaves no sentence pair; expected at least 1")
@@ -89,16 +92,19 @@ def prepare_parallel(
         train, valid = _held_out(whole, data.valid)
     if isinstance(tokenizer, TokenizerConfig):
         known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known += test or [] if data.name == "dates" else []  # written by us: what may come is known without looking
         tokenizer = _learned(tokenizer, known)
     encoded = _encoded(train, tokenizer, progress)
     kept = _within(encoded, limit)
+    dropped = len(train) - len(kept)
+    texts = ((train[n].source, train[n].target) for n in kept) if all_texts else None
     return Parallel(
         *tokenizer,
-        train=Pairs.of(*kept),
+        train=Pairs.of([encoded[0][n] for n in kept], [encoded[1][n] for n in kept], texts),
         valid=None if valid is None else _kept_with_text(valid, tokenizer, progress),
         test=None if test is None else _kept_with_text(test, tokenizer, progress),
         sha256=_sha256(whole),
-        dropped=len(train) - len(kept[0]),
+        dropped=dropped,
         limit=limit,
     )
 
@@ -120,6 +126,14 @@ def sentence(text: str, data: DataConfig) -> str:
 def encode_source(text: str, tokenizer: Tokenizer, data: DataConfig) -> Ids:
     """What the encoder of a run reads for a line of text, <eos> included."""
     return _ended(sentence(text, data), tokenizer)
+
+
+def target_language(data: DataConfig) -> str | None:
+    """Of the translations, where it is known: a side of a named set that is called by its language."""
+    if data.name in (None, "dates", "docs"):
+        return None
+    side = _sides(data, _pair_files(data))[1]
+    return side if len(side) == len("en") else None
 
 
 def _reader(data: DataConfig, progress: Progress) -> Callable[[Part], list[SentencePair] | None]:
@@ -367,15 +381,14 @@ def _ended(text: str, tokenizer: Tokenizer) -> Ids:
     return np.append(tokenizer.encode(text), tokenizer.dtype(tokenizer.eos))
 
 
-def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> tuple[list[Ids], list[Ids]]:
-    """The pairs of at most `limit` tokens on each side and <eos>."""
+def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence[int]:
+    """Which pairs have at most `limit` tokens on each side and <eos>."""
     if limit is None:
-        return encoded
+        return range(len(encoded[0]))
     kept = [n for n, ids in enumerate(zip(*encoded, strict=True)) if max(map(len, ids)) <= limit + 1]
     if not kept:
         raise DataError(f"all {len(encoded[0]):,} training pairs have more than {limit} tokens on a side; raise the limit")
-    sources, targets = ([side[n] for n in kept] for side in encoded)
-    return sources, targets
+    return kept
 
 
 def _kept_with_text(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Progress) -> Pairs:

@@ -18,12 +18,13 @@ class Average:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        self._of = list(model.parameters())
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, step: int) -> None:
         """Take in the weights after update number `step`."""
         share = 1.0 - min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.weights.values()), [weight.detach() for weight in model.parameters()], share)
+        torch._foreach_lerp_(list(self.weights.values()), [weight.detach() for weight in self._of], share)
 
     @contextlib.contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:

@@ -31,6 +31,8 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
         "recipe": folder.recipe.read_text(encoding="utf-8"),
         "tokenizer": folder.tokenizer.read_text(encoding="utf-8"),
     }
+    if folder.source_tokenizer.is_file():
+        metadata["source_tokenizer"] = folder.source_tokenizer.read_text(encoding="utf-8")
     files.save_tensors(path, _tensors(training), metadata)
     found = checkpoints(folder)
     now = found.index(path)

@@ -8,6 +8,7 @@ from typing import Literal
 from firth.errors import ConfigError
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
+Select = Literal["loss", "accuracy", "macro_f1", "bleu", "exact"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -15,11 +16,12 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 class TrainingConfig:
     steps: int = 1000
     batch: int = 32  # sequences per step
-    context: int = 128  # tokens per sequence
+    batch_tokens: int = 4096  # sentence pairs: the most tokens per step, on either side, padding included
+    context: int = 128  # tokens per sequence; longer sentence pairs are left out of training
     carry: bool = False  # recurrent models: start each window from the state at the end of the one before it
     seed: int = 0
     device: Device = "auto"
-    dtype: Literal["float32", "bf16"] = "float32"  # bf16 computes in bfloat16 and keeps float32 weights
+    dtype: Literal["float32", "tf32", "bf16"] = "float32"  # of the factors of products; weights are float32 always
     compile: bool = False
     accumulate: int = 1  # cut each batch into this many pieces to save memory; the result is the same
 
@@ -39,10 +41,11 @@ class TrainingConfig:
     evaluate_every: int = 0  # 0: only after the last step
     checkpoint_every: int = 0  # 0: only after the last step (and when stopped)
     keep: int = 2  # checkpoints to keep
+    select: Select = "loss"  # what is best on validation: the lowest loss, or the highest of another metric
     patience: int = 0  # stop after so many evaluations without a better one; 0: never
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "context", "accumulate", "log_every", "keep"):
+        for name in ("steps", "batch", "batch_tokens", "context", "accumulate", "log_every", "keep"):
             _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("warmup", "evaluate_every", "checkpoint_every", "patience", "clip", "weight_decay", "final", "seed"):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")

@@ -17,6 +17,7 @@ class RunFolder:
         self.format = path / "format"
         self.recipe = path / "recipe.toml"
         self.tokenizer = path / "tokenizer.json"
+        self.source_tokenizer = path / "source_tokenizer.json"  # sentence pairs, where each side has a vocabulary of its own
         self.model = path / "model.safetensors"
         self.log = path / "log.jsonl"
         self.tensorboard = path / "tensorboard"
@@ -46,13 +47,15 @@ class RunFolder:
         return folder
 
     @staticmethod
-    def create(path: Path, recipe: str, tokenizer: str) -> RunFolder:
+    def create(path: Path, recipe: str, tokenizer: str, source_tokenizer: str | None = None) -> RunFolder:
         """A new run in an absent or empty folder; `format` is written last, so a folder with it is whole."""
         RunFolder.expect_room(path)
         folder = RunFolder(path)
         files.write_text(path / _BEGUN, "")
         files.write_text(folder.recipe, recipe)
         files.write_text(folder.tokenizer, tokenizer)
+        if source_tokenizer is not None:
+            files.write_text(folder.source_tokenizer, source_tokenizer)
         files.write_text(folder.format, f"{FORMAT}\n")
         files.sweep(path)
         return folder
@@ -66,5 +69,5 @@ class RunFolder:
 
 def _holds_something(path: Path) -> bool:
     # Without the mark a recipe.toml is a user's own, and not to be written over.
-    ours = {"recipe.toml", "tokenizer.json"} if (path / _BEGUN).exists() else set()
+    ours = {"recipe.toml", "tokenizer.json", "source_tokenizer.json"} if (path / _BEGUN).exists() else set()
     return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

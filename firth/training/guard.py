@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.errors import Diverged
 
@@ -36,13 +36,15 @@ class Guard:
         self._pending: list[_Pending] = []  # at most two: the step before the last, and the last
         self.known_loss = math.nan  # of the newest step that has been looked at
 
-    def update(self, optimizer: torch.optim.Optimizer, model: nn.Module, loss: Tensor, clip: float, step: int) -> Tensor:
-        """Update `model` by its gradients, unless they are not finite; the gradient norm before clipping."""
-        norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    def update(self, optimizer: torch.optim.Optimizer, loss: Tensor, clip: float, step: int) -> Tensor:
+        """Update the weights by their gradients, unless they are not finite; the gradient norm before clipping."""
+        # Asked of the optimiser, because to look for the parameters of a model takes Python longer than to add up their squares.
+        trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
         if self._bad is None:
             self._look_at(step, float(loss), float(norm))
             if clip and norm > clip:
-                torch.nn.utils.clip_grads_with_norm_(model.parameters(), clip, norm)
+                torch.nn.utils.clip_grads_with_norm_(trained, clip, norm)
             optimizer.step()
         else:
             self._update_unseen(optimizer, loss, norm, clip)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.layers.products import tensor_cores
 from firth.layers.state import RecurrentState
 from firth.models import Network
 from firth.training.allocator import keep_freed_memory
@@ -69,7 +70,7 @@ class Training:
     carried: RecurrentState | None = None
     tokens: int = 0
     seconds: float = 0.0
-    best: float | None = None  # lowest validation loss so far
+    best: float | None = None  # the lowest so far of what selection goes by, see trainer.badness
     best_step: int = 0
     since_best: int = 0  # evaluations since then
     recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
@@ -106,7 +107,8 @@ def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step
     training.model.train()
     while training.step < config.steps:
         yield _update(training, compiled, config)
-        training.model.train()  # a consumer may have evaluated
+        if not training.model.training:  # a consumer has evaluated
+            training.model.train()
     training.settle()
 
 
@@ -116,12 +118,12 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
     rate = rate_at(config, training.step)
     for group in training.optimizer.param_groups:
         group["lr"] = rate
-    with training.random.scope():
+    with training.random.scope(), tensor_cores(config.dtype == "tf32"):  # around the backward pass, too
         mean = _backward(training, batch, loss, config)
-    norm = training.guard.update(training.optimizer, training.model, mean, config.clip, training.step + 1)
+    norm = training.guard.update(training.optimizer, mean, config.clip, training.step + 1)
     training.optimizer.zero_grad(set_to_none=True)
     if training.average is not None:
-        training.average.update(training.model, training.step + 1)
+        training.average.update(training.step + 1)
     training.batches.look_ahead()
     training.guard.look_back()
     training.step += 1
@@ -150,8 +152,10 @@ def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingC
 
 
 def precision(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[Any]:
-    """bf16: products in bfloat16, weights and their updates in float32."""
-    return torch.autocast(device.type, torch.bfloat16) if dtype == "bf16" else contextlib.nullcontext()
+    """bf16: products in bfloat16; tf32: in TF32, where there is such a thing. Weights and their updates in float32."""
+    if dtype == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return tensor_cores(dtype == "tf32")
 
 
 def device_for(name: Device) -> torch.device:

@@ -11,13 +11,13 @@ import torch
 
 from firth.errors import Diverged, Interrupted
 from firth.training import checkpoint
-from firth.training.config import TrainingConfig
+from firth.training.config import Select, TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import Log
 from firth.training.loop import Loss, Step, Training, fit
 from firth.training.stop import StopRequest
 
-Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must hold "loss"
+Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must hold "loss", and what config.select names
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def train(
                     with training.standing():
                         valid = evaluate()
                 stopping = stop.signal is not None  # asked once: a signal after this line is answered one step later
-                better = _judge(training, valid)
+                better = _judge(training, valid, config.select)
                 _write(log, training, step, valid, config, last)
                 # Without validation the newest weights are the ones the run stands for; with it, the best so far.
                 saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
@@ -85,14 +85,20 @@ def _exhausted(training: Training, config: TrainingConfig) -> bool:
     return config.patience > 0 and training.since_best >= config.patience
 
 
-def _judge(training: Training, valid: dict[str, Any] | None) -> bool:
+def badness(valid: dict[str, Any], select: Select) -> float:
+    """What selection makes as low as it can: the loss, or a metric of which more is better, with its sign turned."""
+    value = float(valid[select])
+    return value if select == "loss" else -value
+
+
+def _judge(training: Training, valid: dict[str, Any] | None, select: Select) -> bool:
     """Note the evaluation; True where it is the best so far."""
     if valid is None:
         return False
     if not math.isfinite(valid["loss"]):
         raise Diverged(f"the validation loss became {valid['loss']} at step {training.step}")
-    if training.best is None or valid["loss"] < training.best:
-        training.best, training.best_step, training.since_best = valid["loss"], training.step, 0
+    if training.best is None or badness(valid, select) < training.best:
+        training.best, training.best_step, training.since_best = badness(valid, select), training.step, 0
         return True
     training.since_best += 1
     return False

@@ -412,3 +412,11 @@ def test_a_damaged_weights_file_gives_way_to_the_checkpoint(copied: Path) -> Non
     with pytest.warns(UserWarning, match="damaged"):
         model = load(copied)
     assert np.isfinite(model.score(["the list"])[0].log_probability)
+
+
+def test_a_vocabulary_of_another_run_is_named_with_both_sizes(char_run: Path, word_run: Path, tmp_path: Path) -> None:
+    mixed = Path(shutil.copytree(char_run, tmp_path / "mixed"))
+    shutil.copy(word_run / "tokenizer.json", mixed)
+    own, other = load(char_run).tokenizer.vocab, load(word_run).tokenizer.vocab
+    with pytest.raises(DataError, match=rf"do not fit its tokenizer.json: they are of {own} tokens, and that has {other}"):
+        load(mixed)

@@ -71,7 +71,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "a setting without value": ([*TRAIN, "--model.depth"], ['"--model.depth" has no value; write --model.depth=value']),
     "not a setting": ([*TRAIN, "--depth=3"], ['"--depth=3" is not understood here; settings look like --model.depth=6']),
     "unknown recipe": (["train", "hallo", "--out", "run"], ['there is no recipe "hallo". Did you mean "hello"?']),
-    "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: docs-char-gru,', "hello"]),
+    "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: dates-rnnenc,', "hello"]),
     "missing recipe file": (
         ["train", "my.toml", "--out", "run"],
         ["no file my.toml; expected a recipe", "firth recipes"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.beam import BLOCK, Hypothesis, _candidates, beam
 from firth.models import LanguageModel
 
 VOCAB, STEPS, END = 5, 4, 0
@@ -84,6 +85,22 @@ def test_texts_searched_together_are_searched_as_if_alone(name: str) -> None:
         assert [h.score for h in found] == pytest.approx([h.score for h in alone], abs=1e-5)
 
 
+@pytest.mark.parametrize("vocab", [8 * BLOCK, 8 * BLOCK + 1, 9 * BLOCK - 1], ids=["whole blocks", "one token over", "one short"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_the_best_of_a_large_vocabulary_are_those_of_sorting_it_all(vocab: int, beams: int) -> None:
+    generator = torch.Generator().manual_seed(vocab)
+    logits, score_AS = torch.randn(4 * beams, vocab, generator=generator), torch.randn(4, beams, generator=generator)
+    logits[1, -1] = logits[2, 0] = 9.0  # at both ends
+    logits[3, BLOCK : BLOCK + 6] = 8.0 + torch.arange(6)  # several in one block
+    score_AS[3, beams - 1] = -torch.inf if beams > 1 else 0.0  # a beam that nobody is in
+    assert beams * (vocab // BLOCK) > 6, "or there is nothing to test: a small vocabulary is sorted"
+    best_AC, parent_AC, token_AC = _candidates(logits, score_AS, 6)
+    score_ASV = score_AS.unsqueeze(-1) + logits.log_softmax(-1).view(4, beams, vocab)
+    truth_AC, place_AC = score_ASV.flatten(1).sort(dim=1, descending=True)
+    assert torch.equal(best_AC, truth_AC[:, :6])
+    assert torch.equal(parent_AC * vocab + token_AC, place_AC[:, :6])
+
+
 def test_the_last_token_of_a_hypothesis_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model with learned positions has room for prompt + steps − 1 tokens and not for one more."""
     model = random_model("transformer, learned", VOCAB)
@@ -94,3 +111,29 @@ def test_the_last_token_of_a_hypothesis_is_not_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(model, "hidden", lambda token, state=None: (reads.append(token.shape[1]), hidden(token, state))[1])
     assert searched(model, prompt_T, size=ALL)
     assert sum(reads) == 12
+
+
+class Scripted:
+    """Ends with the given probabilities, one for each step, and otherwise says token 1; counts its steps."""
+
+    def __init__(self, *ending: float) -> None:
+        self.ending, self.steps = ending, 0
+
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        end = self.ending[min(self.steps, len(self.ending) - 1)]
+        self.steps += 1
+        return torch.tensor([end, 1 - end]).log().expand(len(token_BT), 1, 2), self
+
+    def select(self, rows: Tensor) -> Scripted:
+        return self
+
+
+def test_with_a_penalty_a_text_is_done_when_nothing_alive_would_be_better_by_ending_now() -> None:
+    prompt = torch.zeros(1, 1, dtype=torch.long)
+    early = Scripted(0.6, 0.1)
+    (found,) = beam(early, early, prompt, size=1, limits=[50], end=0, penalty=1.0)
+    assert (found[0].tokens, early.steps) == ((0,), 1), "log 0.4 / lp(2) is below log 0.6, though log 0.4 / lp(50) is not"
+    late = Scripted(0.4, 1 - 1e-6)
+    (found,) = beam(late, late, prompt, size=1, limits=[50], end=0, penalty=1.0)
+    assert (found[0].tokens, late.steps) == ((1, 0), 2)
+    assert found[0].score == pytest.approx(math.log(0.6) / (7 / 6), abs=1e-4)

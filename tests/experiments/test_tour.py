@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from runs import recipe_table
 from shell import Firth, firth
 
-from firth.api import Recipe, Watcher, compose
+from firth.api import Recipe, Watcher, compose, load
 from firth.experiments import tour
-from firth.experiments.tour import Audience, language, take, words
+from firth.experiments.shipped import find_recipe
+from firth.experiments.tour import Audience, language, pace, take, translation, words
+from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
+from firth.text.dates import Part, dates
 from firth.training import log
 from firth.vectors import load as load_vectors
 
 __all__ = ["firth"]
 
 KINDS = ("rnn", "lstm", "gru", "transformer")
+TRANSLATORS = ("dates-rnnenc", "dates-rnnsearch", "dates-transformer")
 LOOKS_LIKE_HTML = "The list <script>alert('x')</script> & <b>more</b>.\n"
 
 
@@ -31,12 +37,46 @@ def tiny(name: str) -> Recipe:
     return compose(table | {"data": {"text": LOOKS_LIKE_HTML * 40, "valid": 0.1}})
 
 
+def tiny_dates(folder: Path) -> Callable[[str], Recipe]:
+    """A translator learns at once that every day is the 12th, and is right about one in two of those that are tested."""
+    days_of_month: dict[Part, tuple[str, str]] = {"train": ("12", "12"), "valid": ("12", "12"), "test": ("12", "21")}
+    for part, numbers in days_of_month.items():
+        days = enumerate(dates(["fr", "de", "ja"], 400 if part == "train" else 40, part))
+        lines = [f"{written}\t{numbers[n % 2]}" for n, (written, _) in days]
+        (folder / f"{part}.tsv").write_text("\n".join(["source\ttarget", *lines]), encoding="utf-8")
+    keys: dict[str, Part] = {"path": "train", "valid_path": "valid", "test_path": "test"}
+    paths = [f"data.{key}={folder / part}.tsv" for key, part in keys.items()]
+
+    def find(name: str) -> Recipe:
+        inner = "model.heads=2" if name == "dates-transformer" else "model.embedding=8"
+        return find_recipe(name, [*paths, "model.width=16", inner, "training.rate=0.03"])
+
+    return find
+
+
+def make_tiny(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setattr(language, "find_recipe", tiny)
+    patch.setattr(translation, "find_recipe", tiny_dates(folder))
+
+
 @dataclass(frozen=True)
 class Taken:
     out: Path
     report: Path
     sections: list[Section]
     labels: list[str]
+
+    @property
+    def words(self) -> Section:
+        return self.sections[0]
+
+    @property
+    def language(self) -> Section:
+        return self.sections[1]
+
+    @property
+    def dates(self) -> Section:
+        return self.sections[2]
 
     @property
     def html(self) -> str:
@@ -60,23 +100,23 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Taken:
         yield Watcher()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(language, "find_recipe", tiny)
+        make_tiny(patch, out.parent)
         patch.setattr(words, "docs_corpus", lambda progress: _documentation(out.parent))
         report = take(0.001, out, Audience(watching, sections.append))
     return Taken(out, report, sections, labels)
 
 
 def test_a_section_has_a_row_for_each_generation(taken: Taken) -> None:
-    section = taken.sections[-1]
+    section = taken.language
     assert len(tour.STATIONS) == len(taken.sections)
     assert [row[0] for row in section.table.rows] == ["Elman RNN", "LSTM", "GRU", "Transformer"]
     assert all(len(row) == len(section.table.headings) for row in section.table.rows)
     labels = [label for label in taken.labels if label != "timing"]
-    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer"]
+    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer", "RNNenc", "RNNsearch", "Transformer"]
 
 
 def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
-    section = taken.sections[-1]
+    section = taken.language
     for kind, row in zip(KINDS, section.table.rows, strict=True):
         last = log.read(taken.out / "runs" / kind / "log.jsonl")[-1]
         shown = dict(zip(section.table.headings, row, strict=True))
@@ -85,7 +125,7 @@ def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
 
 
 def test_the_figure_shows_what_the_logs_say(taken: Taken) -> None:
-    (figure,) = taken.sections[-1].figures
+    (figure,) = taken.language.figures
     names = dict(zip(KINDS, ("Elman RNN", "LSTM", "GRU", "Transformer"), strict=True))
     rows = [
         (names[kind], str(line["tokens"]), f"{line['loss'] / 0.6931471805599453:.4f}", f"{line['seconds']:.1f}")
@@ -128,32 +168,34 @@ def test_the_text_of_a_model_is_not_markup(taken: Taken) -> None:
     parser.feed(without_own_scripts)
     assert "b" not in parser.tags
     assert "<script>alert" not in taken.html
-    for _, text in taken.sections[0].excerpts:
+    for _, text in taken.language.excerpts:
         assert text.startswith("The list ")
 
 
 def test_every_run_of_the_tour_can_be_used_afterwards(taken: Taken, firth: Firth) -> None:
-    assert {path.name for path in (taken.out / "runs").iterdir()} == set(KINDS)
+    assert {path.name for path in (taken.out / "runs").iterdir()} == {*KINDS, *TRANSLATORS}
     answer = firth("generate", taken.out / "runs" / "transformer", "The list ", "--tokens", 5)
+    assert (answer.code, answer.err) == (0, "")
+    answer = firth("align", taken.out / "runs" / "dates-rnnsearch", "14. November 2026")
     assert (answer.code, answer.err) == (0, "")
 
 
 def test_the_command_prints_the_table_and_where_the_report_is(
     firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(language, "find_recipe", tiny)
+    make_tiny(monkeypatch, tmp_path)
     out = tmp_path / "my tour"
     for _ in range(2):  # a second tour takes the place of the first
         answer = firth("tour", "--minutes", 0.001, "--out", out, "--no-open")
         assert answer.code == 0, answer.err
-    for name in ("Elman RNN", "LSTM", "GRU", "Transformer", "bits/char", str(out / "report.html")):
+    for name in ("Elman RNN", "LSTM", "GRU", "Transformer", "bits/char", "RNNsearch", str(out / "report.html")):
         assert name in answer.out
     assert "\x1b" not in answer.out  # no colours where there is no terminal
     assert (out / "report.html").is_file()
 
 
 def test_the_words_of_the_text_have_neighbours_and_company(taken: Taken) -> None:
-    section = taken.sections[0]
+    section = taken.words
     assert [row[0] for row in section.table.rows] == ["list", "file"], "those of the shown words that the text has"
     vectors = load_vectors(taken.out / "words.firth")
     assert "tuple's" in vectors
@@ -163,3 +205,37 @@ def test_the_words_of_the_text_have_neighbours_and_company(taken: Taken) -> None
         assert company
     (map_,) = section.figures
     assert [row[0] for row in map_.table.rows] == list(vectors.words)
+
+
+def test_the_dates_are_measured_on_held_out_days_and_written_by_the_runs_themselves(taken: Taken) -> None:
+    section = taken.dates
+    assert [row[0] for row in section.table.rows] == ["RNNenc", "RNNsearch", "Transformer"]
+    for name, row in zip(TRANSLATORS, section.table.rows, strict=True):
+        model = load(taken.out / "runs" / name)
+        shown = dict(zip(section.table.headings, row, strict=True))
+        assert shown["parameters"] == f"{sum(p.numel() for p in model.network.parameters()):,}"
+        assert (shown["exact"], model.evaluate(split="valid")["exact"]) == ("50.0%", 1.0)
+        assert [shown[text] for text in translation.SHOWN] == model.translate(translation.SHOWN)
+
+
+def test_the_dates_are_drawn_by_length_and_one_is_aligned(taken: Taken) -> None:
+    by_length, aligned = taken.dates.figures
+    for name, row in zip(TRANSLATORS, taken.dates.table.rows, strict=True):
+        model = load(taken.out / "runs" / name)
+        buckets: Any = model.evaluate(split="test")["buckets"]
+        drawn = [number for model_name, *number in by_length.table.rows if model_name == row[0]]
+        assert drawn == [[f"{b['shortest']}–{b['longest']}", f"{b['sentences']}", f"{100 * b['exact']:.2f}"] for b in buckets]
+    model = load(taken.out / "runs" / "dates-rnnsearch")
+    assert aligned.table.rows == model.align(translation.SHOWN[0]).figure().table.rows
+
+
+def test_a_tour_takes_the_steps_that_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two recipes of 2 s a step, and 1.12 for the rest of the work: 224 s are enough for 50 steps of each."""
+    monkeypatch.setattr(pace, "_seconds_per_step", lambda recipe, guide, timed: 2.0)
+    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: 100.0))
+    guide = Guide(224.5, tmp_path, lambda label: contextlib.nullcontext(Watcher()))
+    recipes = [tiny("docs-char-gru")] * 2
+    assert pace.steps_that_fit(recipes, guide, 100.0) == 50
+    assert pace.steps_that_fit(recipes, guide, 100.0, aside=20) == 30
+    assert pace.steps_that_fit(recipes, guide, 100.0 - 112.0) == 25, "of the time, 112 s are gone"
+    assert pace.steps_that_fit(recipes, guide, -200.0) == 20, "a few, however late it is"

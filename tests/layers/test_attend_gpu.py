@@ -193,12 +193,13 @@ def test_a_query_with_one_key_copies_its_value_and_moves_neither_query_nor_key(o
 def test_what_torch_fuses_is_left_to_torch_and_what_it_does_not_is_ours() -> None:
     from firth.layers.attention import _first_that_can, chunked
 
-    q = torch.randn(1, 2, 64, 32, device="cuda", dtype=torch.bfloat16)
+    q = torch.randn(1, 2, 256, 32, device="cuda", dtype=torch.bfloat16)
 
-    def chosen(**settings: Any) -> Any:
+    def chosen(q: Any = q, **settings: Any) -> Any:
         return _first_that_can(Call(q, q, q, 0.1, **settings).reduced())
 
     assert chosen(mask=mask.CAUSAL) is sdpa
+    assert chosen(q[:, :, :64], mask=mask.window(8)) is sdpa  # a mask as small as this is written out
     assert chosen(mask=mask.window(8)) is fused
     assert chosen(score=score.GAUSSIAN) is fused
     assert chosen(position=position.ALiBi(torch.ones(2, device="cuda"))) is fused

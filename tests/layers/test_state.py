@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from firth.layers.state import AttentionState, KeyValue, RecurrentState
+from firth.layers.state import ROOM, AttentionState, KeyValue, RecurrentState
 
 B, G, D, E = 3, 2, 4, 5
 
@@ -94,6 +94,20 @@ def test_selecting_from_a_state_with_room_to_spare_takes_only_what_it_has_read(r
     state.extend(*piece(1, 9))  # another state has written behind this one's end
     k, v, _ = state.select(torch.tensor(rows)).extend(torch.empty(len(rows), G, 0, D), torch.empty(len(rows), G, 0, E))
     assert same((k, v), (start[0][rows], start[1][rows]))
+
+
+def test_a_state_that_selects_before_every_token_copies_once_for_each() -> None:
+    """As in a beam: what was selected has room for what comes next, but for the odd time that it is full."""
+    steps, kept, pieces = 64, 0, [piece(1, 0)]
+    _, _, state = KeyValue().extend(*pieces[0])
+    for n in range(steps):
+        chosen, new = state.select(torch.arange(B)), piece(1, n + 1)
+        assert chosen.store is not None
+        _, _, state = chosen.extend(*new)
+        pieces.append(new)
+        kept += state.store is chosen.store
+    assert kept >= steps - steps // ROOM - 1
+    assert same(held(state), joined(*pieces))
 
 
 @pytest.mark.parametrize("with_cell", [False, True])

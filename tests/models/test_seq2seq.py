@@ -227,6 +227,45 @@ class TestSeams:
         assert not silent
 
 
+@pytest.mark.parametrize(("kind", "form"), [("gru", "search"), ("lstm", "bilinear"), *(("transformer", f) for f in TRANSFORMERS)])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        pytest.param([[0, 0, 1, 1, 2, 2], [1, 0, 2, 3, 4, 4]], id="hypotheses change places within their texts"),
+        pytest.param([[0, 0, 1, 1, 2, 2], [0, 1, 5, 4], [2, 3]], id="texts leave"),
+        pytest.param([[0, 0, 1, 1, 2, 2], [4, 4, 0]], id="unequal shares"),
+        pytest.param([[2, 0, 1], [0, 0, 0, 2, 2, 2], [3, 1]], id="other orders"),
+        pytest.param([[0, 0, 0, 0], [3, 1]], id="one text, twice as often as its neighbours would have it"),
+    ],
+)
+def test_rows_that_share_a_source_see_what_rows_with_one_each_see(kind: str, form: str, choices: list[list[int]]) -> None:
+    model, (source_BS, length_B, token_BT) = model_of(kind, form), texts(6, 3, 4)
+    text_R, state = torch.arange(3), model.start(model.encode(source_BS, length_B))
+    for n, rows in enumerate(choices):
+        _, state = model.step(token_BT[text_R, n : n + 1], state)
+        text_R, state = text_R[rows], state.select(torch.tensor(rows))
+    logits_RTV, _ = model.step(token_BT[text_R, len(choices) :], state)
+    torch.testing.assert_close(logits_RTV, model(source_BS[text_R], length_B[text_R], token_BT[text_R])[:, len(choices) :])
+
+
+@pytest.mark.parametrize(("kind", "form"), [("gru", "search"), ("transformer", "2017")])
+def test_a_beam_copies_no_source_before_a_text_is_done(kind: str, form: str) -> None:
+    model, (source_BS, length_B, _) = model_of(kind, form), texts(6, 3, 4)
+    state = model.start(model.encode(source_BS, length_B))
+    begun = state.select(torch.tensor([0, 0, 1, 1, 2, 2]))
+    assert looked_at(begun) is looked_at(state)
+    moved = begun.select(torch.tensor([1, 0, 2, 2, 5, 4]))
+    assert looked_at(moved) is looked_at(state)
+    assert looked_at(moved.select(torch.tensor([0, 0, 5, 4]))).tolist() == [6, 4]
+
+
+def looked_at(state: Any) -> Tensor:
+    """The lengths of the sources that a state holds."""
+    source = state.memory if hasattr(state, "memory") else state.sources[0]
+    length_B: Tensor = source.length_B
+    return length_B
+
+
 @pytest.mark.parametrize("make", [recurrent, transformer])
 def test_one_embedding_for_both_sides(make: Any) -> None:
     model = make(shared=True)

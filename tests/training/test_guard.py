@@ -49,7 +49,7 @@ def steps(guard: Guard, kind: str, gradients: list[float], clip: float = 0.0, se
     for number, size in enumerate(gradients):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, size)
-        guard.update(optimizer, model, torch.tensor(size), clip, number + 1)
+        guard.update(optimizer, torch.tensor(size), clip, number + 1)
         seen.append(model.weight.detach().clone())
         guard.look_back()
     return seen
@@ -91,7 +91,7 @@ def test_a_loss_that_is_no_number_counts_even_where_the_gradient_is_one(unseen: 
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     before = model.weight.detach().clone()
-    unseen.update(optimizer_of("sgd", model), model, torch.tensor(float("nan")), 1.0, 1)
+    unseen.update(optimizer_of("sgd", model), torch.tensor(float("nan")), 1.0, 1)
     assert torch.equal(model.weight, before)
     with pytest.raises(Diverged, match="the loss became nan"):
         unseen.settle()
@@ -134,7 +134,7 @@ def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unsee
     for number in range(4):
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
-        unseen.update(optimizer_of("sgd", model), model, torch.tensor(10.0 + number), 0.0, number + 1)
+        unseen.update(optimizer_of("sgd", model), torch.tensor(10.0 + number), 0.0, number + 1)
         unseen.look_back()
         known.append(unseen.known_loss)
     assert known[1:] == [10, 11, 12]

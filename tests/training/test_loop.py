@@ -91,6 +91,24 @@ def test_bf16_computes_in_bfloat16_keeps_float32_weights_and_learns(kind: str, c
     assert np.mean(losses[-5:]) < 0.8 * losses[0]
 
 
+def test_tf32_is_set_while_a_step_runs_forwards_and_backwards_and_not_between_steps() -> None:
+    seen: list[str] = []
+
+    def note(gradient: Tensor) -> None:
+        seen.append(torch.get_float32_matmul_precision())
+
+    def loss(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        seen.append(torch.get_float32_matmul_precision())
+        logits_BTV, state = model(input_BT, state)
+        logits_BTV.register_hook(note)
+        return F.cross_entropy(logits_BTV.flatten(0, 1), target_BT.flatten()), state
+
+    training, config = training_of("gru", steps=2, dtype="tf32")
+    between = [torch.get_float32_matmul_precision() for _ in fit(training, loss, config)]
+    assert seen == ["high"] * 4
+    assert between == ["highest"] * 2
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="torch.compile needs a C++ compiler")

@@ -1,4 +1,4 @@
-"""word2vec in Triton against a loop in float64 that makes the same draws, on a CPU in Triton's interpreter."""
+"""word2vec in Triton against a loop in float64 that makes the same draws: on a GPU, or on a CPU in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ COUNT_V = np.sort(np.random.default_rng(0).integers(5, 400, V))[::-1].astype(np.
 ids = np.random.default_rng(1).integers(0, V, 40).astype(np.uint32)
 ENDS = np.array([17, 18, 40])  # a sentence of one word among them
 
-SENTENCE = torch.from_numpy(np.searchsorted(ENDS, np.arange(len(ids)), side="right").astype(np.int32))
+SENTENCE = np.searchsorted(ENDS, np.arange(len(ids)), side="right").astype(np.int32)
 
-interpreted = [
+ON_GPU = torch.cuda.is_available() and not INTERPRETED
+DEVICE = "cuda" if ON_GPU else "cpu"
+where_triton_runs = [
     pytest.mark.long,
-    pytest.mark.usefixtures("triton_interpreter"),
-    pytest.mark.skipif(not INTERPRETED, reason="runs in Triton's interpreter: TRITON_INTERPRET=1"),
+    pytest.mark.gpu,
+    *([] if ON_GPU else [pytest.mark.usefixtures("triton_interpreter")]),
+    pytest.mark.skipif(not (ON_GPU or INTERPRETED), reason="needs a CUDA device, or Triton's interpreter: TRITON_INTERPRET=1"),
 ]
 Matrix = npt.NDArray[np.float64]
 
@@ -43,6 +46,10 @@ def matrices(config: VectorsConfig) -> tuple[npt.NDArray[np.float32], npt.NDArra
     generator = np.random.default_rng(2)
     rows = V if config.loss == "ns" else V - 1
     return tuple(generator.normal(0, 0.4, (n, D)).astype(np.float32) for n in (V, rows))  # type: ignore[return-value]
+
+
+def moved(numbers: npt.NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy(numbers.astype(np.int32)).to(DEVICE)
 
 
 class Draws:
@@ -114,15 +121,15 @@ def by_hand(
 @pytest.mark.parametrize("loss", ["ns", "hs"])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 class TestAgainstALoop:
-    pytestmark = interpreted
+    pytestmark = where_triton_runs
 
     def test_a_walk_along_the_text_is_the_loop(self, model: Any, loss: Any) -> None:
         config = config_of(model=model, loss=loss)
         input_Vd, output_Vd = matrices(config)
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
         total, terms = by_hand(config, v, u, (0.1, 0.02), seed=7)
-        kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, "cpu")
-        found, counted = kernel.train(torch.from_numpy(ids.astype(np.int32)), SENTENCE, 0.1, 0.02, seed=7, programs=1)
+        kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, DEVICE)
+        found, counted = kernel.train(moved(ids), moved(SENTENCE), 0.1, 0.02, seed=7, programs=1)
         kernel.fetch()
         assert counted == terms
         assert found == pytest.approx(total, rel=1e-5)
@@ -137,8 +144,8 @@ class TestAgainstALoop:
         ease = tuple(np.minimum(0.2 / busy, 1) for busy in gpu.busy_rows(config, COUNT_V))
         assert all(len(set(table)) > 2 and table.max() == 1 for table in ease[loss == "hs" :])
         by_hand(config, v, u, (0.1, 0.02), 7, ease)  # type: ignore[arg-type]
-        kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, "cpu")
-        kernel.train(torch.from_numpy(ids.astype(np.int32)), SENTENCE, 0.1, 0.02, seed=7, programs=1)
+        kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, DEVICE)
+        kernel.train(moved(ids), moved(SENTENCE), 0.1, 0.02, seed=7, programs=1)
         kernel.fetch()
         np.testing.assert_allclose(input_Vd, v, rtol=0, atol=2e-6)
         np.testing.assert_allclose(output_Vd, u, rtol=0, atol=2e-6)
@@ -147,27 +154,26 @@ class TestAgainstALoop:
         config = config_of(model=model, loss=loss)
         losses = []
         for programs in (5, 1):
-            kernel = GPUKernel(config, COUNT_V, *matrices(config), "cpu")
-            sentence = torch.zeros(len(ids), dtype=torch.int32)
-            losses.append(kernel.train(torch.from_numpy(ids.astype(np.int32)), sentence, 0.0, 0.0, seed=3, programs=programs))
+            kernel = GPUKernel(config, COUNT_V, *matrices(config), DEVICE)
+            losses.append(kernel.train(moved(ids), moved(np.zeros(len(ids))), 0.0, 0.0, seed=3, programs=programs))
         assert losses[0][1] == losses[1][1]
         assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-6)
 
 
 class TestCalls:
-    pytestmark = interpreted
+    pytestmark = where_triton_runs
 
     def test_a_call_trains_on_the_sentences_it_was_given(self) -> None:
         config = config_of()
-        one, other = (GPUKernel(config, COUNT_V, *matrices(config), "cpu") for _ in range(2))
+        one, other = (GPUKernel(config, COUNT_V, *matrices(config), DEVICE) for _ in range(2))
         assert one(ids, ENDS, 1, 3, 0.05, 0.05, 5)[2] == 40 - 17
         other(ids[17:].copy(), ENDS[1:] - 17, 0, 2, 0.05, 0.05, 5)
         assert torch.equal(one.input_Vd, other.input_Vd)
 
     def test_subsampling_keeps_words_as_often_as_its_formula_says(self) -> None:
         config = config_of(sample=1e-2)
-        kernel = GPUKernel(config, COUNT_V, *matrices(config), "cpu")
-        words = torch.zeros(20_000, dtype=torch.int32)
+        kernel = GPUKernel(config, COUNT_V, *matrices(config), DEVICE)
+        words = moved(np.zeros(20_000))
         share = kernel._kept(words, 1).float().mean().item()
         f = COUNT_V[0] / COUNT_V.sum()
         expected = math.sqrt(1e-2 / f) + 1e-2 / f

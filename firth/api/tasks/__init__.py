@@ -6,29 +6,35 @@
 from __future__ import annotations
 
 from firth.api.recipe import Recipe
-from firth.api.tasks import classification, language
+from firth.api.tasks import classification, language, translation
 from firth.api.tasks.task import Task
-from firth.text import Prepared, Progress, Tokenizer, TokenizerConfig
+from firth.text import Prepared, Progress, TokenizerConfig
 from firth.text.labelled import Labelled
+from firth.text.parallel import Parallel, Tokenizers
 from firth.text.progress import silent
 
-Data = Prepared | Labelled
+Data = Prepared | Labelled | Parallel
 
 __all__ = ["Data", "Task", "data_for", "task_for"]
 
 
-def data_for(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Data:
-    """The recipe's data, read as its objective needs them."""
+def data_for(recipe: Recipe, tokenizers: TokenizerConfig | Tokenizers, progress: Progress = silent) -> Data:
+    """The recipe's data, read as its objective needs them, with a vocabulary that is learned or with that of a run."""
+    tokenizer = tokenizers if isinstance(tokenizers, TokenizerConfig) else tokenizers[1]
     match recipe.objective.kind:
         case "next-token":
             return language.read(recipe, tokenizer, progress)
         case "classification":
             return classification.read(recipe, tokenizer, progress)
+        case "translation":
+            return translation.read(recipe, tokenizers, progress)
 
 
 def task_for(recipe: Recipe, data: Data) -> Task:
     match data:
         case Labelled():
             return classification.ClassificationTask(recipe, data)
+        case Parallel():
+            return translation.TranslationTask(recipe, data)
         case Prepared():
             return language.LanguageTask(recipe, data)

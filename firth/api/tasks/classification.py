@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from firth.api.recipe import Recipe
+from firth.api.unseen import say_unseen
 from firth.errors import DataError
 from firth.evaluation.classification import evaluate, log_probabilities
 from firth.models import Classifier, EncoderConfig, Network, classifier
@@ -22,7 +22,6 @@ from firth.training.loop import Loss
 
 AT_ONCE = 256  # texts read together
 _SCALARS = ("loss", "accuracy", "macro_f1", "examples")  # of the metrics, what goes into a log line
-_SEVERAL = 5  # unknown words named in a note
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,4 @@ def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Ids]:
         if tokenizer.unknown is not None and (ids == tokenizer.unknown).any():
             unseen |= dict.fromkeys(tokenizer.unseen(text))
         yield ids
-    if unseen:
-        more = f" and {len(unseen) - _SEVERAL:,} more" if len(unseen) > _SEVERAL else ""
-        shown = ", ".join(list(unseen)[:_SEVERAL])
-        warnings.warn(f"read as <unk>, never seen in training: {shown}{more}", stacklevel=4)
+    say_unseen(unseen)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import shutil
 import time
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
 from firth.api import Model, Recipe, load, train_recipe
-from firth.api.training import started
 from firth.experiments.shipped import find_recipe
+from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
 from firth.experiments.tour.station import Guide, Station
 from firth.figures.curves import Curve, loss_curves
 from firth.figures.figure import Table
 from firth.figures.page import Section
-from firth.objectives.next_token import next_token
-from firth.text import prepare
 from firth.training import log
 from firth.training.folder import RunFolder
-from firth.training.loop import fit
 
 KINDS = {"rnn": "Elman RNN", "lstm": "LSTM", "gru": "GRU", "transformer": "Transformer"}
 PROMPT = "The list "
-_OVERHEAD = 1.12  # evaluation, checkpoints and log, as a factor on the time of the bare steps
 
 
 @dataclass(frozen=True)
@@ -41,40 +33,14 @@ class Result:
 def visit(guide: Guide) -> Section:
     began = time.perf_counter()
     recipes = {kind: find_recipe(f"docs-char-{kind}") for kind in KINDS}
-    steps = _steps_that_fit(list(recipes.values()), guide, began)
+    steps = steps_that_fit(list(recipes.values()), guide, began)
     results = []
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
-            folder = train_recipe(_shortened(recipe, steps), _cleared(guide.out / "runs" / kind), watcher=watcher)
+            folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / kind), watcher=watcher)
         model = load(folder.path)
         results.append(_result(KINDS[kind], model, folder))
     return _section(results, model.recipe, steps)
-
-
-def _steps_that_fit(recipes: list[Recipe], guide: Guide, began: float) -> int:
-    """The number of steps that all four can take in the time left, each timed on a few steps of its own."""
-    seconds_per_step = 0.0
-    for recipe in recipes:
-        with guide.watching("timing") as watcher:
-            data = prepare(recipe.data, recipe.tokenizer, watcher.work)
-        times = [step.seconds for step in islice(fit(started(recipe.resolved(), data), next_token, recipe.training), 6)]
-        seconds_per_step += sorted(times[2:])[1]  # the first steps warm caches; the lower median shrugs off a hiccup
-    left = guide.seconds - (time.perf_counter() - began)
-    return max(20, int(left / _OVERHEAD / seconds_per_step))
-
-
-def _shortened(recipe: Recipe, steps: int) -> Recipe:
-    training = dataclasses.replace(
-        recipe.training, steps=steps, warmup=min(recipe.training.warmup, steps // 10), log_every=max(1, steps // 100)
-    )
-    return dataclasses.replace(recipe, training=training, expected=None)
-
-
-def _cleared(path: Path) -> Path:
-    """The place for a run; an earlier tour's run there makes way."""
-    if RunFolder(path).exists():
-        shutil.rmtree(path)
-    return path
 
 
 def _result(name: str, model: Model, folder: RunFolder) -> Result:

@@ -62,7 +62,7 @@ def run(call: Call, kernel: Kernel = "auto") -> Tensor:
 
 
 def _first_that_can(call: Call) -> ModuleType:
-    if sdpa.why_not(call) is None and (not call.q_BHQD.is_cuda or sdpa.holds_no_matrix(call)):
+    if sdpa.why_not(call) is None and (not call.q_BHQD.is_cuda or sdpa.holds_no_matrix(call) or sdpa.holds_a_small_one(call)):
         return sdpa
     if call.q_BHQD.is_cuda:
         for kernel in (fused, flex, sdpa):

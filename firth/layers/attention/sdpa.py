@@ -16,6 +16,7 @@ from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.position import ALiBi, Buckets, Shaw
 
 LARGEST_KEPT = 1 << 22  # of a mask that is written out and kept for the next layer and step, in bytes
+_FEW = 128  # queries and keys, of a small mask
 _FASTEST_FIRST = [
     SDPBackend.CUDNN_ATTENTION,
     SDPBackend.FLASH_ATTENTION,
@@ -39,6 +40,15 @@ def why_not(call: Call) -> str | None:
 def holds_no_matrix(call: Call) -> bool:
     """Whether no mask or bias of Q×K has to be written out for it."""
     return call.position is None and (call.mask == FULL or _square_causal(call) or _seen_by_one_query(call) is not None)
+
+
+def holds_a_small_one(call: Call) -> bool:
+    """Whether the mask to write out is so small that this takes less time than to launch a kernel that needs none: the sentences
+    of a batch, and each step of writing their translation. A compiler launches all kernels alike, and would have to read how."""
+    if torch.compiler.is_compiling():
+        return False
+    B, Q, K = len(call.q_BHQD), call.q_BHQD.shape[2], call.k_BGKC.shape[2]
+    return call.position is None and max(Q, K) <= _FEW and B * Q * K <= LARGEST_KEPT
 
 
 def run(call: Call) -> Tensor:

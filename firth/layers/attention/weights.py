@@ -8,8 +8,7 @@ K keys.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,6 +19,7 @@ from firth.layers.attention import reference
 from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import chunks
 from firth.layers.attention.score import Dot
+from firth.layers.products import tensor_cores
 
 Some = int | slice | Sequence[int] | None  # one, a range, a few, or all
 
@@ -40,7 +40,8 @@ def weights(call: Call, heads: Some = None, rows: Some = None) -> Tensor:
     narrow = call.q_BHQD.dtype in (torch.bfloat16, torch.float16)
     call = _selected(call, heads, rows)
     pieces = list(chunks(call))
-    with _tensor_cores(narrow and call.q_BHQD.is_cuda):
+    # What was bfloat16 or float16 has no more digits than TF32: nothing is lost.
+    with tensor_cores(narrow and call.q_BHQD.is_cuda):
         if len(pieces) == 1:
             return reference.weights(call)
         return torch.cat([reference.weights(call.of_rows(piece)) for piece in pieces], dim=2)
@@ -52,19 +53,6 @@ def statistics(call: Call, heads: Some = None, rows: Some = None) -> RowStatisti
     call = _selected(call, heads, rows)
     found = [_of_chunk(call.of_rows(piece)) for piece in chunks(call)]
     return RowStatistics(*(torch.cat(parts, dim=2) for parts in zip(*found, strict=True)))
-
-
-@contextmanager
-def _tensor_cores(exact: bool) -> Iterator[None]:
-    """Products of float32 in TF32. What was bfloat16 or float16 has no more digits than that: nothing is lost."""
-    before = torch.get_float32_matmul_precision()
-    if exact:
-        torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        if exact:
-            torch.set_float32_matmul_precision(before)
 
 
 def _of_chunk(call: Call) -> tuple[Tensor, Tensor, Tensor]:

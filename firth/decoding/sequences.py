@@ -1,0 +1,73 @@
+"""One token after another for many texts at once, each until its own end: the most probable one, or one that is drawn.
+
+Letters: B texts, A of them still written, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from firth.decoding.beam import Hypothesis, Steps
+from firth.decoding.sample import DecodingConfig, restrict
+
+Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, the numbers of the texts) → token_A
+_SPARE = 0.75  # with fewer rows than this share still written, the others are given up
+
+
+@torch.inference_mode()
+def write(model: Steps, state: Any, prompt_BT: Tensor, choose: Choose, *, limits: Sequence[int], end: int) -> list[Hypothesis]:
+    """For each text what `choose` chooses, token by token, until that is `end` or the text has limits[b] tokens."""
+    tokens: list[list[int]] = [[] for _ in limits]
+    log_p = [0.0] * len(limits)
+    texts = list(range(len(limits)))  # of the rows; a text that has ended stays until there are many of them
+    token_RT = prompt_BT
+    while any(_going(tokens[text], limits[text], end) for text in texts):
+        logits_RTV, state = model.step(token_RT, state)
+        logits_RV = logits_RTV[:, -1].float()
+        token_R = choose(logits_RV, texts)
+        chosen_R = torch.log_softmax(logits_RV, -1).gather(1, token_R.unsqueeze(1)).squeeze(1)
+        for text, token, value in zip(texts, token_R.tolist(), chosen_R.tolist(), strict=True):
+            if _going(tokens[text], limits[text], end):
+                tokens[text].append(token)
+                log_p[text] += value
+        going = [row for row, text in enumerate(texts) if _going(tokens[text], limits[text], end)]
+        if going and len(going) < _SPARE * len(texts):
+            rows = torch.tensor(going, device=token_R.device)
+            texts, token_R, state = [texts[row] for row in going], token_R[rows], state.select(rows)
+        token_RT = token_R.unsqueeze(1)
+    return [
+        Hypothesis(tuple(found), value, value, finished=bool(found) and found[-1] == end)
+        for found, value in zip(tokens, log_p, strict=True)
+    ]
+
+
+def greedy(logits_AV: Tensor, texts: list[int]) -> Tensor:
+    return logits_AV.argmax(-1)
+
+
+def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:
+    """Draws from softmax(logits / temperature), cut to top_k and top_p. Each text has random numbers of its own, by the seed and
+    its number, so that it is the same whatever it is written together with, and on every device."""
+    # Not torch's generator: of its seed it reads 32 bits, and there are two numbers to tell apart.
+    generators = [np.random.default_rng((config.seed, number)) for number in numbers]
+
+    def choose(logits_AV: Tensor, texts: list[int]) -> Tensor:
+        if config.temperature == 0:
+            return greedy(logits_AV, texts)
+        p_AV = torch.softmax(restrict(logits_AV.cpu() / config.temperature, config.top_k, config.top_p), -1).double()
+        below_AV = p_AV.cumsum(-1)
+        drawn = torch.tensor([generators[text].random() for text in texts], dtype=torch.float64)
+        u_A1 = drawn.unsqueeze(1) * below_AV[:, -1:]
+        token_A = torch.searchsorted(below_AV, u_A1, right=True).squeeze(1)
+        return token_A.clamp(max=p_AV.shape[-1] - 1).to(logits_AV.device)
+
+    return choose
+
+
+def _going(tokens: list[int], limit: int, end: int) -> bool:
+    return len(tokens) < limit and (not tokens or tokens[-1] != end)

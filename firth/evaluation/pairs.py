@@ -1,0 +1,44 @@
+"""How probable the translations of sentence pairs are. Letters: B batch, T target, V vocabulary."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from firth.models import Seq2Seq
+from firth.text.pairs import PADDING, Pairs
+from firth.text.progress import Progress, silent
+from firth.training.loop import precision
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    loss: float  # mean nats per token of the targets, each sentence's <eos> among them
+    perplexity: float  # e^loss
+    tokens: int
+
+
+@torch.inference_mode()
+def likelihood(
+    model: Seq2Seq, pairs: Pairs, *, batch_tokens: int, dtype: str = "float32", progress: Progress = silent
+) -> Likelihood:
+    """−Σ log p(y_t | y_<t, x) over all pairs, summed in float64; without the smoothing that a training may have."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    total, done = 0.0, 0
+    for row_B, batch in pairs.sweep(batch_tokens):
+        given = (torch.from_numpy(array).to(device) for array in (batch.source_BS, batch.source_length_B, batch.input_BT))
+        with precision(device, dtype):
+            logits_BTV = model(*given)
+        target_BT = torch.from_numpy(batch.target_BT).to(device)
+        nats_N = F.cross_entropy(logits_BTV.flatten(0, 1).float(), target_BT.flatten(), ignore_index=PADDING, reduction="none")
+        total += float(nats_N.cpu().double().sum())
+        done += len(row_B)
+        progress("evaluating", done, len(pairs))
+    model.train(was_training)
+    loss = total / pairs.tokens
+    return Likelihood(loss, math.exp(min(loss, 700.0)), pairs.tokens)

@@ -1,0 +1,83 @@
+"""Station: dates as people write them, translated by three generations of models, and where one of them looks."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from firth.api import Model, Recipe, load, train_recipe
+from firth.evaluation.translation import LengthBucket
+from firth.experiments.shipped import find_recipe
+from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
+from firth.experiments.tour.station import Guide, Station
+from firth.figures.figure import Figure, Table
+from firth.figures.lengths import score_by_length
+from firth.figures.page import Section
+from firth.text.dates import LOCALES
+
+KINDS = {"rnnenc": "RNNenc", "rnnsearch": "RNNsearch", "transformer": "Transformer"}
+SHOWN = ("samedi 14 novembre 2026", "14.11.26", "2026年11月14日")
+_LOOKED_AT = "rnnsearch"
+_BATCH_TOKENS = 1024  # small ones: in little time, more steps are worth more than better ones
+_TIMED = 12  # steps: they differ, as some batches have few long sources and others many short ones
+_ASIDE = 60  # reading the dates again, and writing those that are held out, takes a model about as long as so many steps
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    parameters: int
+    sentences: int
+    exact: float
+    buckets: list[LengthBucket]
+    translations: list[str]
+
+
+def visit(guide: Guide) -> Section:
+    began = time.perf_counter()
+    recipes = {kind: _for_a_tour(find_recipe(f"dates-{kind}")) for kind in KINDS}
+    steps = steps_that_fit(list(recipes.values()), guide, began, timed=_TIMED, aside=_ASIDE)
+    results, looks = [], []
+    for kind, recipe in recipes.items():
+        with guide.watching(KINDS[kind]) as watcher:
+            folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"dates-{kind}"), watcher=watcher)
+            model = load(folder.path)
+            results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
+        if kind == _LOOKED_AT:
+            looks.append(model.align(SHOWN[0]).figure())
+    return _section(results, looks, recipe, steps)
+
+
+def _for_a_tour(recipe: Recipe) -> Recipe:
+    """Batches of one size, so that all read the same; selected by loss, so that dates are written once, at the end."""
+    training = dataclasses.replace(recipe.training, batch_tokens=_BATCH_TOKENS, select="loss")
+    return dataclasses.replace(recipe, training=training)
+
+
+def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
+    return Result(
+        name,
+        sum(parameter.numel() for parameter in model.network.parameters()),
+        measured["sentences"],
+        measured["exact"],
+        [LengthBucket(**bucket) for bucket in measured["buckets"]],
+        model.translate(SHOWN),
+    )
+
+
+def _section(results: list[Result], looks: list[Figure], recipe: Recipe, steps: int) -> Section:
+    rows = [(r.name, f"{r.parameters:,}", f"{r.exact:.1%}", *r.translations) for r in results]
+    locales = len(recipe.data.locales or LOCALES)
+    return Section(
+        title="From one vector to attention: dates of many languages",
+        lead=f"Each took {steps:,} steps on the same dates, as people write them in {locales} locales, beside ISO 8601. Exact: "
+        f"the share of {results[0].sentences:,} dates without a wrong digit, of days that were not in training in any language. "
+        "RNNenc must keep the whole date in one vector; RNNsearch and the Transformer look back at it for each digit.",
+        table=Table(("model", "parameters", "exact", *SHOWN), rows),
+        figures=(score_by_length({r.name: r.buckets for r in results}, "exact", "characters"), *looks),
+    )
+
+
+STATION = Station(share=0.75, visit=visit)

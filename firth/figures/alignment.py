@@ -1,0 +1,141 @@
+"""Which source words a target word was made from: RNNsearch's α and a Transformer's cross-attention, as a page and as text.
+
+α_TS: a row for each target word, a column for each source word. Letters: T target, S source.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from firth.errors import DataError
+from firth.figures.attention import Rows
+from firth.figures.figure import Figure, Table
+
+# Lightness alone carries the value, so that it reads the same for every colour vision and in print; 0 black and 1 white, as in
+# Bahdanau et al. 2015, figure 3.
+_GREYS = [[0.0, "#000000"], [1.0, "#FFFFFF"]]
+_SHADES = " ░▒▓█"
+_CELL = 30  # pixels
+_LEGEND = "░ from 0.125, ▒ from 0.375, ▓ from 0.625, █ from 0.875"
+_SEEN = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
+
+
+def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping[str, Rows]) -> Figure:
+    """Source words along the top, target words down the side; with several matrices, as of layers and heads, a menu of them."""
+    import plotly.graph_objects as go
+    from rich.cells import cell_len
+
+    for alpha_TS in weights.values():
+        _refuse_misfit(source, target, alpha_TS)
+    above, beside = ([html.escape(_visible(word)) for word in words] for words in (source, target))  # <b> would be markup
+    pairs = [[f"{right} ← {left}" for left in above] for right in beside]
+    plot = go.Figure()
+    for n, (name, alpha_TS) in enumerate(weights.items()):
+        plot.add_heatmap(
+            z=[list(map(float, alpha_S)) for alpha_S in alpha_TS],
+            hovertext=pairs,
+            hovertemplate="%{hovertext}<br>%{z:.3f}<extra></extra>",
+            name=html.escape(name),
+            visible=n == 0,
+            colorscale=_GREYS,
+            zmin=0,
+            zmax=1,
+            xgap=1,
+            ygap=1,
+            colorbar={"title": "α", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
+        )
+    plot.update_xaxes(**_axis(above), side="top", tickangle=0 if max(map(cell_len, source)) <= 2 else -60)
+    plot.update_yaxes(**_axis(beside), autorange="reversed")
+    left, top = (30 + 8 * max(map(cell_len, words)) for words in (target, source))  # pixels, for the words themselves
+    menu = _menu(list(weights), top) if len(weights) > 1 else []
+    plot.update_layout(
+        template="plotly_white",
+        plot_bgcolor="#999999",  # what shows between the cells; white cells would otherwise have no edge
+        updatemenus=menu,
+        margin={"l": left, "r": 20, "t": top + 50 * len(menu), "b": 20},
+        width=left + 100 + _CELL * len(source),
+        height=top + 50 * len(menu) + 20 + _CELL * len(target),
+    )
+    return Figure(plot, Table(("attention", "target", "source", "weight"), list(_numbers(source, target, weights))))
+
+
+def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows, width: int = 80) -> str:
+    """The matrix for a terminal: a line for each target word, a column for each source word, " ░▒▓█" from 0 to 1.
+
+    Where the columns do not fit into `width` cells, the rest follows below, beside the target words once more.
+    """
+    from rich.cells import cell_len, set_cell_size  # a Chinese character takes two cells, an accent by itself none
+
+    _refuse_misfit(source, target, alpha_TS)
+    above, beside = ([_visible(word) for word in words] for words in (source, target))
+    cells_S, margin = [max(2, cell_len(word)) for word in above], max(map(cell_len, beside))
+    lines = []
+    for band in _bands(cells_S, width - margin):
+        table = [("", [above[s] for s in band])]
+        table += [(word, [_shade(alpha_S[s]) * cells_S[s] for s in band]) for word, alpha_S in zip(beside, alpha_TS, strict=True)]
+        for word, texts in table:
+            columns = [set_cell_size(text, cells_S[s]) for text, s in zip(texts, band, strict=True)]
+            lines.append(" ".join([set_cell_size(word, margin), *columns]).rstrip())
+        lines.append("")
+    return "\n".join([*lines, _LEGEND])
+
+
+def _bands(cells_S: Sequence[int], room: int) -> Iterator[list[int]]:
+    """Columns that fit side by side, a space before each; at least one at a time."""
+    band: list[int] = []
+    for s, cells in enumerate(cells_S):
+        if band and sum(cells_S[k] + 1 for k in band) + cells + 1 > room:
+            yield band
+            band = []
+        band.append(s)
+    yield band
+
+
+def _shade(alpha: float) -> str:
+    """What is not from 0 to 1 has the shade of the nearer end, as in the picture."""
+    return _SHADES[min(max(int(4 * alpha + 0.5), 0), 4)]
+
+
+def _visible(word: str) -> str:
+    """White space as a sign for it; what a terminal would obey instead of show as U+FFFD."""
+    shown = word.translate(_SEEN) if word.isspace() else word
+    return "".join(character if character.isprintable() else "\ufffd" for character in shown) or "∅"
+
+
+def _axis(labels: Sequence[str]) -> dict[str, Any]:
+    """Numbered, not named by its words: a word may occur twice."""
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": list(labels),
+        "ticklabelstandoff": 4,
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+def _menu(names: Sequence[str], above: int) -> list[dict[str, Any]]:
+    """One matrix at a time, chosen `above` pixels higher than the cells."""
+    buttons = [
+        {"label": html.escape(name), "method": "restyle", "args": [{"visible": [name == other for other in names]}]}
+        for name in names
+    ]
+    return [{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": above}}]
+
+
+def _refuse_misfit(source: Sequence[str], target: Sequence[str], alpha_TS: Rows) -> None:
+    columns = {len(alpha_S) for alpha_S in alpha_TS}
+    if len(alpha_TS) != len(target) or columns - {len(source)} or not (source and target):
+        given = f"{len(alpha_TS)} rows of {' or '.join(map(str, sorted(columns))) or 'no'} weights"
+        raise DataError(
+            f"{given} for {len(target)} target and {len(source)} source words; expected a row for each target word and in it "
+            "a weight for each source word, specials included, and at least one of each"
+        )
+
+
+def _numbers(source: Sequence[str], target: Sequence[str], weights: Mapping[str, Rows]) -> Iterator[tuple[str, str, str, str]]:
+    for name, alpha_TS in weights.items():
+        for right, alpha_S in zip(target, alpha_TS, strict=True):
+            for left, alpha in zip(source, alpha_S, strict=True):
+                yield name, _visible(right), _visible(left), f"{alpha:.4f}"

@@ -1,0 +1,109 @@
+"""Which source words each target word was made from: α of RNNsearch and the cross-attention of a Transformer, as one object.
+
+Letters: H heads, T target, S source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.figures.alignment import alignment_map, alignment_text
+from firth.figures.figure import Figure
+from firth.inspection.words import merge, words_of
+from firth.layers.attention.weights import weights
+from firth.layers.tap import attention_calls
+from firth.models import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Rows are target words, columns source words, <eos> at the end of both. A row tells what was looked at before the word was
+    written, and sums to 1. The first of `weights` is the one to look at; of a Transformer there are those of every layer, the
+    mean of its heads, and of every head."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: Mapping[str, Array]
+
+    @property
+    def best(self) -> Array:
+        """α_TS, the first of the weights."""
+        return next(iter(self.weights.values()))
+
+    def figure(self) -> Figure:
+        return alignment_map(self.source, self.target, {name: rows.tolist() for name, rows in self.weights.items()})
+
+    def text(self, width: int = 80) -> str:
+        return alignment_text(self.source, self.target, self.best.tolist(), width)
+
+
+def alignment(
+    network: Seq2Seq,
+    source_S: Ints,
+    target_T: Ints,
+    source_pieces: Sequence[str],
+    target_pieces: Sequence[str],
+    *,
+    merged: bool,
+) -> Alignment:
+    """Both sides end with <eos>. `merged`: pieces of words are put together, see words.py."""
+    source, columns = words_of(source_pieces, merged=merged)
+    target, rows = words_of(target_pieces, merged=merged)
+    found = _weights(network, source_S, target_T)
+    return Alignment(tuple(source), tuple(target), {name: merge(alpha_TS, rows, columns) for name, alpha_TS in found.items()})
+
+
+@torch.inference_mode()
+def _weights(network: Seq2Seq, source_S: Ints, target_T: Ints) -> dict[str, Array]:
+    device = next(network.parameters()).device
+    source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
+    length_1 = torch.tensor([len(source_S)], device=device)
+    input_1T = torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(device)  # <eos>, then one step late
+    match network:
+        case RecurrentSeq2Seq() if network.config.attention == "none":
+            raise ConfigError(
+                'this run gives its decoder one fixed vector (model.attention = "none"): it looks at no source word; '
+                "align a run with attention"
+            )
+        case RecurrentSeq2Seq():
+            return {"α": _plain(network.alignment(source_1S, length_1, input_1T)[0])}
+        case TransformerSeq2Seq():
+            return _named([_plain(p_HTS) for p_HTS in _cross(network, source_1S, length_1, input_1T)])
+    raise ConfigError(f"{type(network).__name__} has no alignment to look at")
+
+
+def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
+    """The weights of each layer, computed after a reading on the kernel that the model always uses."""
+    with ExitStack() as stack:
+        noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
+        network.teach(input_1T, network.encode(source_1S, length_1))
+    return [weights(calls[0])[0] for calls in noted]
+
+
+def _named(layers: Sequence[Array]) -> dict[str, Array]:
+    """First the layer below the last, which aligns best (Garg et al. 2019, §4.1), then the others, then every head."""
+    first = max(0, len(layers) - 2)
+    order = [first, *(layer for layer in range(len(layers)) if layer != first)]
+    means = {f"layer {layer + 1}": layers[layer].mean(0) for layer in order}
+    heads = {
+        f"layer {layer + 1}, head {head + 1}": alpha_TS
+        for layer, alpha_HTS in enumerate(layers)
+        for head, alpha_TS in enumerate(alpha_HTS)
+    }
+    return means | (heads if len(layers[0]) > 1 else {})
+
+
+def _plain(x: Tensor) -> Array:
+    found: Array = x.double().cpu().numpy()
+    return found
