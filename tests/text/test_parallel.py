@@ -437,3 +437,9 @@ def test_the_real_sets_are_what_the_literature_counts(firth_data: Path) -> None:
         assert [len(part) for part in (data.train, data.test) if part is not None] == counts
     data = prepare_parallel(DataConfig(name="tatoeba-en-nl", valid=0.0), small)
     assert len(data.train) == 52_652
+
+
+def test_a_small_set_of_dates_can_spell_all_its_parts() -> None:
+    small = prepare_parallel(DataConfig(name="dates", count=500), TokenizerConfig(kind="char"))
+    assert small.test is not None
+    assert len(small.test) == 50
