@@ -4,8 +4,8 @@ from firth.api.completion import Completion
 from firth.api.model import Model, Score, load
 from firth.api.recipe import Expected, Recipe, compose, read_recipe
 from firth.api.tasks.classification import Classification
-from firth.api.tasks.translation import Translation
 from firth.api.training import Watcher, train_recipe
+from firth.api.translator import Translation
 
 __all__ = [
     "Classification",

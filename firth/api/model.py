@@ -20,8 +20,8 @@ from firth.api.recipe import Recipe, Split, read_recipe
 from firth.api.tasks import classification
 from firth.api.tasks.classification import Classification
 from firth.api.tasks.splits import check_choice, chosen
-from firth.api.tasks.translation import Translation, Translator
 from firth.api.tokenizers import read_tokenizers
+from firth.api.translator import Translation, Translator
 from firth.api.unseen import say_unseen
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig

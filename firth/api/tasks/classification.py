@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from firth.api.recipe import Recipe
+from firth.api.tasks.task import OfData
 from firth.api.unseen import say_unseen
 from firth.errors import DataError
 from firth.evaluation.classification import evaluate, log_probabilities
@@ -38,18 +39,8 @@ def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizer, progress: Progr
 
 
 @dataclass(frozen=True)
-class ClassificationTask:
-    recipe: Recipe
-    data: Labelled
+class ClassificationTask(OfData[Labelled]):
     loss: Loss = classification
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.data.tokenizer
-
-    @property
-    def has_valid(self) -> bool:
-        return self.data.valid is not None
 
     def network(self) -> Classifier:
         assert isinstance(self.recipe.model, EncoderConfig)  # a Recipe's family fits its objective

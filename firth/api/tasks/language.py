@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firth.api.recipe import Recipe
+from firth.api.tasks.task import OfData
 from firth.errors import DataError
 from firth.evaluation.perplexity import perplexity
 from firth.models import LanguageConfig, LanguageModel, Network, language_model
@@ -27,18 +28,8 @@ def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizer, progress: Progr
 
 
 @dataclass(frozen=True)
-class LanguageTask:
-    recipe: Recipe
-    data: Prepared
+class LanguageTask(OfData[Prepared]):
     loss: Loss = next_token
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.data.tokenizer
-
-    @property
-    def has_valid(self) -> bool:
-        return self.data.valid is not None
 
     def network(self) -> LanguageModel:
         assert isinstance(self.recipe.model, LanguageConfig)  # a Recipe's family fits its objective

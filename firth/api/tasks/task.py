@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from firth.api.recipe import Recipe
 from firth.models import Network
 from firth.text import Progress, Tokenizer
 from firth.training.feed import Batches
 from firth.training.loop import Loss
+
+
+class _Data(Protocol):
+    """What a recipe's data have, whatever they are."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def valid(self) -> object | None: ...
+
+
+D = TypeVar("D", bound=_Data)
+
+
+@dataclass(frozen=True)
+class OfData(Generic[D]):
+    """What all tasks are made of."""
+
+    recipe: Recipe
+    data: D
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.data.tokenizer
+
+    @property
+    def has_valid(self) -> bool:
+        return self.data.valid is not None
 
 
 class Task(Protocol):

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-
 from firth.api.recipe import Recipe
-from firth.api.unseen import say_unseen
-from firth.decoding.beam import Hypothesis, beam
-from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import greedy, sampling, write
+from firth.api.tasks.task import OfData
+from firth.api.translator import Translator
 from firth.errors import DataError
 from firth.evaluation.pairs import likelihood
-from firth.evaluation.translation import TranslationMeasures, measures
-from firth.inspection.alignment import Alignment, alignment
-from firth.models import Network, Seq2Seq, Seq2SeqConfig, TransformerSeq2Seq, TransformerSeq2SeqConfig, seq2seq
+from firth.models import Network, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
 from firth.objectives.translation import TranslationConfig, translation
-from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.pairs import BucketedPairs, Ints, Pairs, packed
-from firth.text.parallel import Parallel, Tokenizers, encode_source, prepare_parallel, sentence, target_language
-from firth.text.progress import silent
-from firth.text.special import Ids
+from firth.text import Progress, TokenizerConfig
+from firth.text.pairs import BucketedPairs
+from firth.text.parallel import Parallel, Tokenizers, prepare_parallel
 from firth.training.loop import Loss
-
-_AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
-_CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included
-
-
-@dataclass(frozen=True)
-class Translation:
-    text: str
-    log_probability: float  # Σ log p(token | what came before, source), of <eos> too
-    score: float  # by which a beam ranks: that sum over the length penalty
-    finished: bool = True  # False: cut off at decoding.tokens
 
 
 def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
@@ -56,22 +34,11 @@ def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizers, progress: Prog
 
 
 @dataclass(frozen=True)
-class TranslationTask:
-    recipe: Recipe
-    data: Parallel
-
+class TranslationTask(OfData[Parallel]):
     @property
     def loss(self) -> Loss:
         assert isinstance(self.recipe.objective, TranslationConfig)  # a Recipe's family fits its objective
         return partial(translation, smoothing=self.recipe.objective.smoothing)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.data.tokenizer
-
-    @property
-    def has_valid(self) -> bool:
-        return self.data.valid is not None
 
     def network(self) -> Seq2Seq:
         assert isinstance(self.recipe.model, Seq2SeqConfig)
@@ -93,149 +60,3 @@ class TranslationTask:
             pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress
         )
         return {**result, "bleu": found.bleu, "exact": found.exact, "sentences": found.sentences}
-
-
-@dataclass(frozen=True)
-class Translator:
-    """A model that writes, with both its vocabularies."""
-
-    network: Seq2Seq
-    tokenizers: Tokenizers
-    recipe: Recipe
-
-    def translate(
-        self, texts: Sequence[str], config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
-    ) -> list[list[Translation]]:
-        """For each text its translations, best first: config.beam of them, or one. `first` is the number of the first text,
-        which random draws depend on. A text of white space alone has an empty translation."""
-        encoded = list(self._encoded(texts))
-        return self.write(encoded, config, sample=sample, first=first, progress=progress)
-
-    def write(
-        self, encoded: Sequence[Ids], config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
-    ) -> list[list[Translation]]:
-        """The translations of sources that are encoded; one without tokens, or <eos> alone, has an empty one."""
-        length_N = np.array([len(ids) for ids in encoded], dtype=np.int64)
-        found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in encoded]
-        order = np.argsort(-length_N, kind="stable")
-        done = int((length_N < 2).sum())
-        was_training = self.network.training
-        self.network.eval()
-        for row_B in _batches(order[: len(order) - done], length_N, next(self.network.parameters()).device.type):
-            search = self._search(config, sample, [first + int(row) for row in row_B])
-            for row, hypotheses in zip(row_B, search([encoded[row] for row in row_B]), strict=True):
-                found[row] = [self._told(hypothesis) for hypothesis in hypotheses]
-            done += len(row_B)
-            progress("translating", done, len(encoded))
-        self.network.train(was_training)
-        return found
-
-    def measure(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> TranslationMeasures:
-        """BLEU and the like of the best translation of each source, beside the target that was read."""
-        assert pairs.texts is not None
-        starts = pairs.source_starts
-        encoded = [pairs.source_ids[starts[n] : starts[n + 1]] for n in range(len(pairs))]
-        written = [found[0].text for found in self.write(self._cut(encoded), config, progress=progress)]
-        return measures(
-            written,
-            [target for _, target in pairs.texts],
-            (pairs.source_length_N - 1).tolist(),
-            lower=self.recipe.data.lower,
-            language=target_language(self.recipe.data),
-        )
-
-    def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:
-        """Which source words each target word was made from; where no target is given, the best translation."""
-        source_S = next(self._encoded([source])).astype(np.int64)
-        if len(source_S) < 2:
-            raise DataError(f"the source is {source!r}, which has nothing to read; expected a word or more")
-        data, tokenizer = self.recipe.data, self.tokenizers[1]
-        target_T = self._best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
-        pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
-        return alignment(self.network, source_S, target_T, *pieces, merged=tokenizer.kind not in ("char", "word"))
-
-    def _best(self, source_S: Ids, config: DecodingConfig) -> Any:
-        hypothesis = self._search(config, False, [0])([source_S])[0][0]
-        end = () if hypothesis.finished else (self.tokenizers[1].eos,)
-        return np.array((*hypothesis.tokens, *end), dtype=np.int64)
-
-    def _search(
-        self, config: DecodingConfig, sample: bool, numbers: Sequence[int]
-    ) -> Callable[[Sequence[Ids]], list[list[Hypothesis]]]:
-        def search(encoded: Sequence[Ids]) -> list[list[Hypothesis]]:
-            device, end = next(self.network.parameters()).device, self.tokenizers[1].eos
-            assert end is not None
-            source_BS, length_B = (part.to(device) for part in _padded(encoded))
-            with torch.inference_mode():
-                state = self.network.start(self.network.encode(source_BS, length_B))
-            prompt_B1 = torch.full((len(encoded), 1), end, device=device)
-            limits = [min(config.tokens, self._longest() or config.tokens)] * len(encoded)
-            if sample or config.beam == 1:
-                choose = sampling(config, numbers) if sample else greedy
-                return [[found] for found in write(self.network, state, prompt_B1, choose, limits=limits, end=end)]
-            return beam(
-                self.network,
-                state,
-                prompt_B1,
-                size=config.beam,
-                limits=limits,
-                end=end,
-                penalty=config.penalty,
-                unfinished=True,
-            )
-
-        return search
-
-    def _encoded(self, texts: Sequence[str]) -> Iterator[Ids]:
-        tokenizer, data = self.tokenizers[0], self.recipe.data
-        unseen: dict[str, None] = {}
-        found = []
-        for text in texts:
-            line = sentence(text, data)
-            strange = tokenizer.unseen(line)
-            unseen |= dict.fromkeys(strange)
-            if strange and tokenizer.unknown is None:  # characters; words and pieces have an <unk>, or spell anything
-                line = sentence("".join(character for character in line if character not in set(strange)), data)
-            found.append(encode_source(line, tokenizer, data))
-        say_unseen(unseen, "left out" if tokenizer.unknown is None else "read as <unk>")
-        yield from self._cut(found)
-
-    def _cut(self, encoded: Sequence[Ids]) -> list[Ids]:
-        """Learned positions end; a source that is longer is read as far as they go."""
-        longest = self._longest()
-        if longest is None:
-            return list(encoded)
-        cut = sum(len(ids) > longest for ids in encoded)
-        if cut:
-            warnings.warn(
-                f"{cut:,} of {len(encoded):,} sources have more than {longest - 1} tokens, where this model's learned positions "
-                "end; the rest of them is not read",
-                stacklevel=5,
-            )
-        return [ids if len(ids) <= longest else np.append(ids[: longest - 1], ids[-1:]) for ids in encoded]
-
-    def _longest(self) -> int | None:
-        """Tokens of a source, or of a translation, <eos> included, that this model has positions for; None: any number."""
-        if isinstance(self.network, TransformerSeq2Seq) and self.network.config.position == "learned":
-            return self.network.context
-        return None
-
-    def _told(self, hypothesis: Hypothesis) -> Translation:
-        tokens = hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens
-        text = " ".join(self.tokenizers[1].decode(tokens).split())  # one line, whatever it has learned to write
-        return Translation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
-
-
-def _batches(order: Ints, length_N: Ints, device: str) -> Iterator[Ints]:
-    most = _AT_ONCE.get(device, _AT_ONCE["cpu"])
-    for row_B in packed(order, length_N, _CELLS.get(device, _CELLS["cpu"])):
-        for first in range(0, len(row_B), most):
-            yield row_B[first : first + most]
-
-
-def _padded(encoded: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
-    length_B = np.array([len(ids) for ids in encoded], dtype=np.int64)
-    source_BS = np.zeros((len(encoded), length_B.max()), dtype=np.int64)
-    for row, ids in enumerate(encoded):
-        source_BS[row, : len(ids)] = ids
-    return torch.from_numpy(source_BS), torch.from_numpy(length_B)
