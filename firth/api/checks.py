@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Objective = Literal["next-token", "classification", "translation"]
 
-_OBJECTIVE: dict[str, Objective] = {"language": "next-token", "encoder": "classification", "seq2seq": "translation"}
+OBJECTIVE: dict[str, Objective] = {"language": "next-token", "encoder": "classification", "seq2seq": "translation"}
 _METRICS: dict[str, tuple[str, ...]] = {
     "next-token": ("loss", "perplexity", "bits_per_character"),
     "classification": ("loss", "accuracy", "macro_f1"),
@@ -34,7 +34,7 @@ _OF_PAIRS = ("target_path", "valid_target_path", "test_target_path", "source", "
 def check(recipe: Recipe) -> None:
     """Family, objective, data, training and promise must be of one kind."""
     family, objective = recipe.model.family, recipe.objective.kind
-    fitting = _OBJECTIVE[family]
+    fitting = OBJECTIVE[family]
     if objective != fitting:
         raise ConfigError(
             f'model.family is "{family}" and objective.kind is "{objective}"; expected objective.kind = "{fitting}", '
@@ -57,7 +57,7 @@ def _check_source(data: DataConfig, objective: Objective) -> None:
         return
     match objective:
         case "next-token":
-            other = _OBJECTIVE_OF_FAMILY[held]
+            other = _FAMILY[held]
             raise ConfigError(
                 f'{given} is {_READS[held]}, not running text; expected objective.kind = "{held}" and model.family = "{other}", '
                 "or another data.name"
@@ -73,7 +73,7 @@ def _check_source(data: DataConfig, objective: Objective) -> None:
             )
 
 
-_OBJECTIVE_OF_FAMILY = {objective: family for family, objective in _OBJECTIVE.items()}
+_FAMILY = {objective: family for family, objective in OBJECTIVE.items()}
 
 
 def _held(data: DataConfig) -> Objective:

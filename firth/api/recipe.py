@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from firth.api.checks import check
+from firth.api.checks import OBJECTIVE, check
 from firth.config import Table, build, override, read_toml, to_toml
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
@@ -93,7 +93,15 @@ def compose(table: Table, assignments: Sequence[str] = ()) -> Recipe:
     if assignments:
         changed.pop("expected", None)  # it speaks of the recipe as written, not of this one
         _prefer_new_source(changed, assignments)
+    _fill_objective(changed)
     return build(Recipe, changed)
+
+
+def _fill_objective(table: Table) -> None:
+    """A recipe that says of which family its model is need not say what such a model learns."""
+    model, objective = table.get("model"), table.get("objective", {})
+    if isinstance(model, dict) and isinstance(objective, dict) and model.get("family") in OBJECTIVE:
+        table["objective"] = {"kind": OBJECTIVE[model["family"]], **objective}
 
 
 def _absolute(path: str | None) -> str | None:

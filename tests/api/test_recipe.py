@@ -11,6 +11,7 @@ from firth.api import Recipe, compose, read_recipe
 from firth.config import Table, to_toml
 from firth.errors import ConfigError
 from firth.models import RecurrentConfig, TransformerConfig
+from firth.objectives.translation import TranslationConfig
 
 
 def transformer_table() -> Table:
@@ -145,3 +146,20 @@ def test_sentence_pairs_are_not_for_models_of_single_texts(setting: str, message
     table = {"data": {"text": "abc"}, "model": {"family": "language", "kind": "gru"}}
     with pytest.raises(ConfigError, match=message):
         compose(table, [setting])
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "learned"),
+    [
+        ({"kind": "gru"}, {"text": "some text"}, "next-token"),
+        ({"family": "language", "kind": "gru"}, {"text": "some text"}, "next-token"),
+        ({"family": "encoder", "kind": "average"}, {"path": "reviews.csv"}, "classification"),
+        ({"family": "seq2seq", "kind": "gru"}, {"name": "dates"}, "translation"),
+    ],
+    ids=str,
+)
+def test_a_family_says_what_is_learned_where_the_recipe_does_not(model: Table, data: Table, learned: str) -> None:
+    assert compose({"data": data, "model": model}).objective.kind == learned
+    if learned == "translation":
+        smoothed = compose({"data": data, "model": model, "objective": {"smoothing": 0.1}})
+        assert smoothed.objective == TranslationConfig(smoothing=0.1)
