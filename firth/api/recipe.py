@@ -12,7 +12,13 @@ from firth.api.checks import OBJECTIVE, check
 from firth.config import Table, build, override, read_toml, to_toml
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
-from firth.models import ModelConfig, Seq2SeqConfig, TransformerConfig, TransformerSeq2SeqConfig
+from firth.models import (
+    ModelConfig,
+    Seq2SeqConfig,
+    TransformerConfig,
+    TransformerEncoderConfig,
+    TransformerSeq2SeqConfig,
+)
 from firth.objectives.classification import ClassificationConfig
 from firth.objectives.next_token import ObjectiveConfig
 from firth.objectives.translation import TranslationConfig
@@ -68,7 +74,7 @@ class Recipe:
     def resolved(self) -> Recipe:
         """The same recipe with what it leaves open filled in, so that it means the same anywhere and later."""
         model, data = self.model, self.data
-        if isinstance(model, TransformerConfig) and model.context is None:
+        if isinstance(model, TransformerConfig | TransformerEncoderConfig) and model.context is None:
             model = dataclasses.replace(model, context=self.training.context)
         if isinstance(model, TransformerSeq2SeqConfig) and model.context is None:
             model = dataclasses.replace(model, context=self.training.context + 1)  # <eos>

@@ -3,13 +3,12 @@
 the third: one text in, another out."""
 
 from firth.models.config import (
-    AverageConfig,
-    EncoderConfig,
     LanguageConfig,
     RecurrentConfig,
     TransformerConfig,
 )
 from firth.models.encoder import Classifier, Encoder, classifier
+from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
 from firth.models.network import ModelConfig, Network, network
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
@@ -26,12 +25,14 @@ __all__ = [
     "ModelConfig",
     "Network",
     "RecurrentConfig",
+    "RecurrentEncoderConfig",
     "RecurrentLM",
     "RecurrentSeq2Seq",
     "RecurrentSeq2SeqConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
     "TransformerConfig",
+    "TransformerEncoderConfig",
     "TransformerLM",
     "TransformerSeq2Seq",
     "TransformerSeq2SeqConfig",

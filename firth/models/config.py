@@ -56,7 +56,7 @@ class RecurrentConfig:
                 f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
                 "leave model.dropout_hidden out, or give the model more levels"
             )
-        _check_vectors(self.vectors, self.vectors_fixed)
+        check_vectors(self.vectors, self.vectors_fixed)
         if self.reset == "before" and self.kind != "gru":
             raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
 
@@ -165,7 +165,7 @@ class TransformerConfig(TransformerSettings):
 
     def __post_init__(self) -> None:
         at_least_one(span=self.span)
-        _check_vectors(self.vectors, self.vectors_fixed)
+        check_vectors(self.vectors, self.vectors_fixed)
         self._check_mask()
         super().__post_init__()
 
@@ -194,25 +194,7 @@ class TransformerConfig(TransformerSettings):
                 pass
 
 
-@dataclass(frozen=True, kw_only=True)
-class AverageConfig:
-    """A classifier that reads the mean of a text's word vectors."""
-
-    family: Literal["encoder"] = "encoder"
-    kind: Literal["average"]
-    width: int = 100  # of the word vectors
-    dropout: float = 0.0  # on their mean
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
-
-    def __post_init__(self) -> None:
-        at_least_one(width=self.width)
-        share("dropout", self.dropout)
-        _check_vectors(self.vectors, self.vectors_fixed)
-
-
 LanguageConfig = RecurrentConfig | TransformerConfig
-EncoderConfig = AverageConfig
 
 
 def at_least_one(**values: int | None) -> None:
@@ -221,7 +203,7 @@ def at_least_one(**values: int | None) -> None:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
 
 
-def _check_vectors(vectors: str | None, fixed: bool) -> None:
+def check_vectors(vectors: str | None, fixed: bool) -> None:
     if fixed and vectors is None:
         raise ConfigError(
             "model.vectors_fixed keeps the vectors of model.vectors, which is missing; give a file, or leave it out"

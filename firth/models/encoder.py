@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.models.config import AverageConfig, EncoderConfig
+from firth.layers.attention import mask
+from firth.layers.pool import Pool, PoolKind
+from firth.layers.recurrent import Recurrent
+from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
+from firth.models.stack import Stack
 
 
 class Encoder(nn.Module, ABC):
@@ -45,15 +48,55 @@ class WordEncoder(Encoder):
         return x_BTd
 
 
+class RecurrentEncoder(Encoder):
+    """An RNN, LSTM or GRU over the embedded tokens; both ways, its two outputs side by side."""
+
+    context = None
+    embedding_setting = "model.embedding"
+    embedding_std = 1.0  # inputs that a tanh can hear
+
+    def __init__(self, config: RecurrentEncoderConfig, vocab: int) -> None:
+        super().__init__()
+        inputs = config.embedding or config.width
+        self.dropout = config.dropout
+        self.embedding = nn.Embedding(vocab, inputs)
+        self.recurrent = Recurrent(
+            config.kind, inputs, config.width, config.depth, dropout=config.dropout, bidirectional=config.bidirectional
+        )
+        self.width = config.width * self.recurrent.directions
+
+    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
+        x_BTe = F.dropout(self.embedding(token_BT), self.dropout, self.training)
+        x_BTd: Tensor = self.recurrent(x_BTe, length_B=length_B)[0]
+        return x_BTd
+
+
+class TransformerEncoder(Encoder):
+    """A stack of blocks that look both ways (Devlin et al. 2019)."""
+
+    embedding_setting = "model.width"
+
+    def __init__(self, config: TransformerEncoderConfig, vocab: int) -> None:
+        super().__init__()
+        self.width, self.context = config.width, config.context if config.position == "learned" else None
+        self.embedding_std = config.width**-0.5
+        self.embedding = nn.Embedding(vocab, config.width)
+        self.stack = Stack(config, config.depth, both=True)
+
+    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
+        x_BTd, _ = self.stack.through(self.stack.placed(self.embedding(token_BT), 0), mask.lengths(length_B))
+        return x_BTd
+
+
 class Classifier(nn.Module):
-    """logits_BC = W dropout(mean over the tokens of x) + b."""
+    """logits_BC = W dropout(pool(x)) + b."""
 
     carries = False
 
-    def __init__(self, encoder: Encoder, vocab: int, classes: int, dropout: float) -> None:
+    def __init__(self, encoder: Encoder, vocab: int, classes: int, dropout: float, pool: PoolKind = "mean") -> None:
         super().__init__()
         self.vocab, self.classes, self.dropout = vocab, classes, dropout
-        self.encoder = encoder
+        self.encoder, self.pool = encoder, Pool(pool, encoder.width)
         self.output = nn.Linear(encoder.width, classes)
 
     @property
@@ -73,16 +116,9 @@ class Classifier(nn.Module):
         return self.encoder.embedding_setting
 
     def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_Bd = mean(self.encoder(token_BT, length_B), length_B)
+        x_Bd = self.pool(self.encoder(token_BT, length_B), length_B)
         logits_BC: Tensor = self.output(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
         return logits_BC
-
-
-def mean(x_BTd: Tensor, length_B: Tensor) -> Tensor:
-    """1/n_b Σ_{t < n_b} x_bt; zero where a row has no tokens."""
-    read_BT = torch.arange(x_BTd.shape[1], device=x_BTd.device) < length_B[:, None]
-    share_BT = (read_BT / length_B.clamp(min=1)[:, None]).to(x_BTd.dtype)
-    return torch.einsum("bt,btd->bd", share_BT, x_BTd)
 
 
 def classifier(config: EncoderConfig, vocab: int, classes: int) -> Classifier:
@@ -90,3 +126,7 @@ def classifier(config: EncoderConfig, vocab: int, classes: int) -> Classifier:
     match config:
         case AverageConfig():
             return Classifier(WordEncoder(vocab, config.width), vocab, classes, config.dropout)
+        case RecurrentEncoderConfig():
+            return Classifier(RecurrentEncoder(config, vocab), vocab, classes, config.dropout, config.pool)
+        case TransformerEncoderConfig():
+            return Classifier(TransformerEncoder(config, vocab), vocab, classes, config.dropout, config.pool)

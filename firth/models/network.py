@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from firth.models.config import EncoderConfig, LanguageConfig
+from firth.models.config import LanguageConfig
 from firth.models.encoder import Classifier, classifier
+from firth.models.encoder_config import EncoderConfig
 from firth.models.language import LanguageModel, language_model
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import Seq2SeqConfig

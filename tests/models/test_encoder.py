@@ -1,6 +1,8 @@
-"""The classifier of averaged word vectors: what it computes, and that padding and order change nothing."""
+"""Classifiers: what they compute, and that padding changes nothing."""
 
 from __future__ import annotations
+
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -8,8 +10,18 @@ import torch
 
 from firth.config import build
 from firth.errors import ConfigError
-from firth.models import AverageConfig, Classifier, classifier, network, parameters
-from firth.models.encoder import mean
+from firth.layers.pool import Pool, PoolKind
+from firth.models import (
+    AverageConfig,
+    Classifier,
+    EncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+    classifier,
+    network,
+    parameters,
+)
+from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
 
 VOCAB, WIDTH, CLASSES = 11, 5, 3
@@ -62,8 +74,74 @@ def test_the_order_of_the_words_does_not_matter() -> None:
     assert torch.allclose(logits(model, [1, 2, 3]), logits(model, [3, 1, 2]), rtol=1e-12)
 
 
-def test_the_mean_of_nothing_is_zero() -> None:
-    assert mean(torch.ones(1, 2, 3), torch.tensor([0])).tolist() == [[0.0, 0.0, 0.0]]
+READERS: dict[str, EncoderConfig] = {
+    "rnn": RecurrentEncoderConfig(kind="rnn", width=6, pool="mean"),
+    "lstm": RecurrentEncoderConfig(kind="lstm", width=6, embedding=4, depth=2),
+    "gru, last": RecurrentEncoderConfig(kind="gru", width=6, bidirectional=False, pool="last"),
+    "gru, attention": RecurrentEncoderConfig(kind="gru", width=6, pool="attention"),
+    "transformer": TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16),
+    "transformer, first": TransformerEncoderConfig(
+        kind="transformer", width=8, depth=1, heads=2, context=16, pool="first", position="learned", norm="layer", bias=True
+    ),
+    "transformer, t5": TransformerEncoderConfig(
+        kind="transformer", width=8, depth=1, heads=2, context=16, pool="max", position="t5", buckets=8, reach=12
+    ),
+}
+
+
+def reader(name: str) -> Classifier:
+    model = classifier(READERS[name], VOCAB, CLASSES)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():  # all of them: first weights have biases of zero
+        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_text_is_read_as_it_would_be_alone_whatever_stands_behind_it(name: str) -> None:
+    model = reader(name)
+    texts = [[1, 2, 5], [3, 4, 5, 6, 7, 8, 9], [9]]
+    together = logits(model, *texts)
+    for text, row in zip(texts, together, strict=True):
+        assert torch.allclose(logits(model, text)[0], row, rtol=1e-10, atol=1e-12)
+    assert torch.equal(logits(model, *texts, padding=8), together)
+    assert not torch.allclose(logits(model, [1, 2, 5]), logits(model, [5, 2, 1])), "order matters"
+
+
+def test_a_recurrent_reader_is_torchs_lstm_and_the_maximum_of_its_outputs() -> None:
+    model = reader("lstm")
+    encoder = model.encoder
+    assert isinstance(encoder, RecurrentEncoder)
+    plain = torch.nn.LSTM(4, 6, num_layers=2, bidirectional=True, batch_first=True).double()
+    weights = {}
+    for level, layer in enumerate(encoder.recurrent.layers):
+        for key, value in layer.state_dict().items():
+            weights[key.replace("_l0", f"_l{level}")] = value
+    plain.load_state_dict(weights)
+    text = torch.tensor([[3, 1, 4, 1, 5]])
+    expected = model.output(plain(encoder.embedding(text))[0].amax(1))
+    assert torch.allclose(model(text, torch.tensor([5])), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", get_args(PoolKind))
+def test_a_pool_is_its_equation_over_the_tokens_that_are_there(kind: Any) -> None:
+    x_BTd = torch.randn(3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    pool = Pool(kind, 4).double()
+    query_d = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    if pool.query_d is not None:
+        pool.query_d.data.copy_(query_d)
+    found = pool(x_BTd, torch.tensor([5, 2, 0]))
+    for row, length in enumerate((5, 2)):
+        x_Td = x_BTd[row, :length]
+        expected = {
+            "first": x_Td[0],
+            "last": x_Td[-1],
+            "mean": x_Td.mean(0),
+            "max": x_Td.amax(0),
+            "attention": torch.softmax(x_Td @ query_d / 2, 0) @ x_Td,
+        }[kind]
+        assert torch.allclose(found[row], expected, rtol=1e-12)
+    assert found[2].tolist() == [0.0] * 4, "no tokens, no vector"
 
 
 def test_dropout_acts_in_training_only() -> None:

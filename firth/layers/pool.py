@@ -1,0 +1,63 @@
+"""One vector for a text from the vectors of its tokens. Letters: B batch, T time, d width.
+
+Of row b the first length_B[b] tokens count; what stands behind them changes nothing, and a row without tokens gives zero.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from firth.layers.attention import attend, mask
+
+PoolKind = Literal["first", "last", "mean", "max", "attention"]
+
+
+class Pool(nn.Module):
+    """first, last: the vector there · mean, max: over the tokens, number by number · attention: Σ_t softmax_t(q·x_t / √d) x_t
+    with a q that is learned."""
+
+    def __init__(self, kind: PoolKind, width: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.query_d = nn.Parameter(torch.empty(width)) if kind == "attention" else None
+
+    def forward(self, x_BTd: Tensor, length_B: Tensor) -> Tensor:
+        match self.kind:
+            case "first":
+                return at(x_BTd, torch.zeros_like(length_B), length_B)
+            case "last":
+                return at(x_BTd, (length_B - 1).clamp(min=0), length_B)
+            case "mean":
+                return mean(x_BTd, length_B)
+            case "max":
+                return maximum(x_BTd, length_B)
+            case "attention":
+                assert self.query_d is not None
+                q_B11d = self.query_d.to(x_BTd.dtype).expand(len(x_BTd), 1, 1, -1)
+                x_B1Td = x_BTd.unsqueeze(1)
+                return attend(q_B11d, x_B1Td, x_B1Td, mask=mask.lengths(length_B)).flatten(1)
+
+
+def mean(x_BTd: Tensor, length_B: Tensor) -> Tensor:
+    """1/n_b Σ_{t < n_b} x_bt."""
+    share_BT = (_read(x_BTd, length_B) / length_B.clamp(min=1)[:, None]).to(x_BTd.dtype)
+    return torch.einsum("bt,btd->bd", share_BT, x_BTd)
+
+
+def maximum(x_BTd: Tensor, length_B: Tensor) -> Tensor:
+    """max_{t < n_b} x_bt, of each number by itself."""
+    highest_Bd = x_BTd.masked_fill(~_read(x_BTd, length_B).unsqueeze(-1), -torch.inf).amax(1)
+    return highest_Bd.masked_fill((length_B == 0).unsqueeze(-1), 0.0)
+
+
+def at(x_BTd: Tensor, place_B: Tensor, length_B: Tensor) -> Tensor:
+    """x_b at place_B[b]."""
+    x_Bd = x_BTd[torch.arange(len(x_BTd), device=x_BTd.device), place_B]
+    return x_Bd.masked_fill((length_B == 0).unsqueeze(-1), 0.0)
+
+
+def _read(x_BTd: Tensor, length_B: Tensor) -> Tensor:
+    return torch.arange(x_BTd.shape[1], device=x_BTd.device) < length_B[:, None]

@@ -1,0 +1,65 @@
+"""The `[model]` table of a recipe with family = "encoder"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from firth.layers.pool import PoolKind
+from firth.layers.recurrent import CellKind
+from firth.models.config import TransformerSettings, at_least_one, check_vectors, share
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageConfig:
+    """A classifier that reads the mean of a text's word vectors."""
+
+    family: Literal["encoder"] = "encoder"
+    kind: Literal["average"]
+    width: int = 100  # of the word vectors
+    dropout: float = 0.0  # on their mean
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        at_least_one(width=self.width)
+        share("dropout", self.dropout)
+        check_vectors(self.vectors, self.vectors_fixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentEncoderConfig:
+    """An RNN, LSTM or GRU that reads a text, both ways unless told otherwise."""
+
+    family: Literal["encoder"] = "encoder"
+    kind: CellKind
+    width: int = 128  # in each direction
+    depth: int = 1
+    embedding: int | None = None  # width of the input vectors; as wide as the model where not given
+    bidirectional: bool = True
+    pool: PoolKind = "max"  # how a text becomes one vector
+    dropout: float = 0.0  # on the embedded tokens, between levels, and on the vector of the text
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
+        share("dropout", self.dropout)
+        check_vectors(self.vectors, self.vectors_fixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerEncoderConfig(TransformerSettings):
+    """A Transformer that reads a text both ways."""
+
+    family: Literal["encoder"] = "encoder"
+    pool: PoolKind = "mean"  # how a text becomes one vector
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        check_vectors(self.vectors, self.vectors_fixed)
+        super().__post_init__()
+
+
+EncoderConfig = AverageConfig | RecurrentEncoderConfig | TransformerEncoderConfig
