@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,27 @@ def test_it_learns_what_words_say(run: Path) -> None:
     assert [found.label for found in model.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     assert model.evaluate(split="valid")["accuracy"] == 1.0
     assert model.classify([]) == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"kind": "gru", "width": 16, "pool": "attention"},
+        {"kind": "transformer", "width": 16, "depth": 1, "heads": 2, "position": "learned", "context": 16},
+    ],
+    ids=str,
+)
+def test_readers_of_order_learn_it_too_and_are_loaded_as_they_were(model: Table, tmp_path: Path) -> None:
+    table = classifier_table(write(tmp_path / "reviews.csv")) | {"model": {"family": "encoder"} | model}
+    table["training"] |= {"rate": 0.01}
+    found = load(train_recipe(compose(table), tmp_path / "run").path)
+    assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    with (
+        pytest.raises(ConfigError, match=r"position 20 is asked for; model\.context is 16")
+        if "context" in model
+        else nullcontext()
+    ):
+        found.classify(["lovely " * 20])
 
 
 def test_probabilities_are_of_every_class_and_the_label_has_the_largest(run: Path) -> None:
@@ -192,7 +214,10 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ),
         ({"training": {"carry": True}}, r"a classifier has no state to carry"),
         ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; expected one of loss, accuracy, macro_f1'),
-        ({"model": {"family": "encoder", "kind": "lstm"}}, r"model\.kind\" is 'lstm'; expected one of 'average'"),
+        (
+            {"model": {"family": "encoder", "kind": "cnn"}},
+            r"model\.kind\" is 'cnn'; expected one of 'average', 'rnn', 'lstm', 'gru', 'tr",
+        ),
         ({"data": {"path": "r.csv", "labels": ["a"]}}, r"data\.labels is \['a'\]; expected two or more"),
         ({"data": {"path": "r.csv", "labels": ["a", "a"]}}, r"each once"),
         ({"data": {"path": "r.csv", "label": ""}}, r'data\.label is ""'),
