@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
+from firth.api import compose, train_recipe
 from firth.config import Table
 from firth.models import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
@@ -64,6 +66,12 @@ def pair_table(path: Path, model: str = "rnnsearch", *, tokenizer: Table | None 
         "training": usual | training,
         "decoding": {"tokens": 12},
     }
+
+
+def trained_on_numbers(factory: pytest.TempPathFactory) -> Path:
+    """A run that knows the language."""
+    folder = factory.mktemp("numbers")
+    return train_recipe(compose(pair_table(write_pairs(folder / "numbers.tsv"))), folder / "run").path
 
 
 CONFIGS: dict[str, Seq2SeqConfig] = {

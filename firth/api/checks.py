@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import TransformerConfig, TransformerSeq2SeqConfig
 from firth.text.catalog import data_set
@@ -98,6 +99,9 @@ def _check_keys(recipe: Recipe, objective: Objective) -> None:
         raise _not_of("data.columns", "classification", objective)
     if objective != "translation" and recipe.tokenizer.joint:
         raise _not_of("tokenizer.joint", "translation", objective)
+    for key in ("beam", "penalty"):
+        if objective != "translation" and getattr(recipe.decoding, key) != getattr(DecodingConfig(), key):
+            raise _not_of(f"decoding.{key}", "translation", objective)
     if objective == "translation" and getattr(recipe.model, "shared", False) and not recipe.tokenizer.joint:
         raise ConfigError("model.shared needs one vocabulary for both sides; set tokenizer.joint = true, or leave it out")
 

@@ -348,8 +348,13 @@ def load(path: str | Path, device: Device = "auto") -> Model:
 
 
 def _misfit(made: Network, weights: Mapping[str, Tensor]) -> str:
-    for table, file in (("embedding.weight", "tokenizer.json"), ("own_embedding.weight", "source_tokenizer.json")):
-        expected, found = made.state_dict().get(table), weights.get(table)
+    own = made.state_dict()
+    for table, file in (
+        ("embedding.weight", "tokenizer.json"),
+        ("encoder.embedding.weight", "tokenizer.json"),
+        ("own_embedding.weight", "source_tokenizer.json"),
+    ):
+        expected, found = own.get(table), weights.get(table)
         if expected is not None and found is not None and len(expected) != len(found):
             return (
                 f"its {file}: they are of {len(found):,} tokens, and that has {len(expected):,}; it belongs to another run, "

@@ -19,7 +19,8 @@ def align(
     beam: Annotated[int | None, typer.Option(help="For the run's own translation.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which source words each target word was made from: a row for each target word, darker where more is taken."""
+    """Show which source words each target word was made from: a row for each target word, its cells the fuller, and on the page
+    the whiter, the more is taken."""
     import shutil
 
     from firth.api import load
@@ -27,9 +28,11 @@ def align(
     from firth.figures.page import Section, page
     from firth.files import write_text
 
-    found = load(run).align(source, target, beam=beam)
+    model = load(run)
+    found = model.align(source, target, beam=beam)
     if save is not None:
-        lead = f"{' '.join(found.source)} → {' '.join(found.target)}"
+        written = target or ("" if model.tokenizer.kind == "char" else " ").join(found.target[:-1])  # without <eos>
+        lead = f"{source} → {written}"
         section = Section("Alignment", lead, Table((), []), [found.figure()])
         write_text(save, page(f"Alignment by {run.name}", [section], "Drawn by firth align."))
     if as_json:

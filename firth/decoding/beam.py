@@ -48,8 +48,8 @@ def beam(
 
     A hypothesis that has ended keeps its score and leaves the beam. log p only falls with length, so without a penalty a text is
     done when no living hypothesis can come above the worst of `size` ended ones. With one, a hypothesis might still rise by
-    growing long; a text is done when none alive would come above it by ending now, as is usual: to be sure would take several
-    times as long as the translation. With `unfinished`, a text of which none has ended within its limit gets what was alive."""
+    growing long; a text is done when none alive would come above it by ending now, as is usual: to be sure would take many
+    more steps. With `unfinished`, a text of which none has ended within its limit gets what was alive."""
     found = [_Found(size, limit, penalty) for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     logits = logits_BTV[:, -1]  # of A·S rows

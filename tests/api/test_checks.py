@@ -71,6 +71,8 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         'tokenizer.joint is of sentence pairs, and objective.kind is "next-token"; leave it out',
     ),
     "joint vocabulary of classes": (CLASSES, {"tokenizer": {"joint": True}}, "tokenizer.joint is of sentence pairs, and"),
+    "beam of a text": (TEXT, {"decoding": {"beam": 4}}, "decoding.beam is of sentence pairs, and"),
+    "penalty of classes": (CLASSES, {"decoding": {"penalty": 1.0}}, "decoding.penalty is of sentence pairs, and"),
     "shared embedding of two vocabularies": (
         PAIRS,
         {"model": {"shared": True}},

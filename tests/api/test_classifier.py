@@ -250,3 +250,10 @@ def test_data_of_ones_own_take_the_place_of_the_named_set(tmp_path: Path) -> Non
     recipe = find_recipe("sst2-average", [f"data.path={path}", "data.label=stars", *few])
     model = load(train_recipe(recipe, tmp_path / "run").path)
     assert model.labels == ("bad", "good")
+
+
+def test_a_vocabulary_of_another_run_is_named(run: Path, char_run: Path, tmp_path: Path) -> None:
+    mixed = Path(shutil.copytree(run, tmp_path / "mixed"))
+    shutil.copy(char_run / "tokenizer.json", mixed)
+    with pytest.raises(DataError, match=rf"do not fit its tokenizer.json: they are of {load(run).tokenizer.vocab} tokens"):
+        load(mixed)

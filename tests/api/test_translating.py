@@ -12,7 +12,7 @@ import pytest
 import torch
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
 from torch import Tensor
-from translations import MODELS, NUMBERS, pair_table, pairs_of, said, spaced, write_pairs, write_sides
+from translations import MODELS, NUMBERS, pair_table, pairs_of, said, spaced, trained_on_numbers, write_pairs, write_sides
 
 import firth
 from firth.api import Model, compose, load, train_recipe
@@ -28,8 +28,7 @@ UNSEEN = [spaced(number) for number in ("21", "364", "907", "57", "44", "872", "
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("numbers")
-    return train_recipe(compose(pair_table(write_pairs(folder / "numbers.tsv"))), folder / "run").path
+    return trained_on_numbers(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

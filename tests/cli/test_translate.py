@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from shell import Answer, Firth
 from tomli_w import dumps
-from translations import NUMBERS, pair_table, pairs_of, said, spaced, write_pairs, write_sides
+from translations import NUMBERS, pair_table, pairs_of, said, spaced, trained_on_numbers, write_pairs, write_sides
 
 from firth.api import Model, compose, load, train_recipe
 from firth.cli.train import _measured
@@ -26,8 +26,7 @@ SOURCES = [spaced(number) for number in NUMBERS[::31]]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("numbers")
-    return train_recipe(compose(pair_table(write_pairs(folder / "numbers.tsv"))), folder / "run").path
+    return trained_on_numbers(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -442,11 +441,20 @@ def test_an_alignment_is_saved_as_a_page(firth: Firth, byte_pairs: Path, tmp_pat
     answer = firth("align", byte_pairs, "3 6 7", "three six", "--save", tmp_path / "a.html")
     assert ended(answer)[-1] == f"{tmp_path / 'a.html'}: 6 maps"
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "3 6 7 &lt;eos&gt; → three six &lt;eos&gt;" in page
+    assert "<p>3 6 7 → three six</p>" in page
     assert re.search(r"<script[^>]+src=", page) is None, "it opens without a network"
     quiet = firth("align", byte_pairs, "3 6 7", "three six", "--save", tmp_path / "b.html", "--json")
     assert json.loads(quiet.out)["target"] == ["three", "six", "<eos>"]
     assert (tmp_path / "b.html").exists()
+
+
+def test_the_page_of_an_alignment_names_what_the_run_wrote_as_it_is_written(
+    firth: Firth, run: Path, char_pairs: Path, tmp_path: Path
+) -> None:
+    for number, made in enumerate((run, char_pairs)):
+        firth("align", made, "3 6", "--save", tmp_path / f"{number}.html")
+        lead = f"<p>3 6 → {load(made).translate(['3 6'])[0]}</p>"
+        assert lead in (tmp_path / f"{number}.html").read_text(encoding="utf-8").replace(" </p>", "</p>")
 
 
 def test_what_cannot_be_aligned_is_one_line(firth: Firth, run: Path, char_pairs: Path, fixed_vector: Path) -> None:
