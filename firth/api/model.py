@@ -14,28 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from firth.api import tasks
 from firth.api.completion import Completion, complete
+from firth.api.objectives import ABOUT, About
 from firth.api.reading import read_log_probabilities
 from firth.api.recipe import Recipe, Split, read_recipe
-from firth.api.tasks import classification
+from firth.api.tasks import Asked, classification
 from firth.api.tasks.classification import Classification
-from firth.api.tasks.splits import check_choice, chosen
 from firth.api.tokenizers import read_tokenizers
 from firth.api.translator import Translation, Translator
 from firth.api.unseen import say_unseen
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
-from firth.evaluation.classification import evaluate as measure_classes
-from firth.evaluation.pairs import likelihood
-from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.alignment import Alignment
 from firth.inspection.attention import Attention, attention
 from firth.models import Classifier, LanguageModel, Network, Seq2Seq, network
-from firth.text import Progress, TokenFile, Tokenizer, encode_file, prepare
-from firth.text.labelled import Examples, encode_labelled, prepare_labelled
-from firth.text.pairs import Pairs
-from firth.text.parallel import encode_parallel, prepare_parallel
+from firth.text import Progress, Tokenizer
 from firth.text.progress import silent
 from firth.training import checkpoint
 from firth.training.config import Device
@@ -67,32 +62,33 @@ class Model:
     def language(self) -> LanguageModel:
         """The network, where it is a language model."""
         if not isinstance(self.network, LanguageModel):
-            raise ConfigError(f"this run {self._kind}: it has no next word; {self._use}, or a run of a language model")
+            raise ConfigError(f"this run {self._about.run}: it has no next word; {self._about.use}, or a run of a language model")
+        return self.network
+
+    @property
+    def classifier(self) -> Classifier:
+        """The network, where it is a classifier."""
+        if not isinstance(self.network, Classifier):
+            raise ConfigError(f"this run {self._about.run}: it has no classes; {self._about.use}, or a run of a classifier")
         return self.network
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes of a classifier, in the order of its probabilities."""
         if self.recipe.data.labels is None:
-            raise ConfigError(f"this run {self._kind}: it has no classes; {self._use}, or a run of a classifier")
+            raise ConfigError(f"this run {self._about.run}: it has no classes; {self._about.use}, or a run of a classifier")
         return self.recipe.data.labels
 
     @property
     def translator(self) -> Translator:
         """The network with both its vocabularies, where it is one of sentence pairs."""
         if not isinstance(self.network, Seq2Seq):
-            raise ConfigError(f"this run {self._kind}: it does not translate; {self._use}, or a run of sentence pairs")
+            raise ConfigError(f"this run {self._about.run}: it does not translate; {self._about.use}, or a run of sentence pairs")
         return Translator(self.network, (self.source_tokenizer, self.tokenizer), self.recipe)
 
     @property
-    def _kind(self) -> str:
-        kinds = {"language": "is a language model", "encoder": "is a classifier", "seq2seq": "translates"}
-        return kinds[self.recipe.model.family]
-
-    @property
-    def _use(self) -> str:
-        uses = {"language": "use generate or score", "encoder": "use classify", "seq2seq": "use translate"}
-        return uses[self.recipe.model.family]
+    def _about(self) -> About:
+        return ABOUT[self.recipe.objective.kind]
 
     def translate(
         self,
@@ -139,13 +135,8 @@ class Model:
         """The most probable class of each text, and the probability of every class."""
         if isinstance(texts, str):
             raise ConfigError(f"classify takes a list of texts; a single one was given; write classify([{texts[:20]!r}])")
-        labels, classifier = self._classifier()
-        return classification.classify(classifier, self.tokenizer, labels, texts)
-
-    def _classifier(self) -> tuple[tuple[str, ...], Classifier]:
         labels = self.labels
-        assert isinstance(self.network, Classifier)
-        return labels, self.network
+        return classification.classify(self.classifier, self.tokenizer, labels, texts)
 
     def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
         """Which source words each word of `target`, or of the run's own translation, was made from; `.figure()`, `.text()`."""
@@ -238,80 +229,8 @@ class Model:
 
         A classifier reads texts with labels instead: csv, tsv or jsonl with the columns of its recipe. A model of sentence pairs
         reads those, at `path` or at `path` and `target`, and translates them with a beam of `beam`, or of its recipe's."""
-        check_choice(self.recipe, path, split)
-        if not isinstance(self.network, Seq2Seq):
-            _check_none(self._kind, "a way to measure translations", target=target, beam=beam)
-        if not isinstance(self.network, LanguageModel):
-            _check_none(self._kind, "a way to read running text", streams=streams, random_batches=random_batches)
-        if isinstance(self.network, Classifier):
-            return self._evaluate_classes(path, split, progress)
-        if isinstance(self.network, Seq2Seq):
-            return self._evaluate_pairs(path, target, split, self.decoding({"beam": beam}), progress)
-        network = self.language
-        _check_protocol(streams, random_batches, seed, network.carries)
-        name, text = self._evaluation_text(path, split, progress)
-        config = self.recipe.training
-        shape = stream_shape(text, streams, config.context) if network.carries else (config.batch, config.context)
-        measured = perplexity(
-            network,
-            text,
-            lossless=self.tokenizer.lossless,
-            batch=shape[0],
-            context=shape[1],
-            progress=progress,
-        )
-        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if network.carries else None}
-        if random_batches is None:
-            return result
-        estimate = random_loss(
-            network,
-            text,
-            random_batches,
-            batch=config.batch,
-            context=config.context,
-            seed=seed,
-            progress=progress,
-        )
-        return {**result, **dataclasses.asdict(estimate), "seed": seed}
-
-    def _evaluation_text(self, path: str | Path | None, split: str | None, progress: Progress) -> tuple[str, TokenFile]:
-        if path is not None:
-            return str(path), encode_file(path, self.tokenizer, self.recipe.data, progress)
-        data = prepare(self.recipe.data, self.tokenizer, progress)
-        return chosen({"test": data.test, "valid": data.valid, "train": data.train}, split)
-
-    def _evaluate_pairs(
-        self, path: str | Path | None, target: str | Path | None, split: str | None, config: DecodingConfig, progress: Progress
-    ) -> dict[str, object]:
-        translator = self.translator
-        if path is None and target is not None:
-            raise ConfigError(f"a file of translations was given, {target}, without the texts they are of; give --data, too")
-        name, pairs = self._evaluation_pairs(path, target, split, progress)
-        batch_tokens = self.recipe.training.batch_tokens
-        measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
-        written = translator.measure(pairs, config, progress)
-        return {**dataclasses.asdict(measured), **dataclasses.asdict(written), "split": name, "beam": config.beam}
-
-    def _evaluation_pairs(
-        self, path: str | Path | None, target: str | Path | None, split: str | None, progress: Progress
-    ) -> tuple[str, Pairs]:
-        tokenizers, data = self.translator.tokenizers, self.recipe.data
-        if path is not None:
-            return str(path), encode_parallel(path, target, tokenizers, data, progress)
-        own = prepare_parallel(data, tokenizers, progress=progress, all_texts=True)
-        return chosen({"test": own.test, "valid": own.valid, "train": own.train}, split)
-
-    def _evaluate_classes(self, path: str | Path | None, split: str | None, progress: Progress) -> dict[str, object]:
-        labels, classifier = self._classifier()
-        name, examples = self._evaluation_examples(path, split, progress)
-        measured = measure_classes(classifier, examples, labels, batch=classification.AT_ONCE, progress=progress)
-        return {**dataclasses.asdict(measured), "split": name}
-
-    def _evaluation_examples(self, path: str | Path | None, split: str | None, progress: Progress) -> tuple[str, Examples]:
-        if path is not None:
-            return str(path), encode_labelled(path, self.tokenizer, self.recipe.data, progress)
-        data = prepare_labelled(self.recipe.data, self.tokenizer, progress)
-        return chosen({"test": data.test, "valid": data.valid, "train": data.train}, split)
+        asked = Asked(path, split, streams, random_batches, seed, target, beam)
+        return tasks.evaluate(self, asked, progress)
 
     def ids(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Token ids of `text`; a text the vocabulary cannot spell is an error that names what it cannot."""
@@ -338,7 +257,8 @@ def load(path: str | Path, device: Device = "auto") -> Model:
     folder = RunFolder.open(Path(path))
     recipe = read_recipe(folder.recipe)
     source, tokenizer = read_tokenizers(folder, recipe)
-    made = network(recipe.model, tokenizer.vocab, classes=len(recipe.data.labels or ()), source_vocab=source.vocab)
+    classes = len(recipe.data.labels or ())
+    made = network(recipe.model, tokenizer.vocab, recipe.objective.kind, classes=classes, source_vocab=source.vocab)
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
     try:
         made.load_state_dict(weights)
@@ -361,20 +281,3 @@ def _misfit(made: Network, weights: Mapping[str, Tensor]) -> str:
                 "restore the one of this run"
             )
     return "its recipe.toml; one of them was changed by hand"
-
-
-def _check_none(kind: str, what: str, **given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ConfigError(f"--{name.replace('_', '-')} is {what}, and this run {kind}; leave it out")
-
-
-def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:
-    if streams is not None and not carries:
-        raise ConfigError(
-            f"streams is {streams}, but a Transformer carries no state along a stream: it reads windows of training.context; "
-            "leave --streams out"
-        )
-    for name, value, least in (("streams", streams, 1), ("random_batches", random_batches, 1), ("seed", seed, 0)):
-        if value is not None and value < least:
-            raise ConfigError(f"{name} is {value}; expected {least} or more")

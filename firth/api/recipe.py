@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from firth.api.checks import OBJECTIVE, check
+from firth.api.checks import check
+from firth.api.objectives import OF_FAMILY
 from firth.config import Table, build, override, read_toml, to_toml
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
@@ -106,8 +107,8 @@ def compose(table: Table, assignments: Sequence[str] = ()) -> Recipe:
 def _fill_objective(table: Table) -> None:
     """A recipe that says of which family its model is need not say what such a model learns."""
     model, objective = table.get("model"), table.get("objective", {})
-    if isinstance(model, dict) and isinstance(objective, dict) and model.get("family") in OBJECTIVE:
-        table["objective"] = {"kind": OBJECTIVE[model["family"]], **objective}
+    if isinstance(model, dict) and isinstance(objective, dict) and model.get("family") in OF_FAMILY:
+        table["objective"] = {"kind": OF_FAMILY[model["family"]][0], **objective}
 
 
 def _absolute(path: str | None) -> str | None:

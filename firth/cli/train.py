@@ -25,6 +25,7 @@ def train(
 ) -> None:
     """Train a model by a recipe. Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
     from firth.api import train_recipe
+    from firth.api.objectives import ABOUT
     from firth.cli.progress import watching
     from firth.experiments.shipped import find_recipe
 
@@ -35,11 +36,7 @@ def train(
     if as_json:
         print_json({"run": str(out), **result})
         return
-    following = {
-        "language": f"firth generate {out} PROMPT",
-        "encoder": f"firth classify {out} TEXT",
-        "seq2seq": f"firth translate {out} TEXT",
-    }[chosen.model.family]
+    following = ABOUT[chosen.objective.kind].next.format(run=out)
     measured = f"{_shown(result)} on its {result['split']} text" if result else "trained; nothing was held out to measure it on"
     print(f"{out}: {measured}. Next: {following}")
 

@@ -7,10 +7,11 @@ from firth.models.config import (
     RecurrentConfig,
     TransformerConfig,
 )
-from firth.models.encoder import Classifier, Encoder, classifier
+from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
 from firth.models.network import ModelConfig, Network, network
+from firth.models.readouts import Classifier, Readout, classifier
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters
@@ -24,6 +25,7 @@ __all__ = [
     "LanguageModel",
     "ModelConfig",
     "Network",
+    "Readout",
     "RecurrentConfig",
     "RecurrentEncoderConfig",
     "RecurrentLM",
@@ -37,6 +39,7 @@ __all__ = [
     "TransformerSeq2Seq",
     "TransformerSeq2SeqConfig",
     "classifier",
+    "encoder",
     "language_model",
     "network",
     "parameters",

@@ -1,6 +1,6 @@
-"""Encoders: a text in, a vector for each token out; and a classifier on top: p(class | text) = softmax(W pool(x) + b).
+"""Encoders: a text in, a vector for each token out. What is read from those vectors stands in readouts.py.
 
-Letters: B batch, T time, V vocabulary, d width, C classes. Rows are padded to the longest; of row b, the first `length_B[b]`
+Letters: B batch, T time, V vocabulary, d width. Rows are padded to the longest; of row b, the first `length_B[b]`
 tokens are read and what stands behind them changes nothing.
 """
 
@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
-from firth.layers.pool import Pool, PoolKind
 from firth.layers.recurrent import Recurrent
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.stack import Stack
@@ -88,45 +87,12 @@ class TransformerEncoder(Encoder):
         return x_BTd
 
 
-class Classifier(nn.Module):
-    """logits_BC = W dropout(pool(x)) + b."""
-
-    carries = False
-
-    def __init__(self, encoder: Encoder, vocab: int, classes: int, dropout: float, pool: PoolKind = "mean") -> None:
-        super().__init__()
-        self.vocab, self.classes, self.dropout = vocab, classes, dropout
-        self.encoder, self.pool = encoder, Pool(pool, encoder.width)
-        self.output = nn.Linear(encoder.width, classes)
-
-    @property
-    def context(self) -> int | None:
-        return self.encoder.context
-
-    @property
-    def embedding(self) -> nn.Embedding:
-        return self.encoder.embedding
-
-    @property
-    def embedding_std(self) -> float:
-        return self.encoder.embedding_std
-
-    @property
-    def embedding_setting(self) -> str:
-        return self.encoder.embedding_setting
-
-    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_Bd = self.pool(self.encoder(token_BT, length_B), length_B)
-        logits_BC: Tensor = self.output(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
-        return logits_BC
-
-
-def classifier(config: EncoderConfig, vocab: int, classes: int) -> Classifier:
+def encoder(config: EncoderConfig, vocab: int) -> Encoder:
     """The module, with weights not yet drawn; see models/initialise.py."""
     match config:
         case AverageConfig():
-            return Classifier(WordEncoder(vocab, config.width), vocab, classes, config.dropout)
+            return WordEncoder(vocab, config.width)
         case RecurrentEncoderConfig():
-            return Classifier(RecurrentEncoder(config, vocab), vocab, classes, config.dropout, config.pool)
+            return RecurrentEncoder(config, vocab)
         case TransformerEncoderConfig():
-            return Classifier(TransformerEncoder(config, vocab), vocab, classes, config.dropout, config.pool)
+            return TransformerEncoder(config, vocab)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from firth.models.network import ModelConfig, network
+from firth.models.network import USUAL, ModelConfig, network
 
 
-def parameters(config: ModelConfig, vocab: int, classes: int = 2, source_vocab: int | None = None) -> int:
+def parameters(
+    config: ModelConfig, vocab: int, classes: int = 2, source_vocab: int | None = None, objective: str | None = None
+) -> int:
     """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given)."""
     with torch.device("meta"):
-        model = network(config, vocab, classes=classes, source_vocab=vocab if source_vocab is None else source_vocab)
+        model = network(
+            config,
+            vocab,
+            objective or USUAL[config.family],
+            classes=classes,
+            source_vocab=vocab if source_vocab is None else source_vocab,
+        )
     return sum(parameter.numel() for parameter in model.parameters())

@@ -21,6 +21,7 @@ from firth.api.reading import read_log_probabilities
 from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
+from firth.text import prepare
 
 RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
 
@@ -235,7 +236,7 @@ def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) ->
     model = load(run)
     result = model.evaluate(split="train", random_batches=2, seed=4)
     config = model.recipe.training
-    text = model_module.prepare(model.recipe.data, model.tokenizer).train
+    text = prepare(model.recipe.data, model.tokenizer).train
     expected = random_loss(model.network, text, 2, batch=config.batch, context=config.context, seed=4)
     added = {"loss_random", "loss_random_error", "random_batches", "seed"}
     assert {key: result[key] for key in added} == {**dataclasses.asdict(expected), "seed": 4}

@@ -153,7 +153,7 @@ def test_dropout_acts_in_training_only() -> None:
 def test_it_is_counted_without_allocating_it() -> None:
     config = AverageConfig(kind="average", width=WIDTH)
     assert parameters(config, VOCAB, CLASSES) == VOCAB * WIDTH + WIDTH * CLASSES + CLASSES
-    assert isinstance(network(config, VOCAB, classes=CLASSES), Classifier)
+    assert isinstance(network(config, VOCAB, "classification", classes=CLASSES), Classifier)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from firth.api.recipe import Recipe
 from firth.api.tasks import classification, language, translation
+from firth.api.tasks.splits import Asked
 from firth.api.tasks.task import Task
 from firth.text import Prepared, Progress, TokenizerConfig
 from firth.text.labelled import Labelled
 from firth.text.parallel import Parallel, Tokenizers
 from firth.text.progress import silent
 
+if TYPE_CHECKING:
+    from firth.api.model import Model
+
 Data = Prepared | Labelled | Parallel
 
-__all__ = ["Data", "Task", "data_for", "task_for"]
+__all__ = ["Asked", "Data", "Task", "data_for", "evaluate", "task_for"]
 
 
 def data_for(recipe: Recipe, tokenizers: TokenizerConfig | Tokenizers, progress: Progress = silent) -> Data:
@@ -38,3 +44,15 @@ def task_for(recipe: Recipe, data: Data) -> Task:
             return translation.TranslationTask(recipe, data)
         case Prepared():
             return language.LanguageTask(recipe, data)
+
+
+def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object]:
+    """What the objective of `model` is measured by."""
+    asked.check(model.recipe)
+    match model.recipe.objective.kind:
+        case "next-token":
+            return language.evaluate(model, asked, progress)
+        case "classification":
+            return classification.evaluate(model, asked, progress)
+        case "translation":
+            return translation.evaluate(model, asked, progress)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firth.api.recipe import Recipe
+from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
 from firth.api.unseen import say_unseen
 from firth.errors import DataError
-from firth.evaluation.classification import evaluate, log_probabilities
+from firth.evaluation.classification import evaluate as measure
+from firth.evaluation.classification import log_probabilities
 from firth.models import Classifier, EncoderConfig, Network, classifier
 from firth.objectives.classification import classification
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.labelled import Labelled, ShuffledExamples, padded, prepare_labelled
+from firth.text.labelled import Examples, Labelled, ShuffledExamples, encode_labelled, padded, prepare_labelled
 from firth.text.special import Ids
 from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.api.model import Model
 
 AT_ONCE = 256  # texts read together
 _SCALARS = ("loss", "accuracy", "macro_f1", "examples")  # of the metrics, what goes into a log line
@@ -53,8 +59,21 @@ class ClassificationTask(OfData[Labelled]):
         assert self.data.valid is not None
         assert isinstance(network, Classifier)
         dtype = self.recipe.training.dtype
-        measured = evaluate(network, self.data.valid, self.data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
+        measured = measure(network, self.data.valid, self.data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
         return {name: getattr(measured, name) for name in _SCALARS}
+
+
+def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object]:
+    """Accuracy, F1 and the confusion matrix."""
+    name, examples = _examples(model, asked, progress)
+    measured = measure(model.classifier, examples, model.labels, batch=AT_ONCE, progress=progress)
+    return {**dataclasses.asdict(measured), "split": name}
+
+
+def _examples(model: Model, asked: Asked, progress: Progress) -> tuple[str, Examples]:
+    if asked.path is not None:
+        return str(asked.path), encode_labelled(asked.path, model.tokenizer, model.recipe.data, progress)
+    return chosen(prepare_labelled(model.recipe.data, model.tokenizer, progress), asked.split)
 
 
 def classify(network: Classifier, tokenizer: Tokenizer, labels: Sequence[str], texts: Sequence[str]) -> list[Classification]:

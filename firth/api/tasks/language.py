@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firth.api.recipe import Recipe
+from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
-from firth.errors import DataError
-from firth.evaluation.perplexity import perplexity
+from firth.errors import ConfigError, DataError
+from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.models import LanguageConfig, LanguageModel, Network, language_model
 from firth.objectives.next_token import next_token
-from firth.text import Prepared, Progress, Tokenizer, TokenizerConfig, prepare
+from firth.text import Prepared, Progress, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
 from firth.text.batches import Streams, Windows
 from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.api.model import Model
 
 
 def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizer, progress: Progress) -> Prepared:
@@ -54,3 +58,50 @@ class LanguageTask(OfData[Prepared]):
             progress=progress,
         )
         return dataclasses.asdict(measured)
+
+
+def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object]:
+    """A recurrent model reads the text as one stream, or as several side by side; a Transformer reads windows."""
+    network, config = model.language, model.recipe.training
+    _check_protocol(asked, network.carries)
+    name, text = _text(model, asked, progress)
+    shape = stream_shape(text, asked.streams, config.context) if network.carries else (config.batch, config.context)
+    measured = perplexity(
+        network,
+        text,
+        lossless=model.tokenizer.lossless,
+        batch=shape[0],
+        context=shape[1],
+        progress=progress,
+    )
+    result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if network.carries else None}
+    if asked.random_batches is None:
+        return result
+    estimate = random_loss(
+        network,
+        text,
+        asked.random_batches,
+        batch=config.batch,
+        context=config.context,
+        seed=asked.seed,
+        progress=progress,
+    )
+    return {**result, **dataclasses.asdict(estimate), "seed": asked.seed}
+
+
+def _text(model: Model, asked: Asked, progress: Progress) -> tuple[str, TokenFile]:
+    if asked.path is not None:
+        return str(asked.path), encode_file(asked.path, model.tokenizer, model.recipe.data, progress)
+    return chosen(prepare(model.recipe.data, model.tokenizer, progress), asked.split)
+
+
+def _check_protocol(asked: Asked, carries: bool) -> None:
+    if asked.streams is not None and not carries:
+        raise ConfigError(
+            f"streams is {asked.streams}, but a Transformer carries no state along a stream: it reads windows of "
+            "training.context; leave --streams out"
+        )
+    for name, least in (("streams", 1), ("random_batches", 1), ("seed", 0)):
+        value = getattr(asked, name)
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}; expected {least} or more")

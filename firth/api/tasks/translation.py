@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firth.api.recipe import Recipe
+from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
 from firth.api.translator import Translator
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError
 from firth.evaluation.pairs import likelihood
 from firth.models import Network, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
 from firth.objectives.translation import TranslationConfig, translation
 from firth.text import Progress, TokenizerConfig
-from firth.text.pairs import BucketedPairs
-from firth.text.parallel import Parallel, Tokenizers, prepare_parallel
+from firth.text.pairs import BucketedPairs, Pairs
+from firth.text.parallel import Parallel, Tokenizers, encode_parallel, prepare_parallel
 from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.api.model import Model
 
 
 def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
@@ -60,3 +64,22 @@ class TranslationTask(OfData[Parallel]):
             pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress
         )
         return {**result, "bleu": found.bleu, "exact": found.exact, "sentences": found.sentences}
+
+
+def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object]:
+    """Likelihood of the translations there are, and BLEU, chrF and exact match of those that are written."""
+    translator, config = model.translator, model.decoding({"beam": asked.beam})
+    if asked.path is None and asked.target is not None:
+        raise ConfigError(f"a file of translations was given, {asked.target}, without the texts they are of; give --data, too")
+    name, pairs = _pairs(model, asked, progress)
+    batch_tokens = model.recipe.training.batch_tokens
+    measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
+    written = translator.measure(pairs, config, progress)
+    return {**dataclasses.asdict(measured), **dataclasses.asdict(written), "split": name, "beam": config.beam}
+
+
+def _pairs(model: Model, asked: Asked, progress: Progress) -> tuple[str, Pairs]:
+    tokenizers, data = model.translator.tokenizers, model.recipe.data
+    if asked.path is not None:
+        return str(asked.path), encode_parallel(asked.path, asked.target, tokenizers, data, progress)
+    return chosen(prepare_parallel(data, tokenizers, progress=progress, all_texts=True), asked.split)
