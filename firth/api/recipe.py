@@ -40,6 +40,8 @@ class Expected:
     published: float | None = None
     source: str | None = None
     measured: float | None = None
+    seeds: int | None = None  # of which `measured` is the mean; one where not given
+    spread: float | None = None  # standard deviation between those seeds
     random_batches: int | None = None  # where it is published as a mean over so many random batches: measured that way, too
     measured_random: float | None = None
     hardware: str | None = None
@@ -53,6 +55,11 @@ class Expected:
             raise ConfigError(
                 f'expected.random_batches is {self.random_batches} with expected.metric = "{self.metric}"; '
                 'expected 1 or more, and the metric "loss"'
+            )
+        if (self.seeds is None) != (self.spread is None) or (self.seeds is not None and self.seeds < 2):
+            raise ConfigError(
+                f"expected.seeds is {self.seeds} and expected.spread is {self.spread}; expected both, of two seeds or more, "
+                "or neither"
             )
         if self.measured_random is not None and self.random_batches is None:
             raise ConfigError("expected.measured_random does not say over how many batches; give expected.random_batches")

@@ -15,7 +15,19 @@ from firth.experiments.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
 _HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")
-_AS_WRITTEN = ("split", "published", "source", "measured", "random_batches", "measured_random", "minutes", "hardware", "date")
+_AS_WRITTEN = (
+    "split",
+    "published",
+    "source",
+    "measured",
+    "seeds",
+    "spread",
+    "random_batches",
+    "measured_random",
+    "minutes",
+    "hardware",
+    "date",
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,8 @@ class Result:
     published: float | None
     source: str | None
     measured: float | None
+    seeds: int | None
+    spread: float | None
     random_batches: int | None
     measured_random: float | None
     gap: float | None  # measured − published, to the digits given
@@ -45,7 +59,7 @@ class Row(NamedTuple):
     data: str
     metric: str  # loss (valid)
     published: str  # 1.4697 (nanoGPT README)
-    measured: str  # 1.46 (random batches 1.45)
+    measured: str  # 1.46 (random batches 1.45), or 41.1 ± 0.4 (3 seeds)
     gap: str  # +3.1 worse
     minutes: str
     where: str  # hardware, date
@@ -81,7 +95,7 @@ def row(result: Result) -> Row:
         data=result.data,
         metric=f"{metric} ({result.split})" if result.split else metric,
         published=f"{published} ({result.source})" if result.source else published,
-        measured=measured if result.measured_random is None else f"{measured} (random batches {result.measured_random})",
+        measured=_with_protocol(measured, result),
         gap="" if gap is None else f"{gap:+f} {_word(result.better)}",
         minutes=_told(result.minutes),
         where=", ".join(fact for fact in (result.hardware, result.date) if fact),
@@ -124,6 +138,12 @@ def _word(better: bool | None) -> str:
             return "worse"
         case None:
             return "equal"
+
+
+def _with_protocol(measured: str, result: Result) -> str:
+    if result.seeds is not None:
+        measured = f"{measured} ± {result.spread} ({result.seeds} seeds)"
+    return measured if result.measured_random is None else f"{measured} (random batches {result.measured_random})"
 
 
 def _told(figure: float | None) -> str:

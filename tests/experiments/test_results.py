@@ -56,6 +56,10 @@ def test_the_gap_says_whether_it_is_a_miss(direction: str, measured: float | Non
     assert found.gap == (float(told.partition(" ")[0]) if told else None)
 
 
+def test_a_mean_over_seeds_says_how_many_and_how_far_apart() -> None:
+    assert row(made(measured=41.14, seeds=3, spread=0.41)).measured == "41.14 ± 0.41 (3 seeds)"
+
+
 def test_a_figure_over_random_batches_stands_beside_the_other(firth: Firth) -> None:
     cells = row(made(split="valid", measured=1.46, random_batches=200, measured_random=1.45, published=1.4697, source="a page"))
     assert (cells.metric, cells.measured, cells.published) == (
