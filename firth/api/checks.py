@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from firth.api.objectives import ABOUT, OF_FAMILY, Objective, Reads, usual
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
-from firth.models import TransformerConfig, TransformerSeq2SeqConfig
+from firth.models import AverageConfig, PrefixConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
+from firth.objectives.masked import MaskedConfig
+from firth.objectives.span_corruption import SpanCorruptionConfig
 from firth.text.catalog import data_set
 from firth.text.config import DataConfig
 from firth.training.config import TrainingConfig
@@ -32,6 +34,9 @@ def check(recipe: Recipe) -> None:
     _check_keys(recipe, objective)
     _check_training(recipe, objective)
     _check_context(recipe)
+    _check_running_text(recipe)
+    _check_answers(recipe)
+    _check_rouge(recipe)
     metrics = ABOUT[objective].metrics
     if recipe.expected is not None and recipe.expected.metric not in metrics:
         raise ConfigError(f'expected.metric is "{recipe.expected.metric}"; expected one of {", ".join(metrics)} for {objective}')
@@ -54,10 +59,17 @@ def _check_source(data: DataConfig, objective: Objective) -> None:
             raise ConfigError(
                 f"{given} has no labels to learn; expected data.path (csv, tsv or jsonl), or a named set that has labels"
             )
+        case "words with tags":
+            raise ConfigError(
+                f"{given} is {held}, without tags to learn; expected data.path (CoNLL or CoNLL-U), or data.name = "
+                '"ud-english-ewt" or "conll2003"'
+            )
+        case "questions":
+            raise ConfigError(f"{given} is {held}, without questions; expected data.path, SQuAD's .json or .jsonl")
         case "sentence pairs":
             raise ConfigError(
-                f'{given} is {held}, without translations; expected data.name = "dates", "multi30k", "tatoeba-en-nl" or '
-                '"scan", or data.path'
+                f'{given} is {held}, without translations; expected data.name = "dates", "multi30k", "tatoeba-en-nl", '
+                '"scan", "prompts" or "docstrings", or data.path'
             )
 
 
@@ -65,29 +77,49 @@ def _held(data: DataConfig) -> Reads:
     """What kind of data is named."""
     if data.name in (None, "docs"):
         return "running text"
-    if data.name == "dates":
+    if data.name in ("dates", "docstrings", "prompts"):
         return "sentence pairs"
     entry = data_set(str(data.name))
+    if entry.tagged is not None:
+        return "words with tags"
     return "texts with labels" if entry.columns is not None else "sentence pairs" if entry.pairs is not None else "running text"
 
 
 def _check_keys(recipe: Recipe, objective: Objective) -> None:
     """Refuse settings that only other data have."""
     reads, unset = ABOUT[objective].reads, DataConfig(text="")
-    foreign: list[tuple[str, Reads]] = [("labels", "texts with labels")]
+    foreign: list[tuple[str, Reads]] = [("labels", "texts with labels")] if reads != "words with tags" else []
+    foreign += [(key, "words with tags") for key in ("word", "column")]
     foreign += [(key, "sentence pairs") for key in _OF_PAIRS]
     for key, owner in foreign:
         if reads != owner and getattr(recipe.data, key) != getattr(unset, key):
             raise _not_of(f"data.{key}", owner, objective)
-    if reads == "running text" and recipe.data.columns is not None:
+    _check_tags(recipe, objective)
+    if reads in ("running text", "words with tags", "questions") and recipe.data.columns is not None:
         raise _not_of("data.columns", "texts with labels", objective)
     if reads != "sentence pairs" and recipe.tokenizer.joint:
         raise _not_of("tokenizer.joint", "sentence pairs", objective)
+    if recipe.tokenizer.vectors:
+        if reads != "texts with labels":
+            raise _not_of("tokenizer.vectors", "texts with labels", objective)
+        if getattr(recipe.model, "vectors", None) is None:
+            raise ConfigError("tokenizer.vectors takes the words of model.vectors, which is missing; give it, or leave it out")
     for key in ("beam", "penalty"):
         if reads != "sentence pairs" and getattr(recipe.decoding, key) != getattr(DecodingConfig(), key):
             raise _not_of(f"decoding.{key}", "sentence pairs", objective)
+    if isinstance(recipe.model, PrefixConfig) and reads == "sentence pairs" and not recipe.tokenizer.joint:
+        raise ConfigError('model.kind = "prefix" reads and writes with one vocabulary; set tokenizer.joint = true')
     if objective == "translation" and getattr(recipe.model, "shared", False) and not recipe.tokenizer.joint:
         raise ConfigError("model.shared needs one vocabulary for both sides; set tokenizer.joint = true, or leave it out")
+
+
+def _check_tags(recipe: Recipe, objective: Objective) -> None:
+    if objective == "tagging":
+        return
+    if recipe.data.format in ("conll", "conllu"):
+        raise _not_of(f'data.format = "{recipe.data.format}"', "words with tags", objective)
+    if getattr(recipe.model, "characters", None):
+        raise _not_of("model.characters", "words with tags", objective)
 
 
 def _not_of(setting: str, owner: Reads, objective: Objective) -> ConfigError:
@@ -96,9 +128,26 @@ def _not_of(setting: str, owner: Reads, objective: Objective) -> ConfigError:
 
 def _check_training(recipe: Recipe, objective: Objective) -> None:
     training = recipe.training
+    if training.init is not None and getattr(recipe.model, "vectors", None) is not None:
+        raise ConfigError(
+            f'model.vectors and training.init = "{training.init}" both say what the embedding begins as; leave one of them out'
+        )
     selecting = ABOUT[objective].selecting
     if training.select not in selecting:
         raise ConfigError(f'training.select is "{training.select}"; expected {_either(selecting)} for {objective}')
+    if objective == "classification" and getattr(recipe.objective, "weights", None) is not None and training.accumulate > 1:
+        raise ConfigError(
+            f"training.accumulate is {training.accumulate}; the weighted mean of a batch is not the mean of those of its pieces: "
+            "leave it out, or objective.weights"
+        )
+    if objective == "tagging":
+        for key, why in (
+            ("accumulate", "the mean over the words of a batch is not the mean of those of its pieces: leave it out"),
+            ("carry", "nothing is carried from one sentence to the next: leave it out"),
+            ("compile", "it compiles for one shape of batches, and those of sentences have many: leave it out"),
+        ):
+            if getattr(training, key) != getattr(TrainingConfig(), key):
+                raise ConfigError(f"training.{key} is {str(getattr(training, key)).lower()}; {why}")
     if objective == "classification" and training.carry:
         raise ConfigError("training.carry is true, but a classifier has no state to carry from text to text; leave it out")
     usual = TrainingConfig()
@@ -124,7 +173,8 @@ def _check_context(recipe: Recipe) -> None:
             raise ConfigError(
                 "training.carry is true, but a Transformer has no state to carry from window to window; leave it out"
             )
-        if model.context is not None and model.context < training.context:
+        windows = ABOUT[recipe.objective.kind].reads == "running text"  # texts with labels have lengths of their own
+        if windows and model.context is not None and model.context < training.context:
             raise ConfigError(
                 f"training.context = {training.context} is longer than model.context = {model.context}; raise the latter"
             )
@@ -133,6 +183,63 @@ def _check_context(recipe: Recipe) -> None:
             f"sentences of up to training.context = {training.context} tokens and <eos> do not fit into model.context = "
             f"{model.context}; raise the latter, or lower the former"
         )
+    if isinstance(model, PrefixConfig) and model.context is not None and model.context < 2 * (training.context + 1):
+        raise ConfigError(
+            f"two sentences of up to training.context = {training.context} tokens, each with its <eos>, do not fit into "
+            f"model.context = {model.context}; raise the latter to {2 * (training.context + 1)}, or lower the former"
+        )
+
+
+def _check_running_text(recipe: Recipe) -> None:
+    """What objectives need that read windows and hide some of each."""
+    model, training, objective = recipe.model, recipe.training, recipe.objective
+    if not isinstance(objective, MaskedConfig | SpanCorruptionConfig):
+        return
+    if training.carry:
+        raise ConfigError(f'training.carry is true, but "{objective.kind}" carries nothing from window to window; leave it out')
+    if isinstance(objective, SpanCorruptionConfig) and training.context < 2:
+        raise ConfigError(f"training.context is {training.context}; expected 2 or more: a token to cut out, and one to stay")
+    if not isinstance(objective, MaskedConfig):
+        return
+    if isinstance(model, AverageConfig):
+        raise ConfigError(
+            'model.kind = "average" reads each token by itself, so nothing would tell it what is masked; choose "transformer", '
+            '"lstm", "gru" or "rnn"'
+        )
+    if isinstance(model, TransformerEncoderConfig) and model.context is not None and model.context < training.context:
+        raise ConfigError(
+            f"training.context = {training.context} is longer than model.context = {model.context}; raise the latter"
+        )
+    if objective.whole_words and training.accumulate > 1:
+        raise ConfigError(
+            f"training.accumulate is {training.accumulate}; with objective.whole_words the pieces of a batch have more and fewer "
+            "masked tokens, and their mean is not that of the batch: leave one of them out"
+        )
+
+
+def _check_rouge(recipe: Recipe) -> None:
+    if getattr(recipe.objective, "rouge", True):  # of no other objective is it asked
+        return
+    promised = "" if recipe.expected is None else recipe.expected.metric
+    for setting, value in (("training.select", recipe.training.select), ("expected.metric", promised)):
+        if value.startswith("rouge"):
+            raise ConfigError(f'{setting} is "{value}", which is measured of summaries; set objective.rouge = true')
+
+
+def _check_answers(recipe: Recipe) -> None:
+    model, training = recipe.model, recipe.training
+    if recipe.objective.kind != "answer":
+        return
+    if isinstance(model, AverageConfig):
+        raise ConfigError(
+            'model.kind = "average" reads each token by itself, whatever is asked; choose "transformer", "lstm", "gru" or "rnn"'
+        )
+    if isinstance(model, TransformerEncoderConfig) and model.context is not None and model.context < training.context:
+        raise ConfigError(
+            f"training.context = {training.context} is longer than model.context = {model.context}; raise the latter"
+        )
+    if training.carry or training.compile:
+        raise ConfigError("training.carry and training.compile are for windows of running text; leave them out for questions")
 
 
 def _either(options: Iterable[str]) -> str:

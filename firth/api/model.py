@@ -9,18 +9,23 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from firth.api import tasks
+from firth.api import embedding, tasks
 from firth.api.completion import Completion, complete
+from firth.api.embedding import Pooling, TextPool
+from firth.api.filling import Filling, fill
 from firth.api.objectives import ABOUT, About
 from firth.api.reading import read_log_probabilities
 from firth.api.recipe import Recipe, Split, read_recipe
-from firth.api.tasks import Asked, classification
+from firth.api.tasks import Asked, answer, classification, span_corruption, tagging
+from firth.api.tasks.answer import Answer
 from firth.api.tasks.classification import Classification
+from firth.api.tasks.tagging import Tags
 from firth.api.tokenizers import read_tokenizers
 from firth.api.translator import Translation, Translator
 from firth.api.unseen import say_unseen
@@ -29,7 +34,9 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.inspection.alignment import Alignment
 from firth.inspection.attention import Attention, attention
-from firth.models import Classifier, LanguageModel, Network, Seq2Seq, network
+from firth.inspection.senses import Senses
+from firth.models import Classifier, LanguageModel, Network, Seq2Seq, SpanReader, network
+from firth.models.tagger import Tagger
 from firth.text import Progress, Tokenizer
 from firth.text.progress import silent
 from firth.training import checkpoint
@@ -73,8 +80,22 @@ class Model:
         return self.network
 
     @property
+    def tagger(self) -> Tagger:
+        """The network, where it is a tagger."""
+        if not isinstance(self.network, Tagger):
+            raise ConfigError(f"this run {self._about.run}: it has no tags; {self._about.use}, or a run of a tagger")
+        return self.network
+
+    @property
+    def reader(self) -> SpanReader:
+        """The network, where it finds answers in a text."""
+        if not isinstance(self.network, SpanReader):
+            raise ConfigError(f"this run {self._about.run}: it finds no answers; {self._about.use}, or a run of questions")
+        return self.network
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        """The classes of a classifier, in the order of its probabilities."""
+        """The classes of a classifier, in the order of its probabilities, or the tags of a tagger."""
         if self.recipe.data.labels is None:
             raise ConfigError(f"this run {self._about.run}: it has no classes; {self._about.use}, or a run of a classifier")
         return self.recipe.data.labels
@@ -82,7 +103,7 @@ class Model:
     @property
     def translator(self) -> Translator:
         """The network with both its vocabularies, where it is one of sentence pairs."""
-        if not isinstance(self.network, Seq2Seq):
+        if not isinstance(self.network, Seq2Seq) or self._about.reads != "sentence pairs":
             raise ConfigError(f"this run {self._about.run}: it does not translate; {self._about.use}, or a run of sentence pairs")
         return Translator(self.network, (self.source_tokenizer, self.tokenizer), self.recipe)
 
@@ -137,6 +158,51 @@ class Model:
             raise ConfigError(f"classify takes a list of texts; a single one was given; write classify([{texts[:20]!r}])")
         labels = self.labels
         return classification.classify(self.classifier, self.tokenizer, labels, texts)
+
+    def tag(self, sentences: Sequence[str | Sequence[str]]) -> list[Tags]:
+        """The most probable tag of each word of each sentence, and its probability. A sentence is a list of words, or a string
+        that is split at white space: what a tagger was trained to see as a word ("do n't", a full stop) stands by itself."""
+        if isinstance(sentences, str):
+            raise ConfigError(f"tag takes a list of sentences; a single one was given; write tag([{sentences[:20]!r}])")
+        return tagging.tag(self.tagger, self.tokenizer, self.labels, sentences)
+
+    @overload
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: TextPool = "mean", progress: Progress = silent
+    ) -> embedding.Array: ...
+
+    @overload
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress = silent
+    ) -> list[embedding.Array]: ...
+
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: Pooling | None = "mean", progress: Progress = silent
+    ) -> embedding.Array | list[embedding.Array]:
+        """Vectors that depend on context, as float32; of sentence pairs, those of the source.
+
+        `layer`: 0 the embedding, 1 … depth after that block or level; from the end, −1 the last. `pool`: "first", "last", "mean"
+        or "max" of a text's tokens, a row for each text; "words" and None give an array for each text: a row for each word, the
+        mean of its pieces, or a row for each token."""
+        found: embedding.Array | list[embedding.Array] = embedding.embed(self, texts, layer, pool, progress)
+        return found
+
+    def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
+        """How alike the vectors of one word are from sentence to sentence, beside its static one; `.figure()`, `.text()`.
+
+        A word that a sentence has several times is the first of them; "word#2" the second."""
+        return embedding.compare(self, word, sentences, layer)
+
+    def wic(self, folder: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
+        """How often cos of a word's two vectors tells whether it has the same sense in two sentences; see evaluation/wic.py.
+
+        Layer and threshold are those that are best on the training pairs; what is told is of the development pairs of `folder`,
+        or of the named set "wic"."""
+        return embedding.wic(self, folder, progress)
+
+    def answer(self, question: str, context: str) -> Answer:
+        """The most probable stretch of `context` that answers `question`, and its probability."""
+        return answer.find_answer(self, question, context)
 
     def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
         """Which source words each word of `target`, or of the run's own translation, was made from; `.figure()`, `.text()`."""
@@ -201,8 +267,13 @@ class Model:
         return Score(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
 
     def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
-        """Fillers of the blank `__`, ranked by log p(left + filler + right); see firth/api/completion.py."""
+        """Fillers of the blank `__`, ranked by log p(left + filler + right); see firth/api/completion.py. For a run of masked
+        tokens see `fill`."""
         return complete(self, text, candidates, proposals)
+
+    def fill(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[list[Filling]]:
+        """What fills each blank `__` for a run of masked tokens, one token each: the most probable, or the candidates."""
+        return fill(self, text, candidates, proposals)
 
     def attention(self, text: str, *, layers: Sequence[int] | None = None) -> Attention:
         """Who looks at whom in `text`; `.weights(layer, heads, rows)` and `.rows(layer)` compute it. All layers, or some."""
@@ -228,7 +299,8 @@ class Model:
         batches of windows that start anywhere, drawn from `seed`. It is computed in float32, however the run was trained.
 
         A classifier reads texts with labels instead: csv, tsv or jsonl with the columns of its recipe. A model of sentence pairs
-        reads those, at `path` or at `path` and `target`, and translates them with a beam of `beam`, or of its recipe's."""
+        reads those, at `path` or at `path` and `target`, and translates them with a beam of `beam`, or of its recipe's. One
+        that finds answers reads questions as SQuAD writes them, .json or .jsonl."""
         asked = Asked(path, split, streams, random_batches, seed, target, beam)
         return tasks.evaluate(self, asked, progress)
 
@@ -252,13 +324,25 @@ class Model:
         return np.zeros(0, dtype=np.int64)
 
 
+def network_of(recipe: Recipe, source: Tokenizer, tokenizer: Tokenizer) -> Network:
+    """The module that a run of `recipe` with these vocabularies has, with weights not yet drawn."""
+    classes = len(recipe.data.labels or ())
+    return network(
+        recipe.model,
+        tokenizer.vocab,
+        recipe.objective.kind,
+        classes=classes,
+        source_vocab=source.vocab,
+        sentinels=span_corruption.sentinels(recipe),
+    )
+
+
 def load(path: str | Path, device: Device = "auto") -> Model:
     """The model of a run folder, with the weights that were best on validation."""
     folder = RunFolder.open(Path(path))
     recipe = read_recipe(folder.recipe)
     source, tokenizer = read_tokenizers(folder, recipe)
-    classes = len(recipe.data.labels or ())
-    made = network(recipe.model, tokenizer.vocab, recipe.objective.kind, classes=classes, source_vocab=source.vocab)
+    made = network_of(recipe, source, tokenizer)
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
     try:
         made.load_state_dict(weights)

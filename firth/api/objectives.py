@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Objective = Literal["next-token", "classification", "translation"]
-Reads = Literal["running text", "texts with labels", "sentence pairs"]
+Objective = Literal["next-token", "masked", "span-corruption", "classification", "tagging", "answer", "translation"]
+Reads = Literal["running text", "texts with labels", "words with tags", "questions", "sentence pairs"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,22 @@ ABOUT: dict[Objective, About] = {
         "use generate or score",
         "firth generate {run} PROMPT",
     ),
+    "masked": About(
+        "running text",
+        ("loss", "perplexity", "accuracy", "wic_accuracy"),
+        ("loss", "accuracy"),
+        "finds masked tokens",
+        "use fill",
+        'firth complete {run} "a text with __"',
+    ),
+    "span-corruption": About(
+        "running text",
+        ("loss", "perplexity"),
+        ("loss",),
+        "writes what was cut out of a text",
+        "use evaluate, or begin another run from it with training.init",
+        "firth evaluate {run}",
+    ),
     "classification": About(
         "texts with labels",
         ("loss", "accuracy", "macro_f1"),
@@ -36,10 +52,26 @@ ABOUT: dict[Objective, About] = {
         "use classify",
         "firth classify {run} TEXT",
     ),
+    "tagging": About(
+        "words with tags",
+        ("loss", "accuracy", "f1"),
+        ("loss", "accuracy", "f1"),
+        "is a tagger",
+        "use tag",
+        "firth tag {run} SENTENCE",
+    ),
+    "answer": About(
+        "questions",
+        ("loss", "exact", "f1"),
+        ("loss", "exact", "f1"),
+        "finds answers in a text",
+        "use answer",
+        "firth answer {run} --context TEXT QUESTION",
+    ),
     "translation": About(
         "sentence pairs",
-        ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact"),
-        ("loss", "bleu", "exact"),
+        ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact", "rouge1", "rouge2", "rougeL"),
+        ("loss", "bleu", "exact", "rougeL"),
         "translates",
         "use translate",
         "firth translate {run} TEXT",
@@ -48,16 +80,18 @@ ABOUT: dict[Objective, About] = {
 
 # The first is the one of a recipe that names none.
 OF_FAMILY: dict[str, tuple[Objective, ...]] = {
-    "language": ("next-token",),
-    "encoder": ("classification",),
-    "seq2seq": ("translation",),
+    "language": ("next-token", "classification"),
+    "encoder": ("classification", "tagging", "masked", "answer"),
+    "seq2seq": ("translation", "span-corruption"),
 }
 
 
 def usual(reads: Reads) -> tuple[Objective, str]:
     """The objective that data of this kind are most often for, and the family of a model that has it."""
-    for family, objectives in OF_FAMILY.items():
-        for objective in objectives:
-            if ABOUT[objective].reads == reads:
-                return objective, family
-    raise ValueError(reads)
+    _, objective, family = min(
+        (place, objective, family)
+        for family, objectives in OF_FAMILY.items()
+        for place, objective in enumerate(objectives)
+        if ABOUT[objective].reads == reads
+    )
+    return objective, family

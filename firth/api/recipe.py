@@ -15,19 +15,47 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import (
     ModelConfig,
-    Seq2SeqConfig,
+    PrefixConfig,
     TransformerConfig,
     TransformerEncoderConfig,
     TransformerSeq2SeqConfig,
 )
+from firth.objectives.answer import AnswerConfig
 from firth.objectives.classification import ClassificationConfig
+from firth.objectives.masked import MaskedConfig
 from firth.objectives.next_token import ObjectiveConfig
+from firth.objectives.span_corruption import SpanCorruptionConfig
+from firth.objectives.tagging import TaggingConfig
 from firth.objectives.translation import TranslationConfig
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.training.config import TrainingConfig
 
-Metric = Literal["loss", "perplexity", "bits_per_character", "accuracy", "macro_f1", "bleu", "bleu_tokenised", "chrf", "exact"]
+Metric = Literal[
+    "loss",
+    "perplexity",
+    "bits_per_character",
+    "accuracy",
+    "macro_f1",
+    "f1",
+    "wic_accuracy",
+    "bleu",
+    "bleu_tokenised",
+    "chrf",
+    "exact",
+    "rouge1",
+    "rouge2",
+    "rougeL",
+]
 Split = Literal["train", "valid", "test"]
+ObjectiveTable = (
+    ObjectiveConfig
+    | MaskedConfig
+    | SpanCorruptionConfig
+    | ClassificationConfig
+    | TaggingConfig
+    | AnswerConfig
+    | TranslationConfig
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +89,11 @@ class Expected:
                 f"expected.seeds is {self.seeds} and expected.spread is {self.spread}; expected both, of two seeds or more, "
                 "or neither"
             )
+        if self.metric == "wic_accuracy" and self.split not in (None, "valid"):
+            raise ConfigError(
+                'expected.metric is "wic_accuracy"; it is measured on the development pairs of wic, so expected.split = "valid", '
+                f'not "{self.split}"'
+            )
         if self.measured_random is not None and self.random_batches is None:
             raise ConfigError("expected.measured_random does not say over how many batches; give expected.random_batches")
 
@@ -71,7 +104,7 @@ class Recipe:
     data: DataConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig
-    objective: ObjectiveConfig | ClassificationConfig | TranslationConfig = field(default_factory=ObjectiveConfig)
+    objective: ObjectiveTable = field(default_factory=ObjectiveConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     expected: Expected | None = None
@@ -86,12 +119,14 @@ class Recipe:
             model = dataclasses.replace(model, context=self.training.context)
         if isinstance(model, TransformerSeq2SeqConfig) and model.context is None:
             model = dataclasses.replace(model, context=self.training.context + 1)  # <eos>
-        if not isinstance(model, Seq2SeqConfig):
-            model = dataclasses.replace(model, vectors=_absolute(model.vectors))
+        if isinstance(model, PrefixConfig) and model.context is None:
+            model = dataclasses.replace(model, context=2 * (self.training.context + 1))  # both sides
+        model = dataclasses.replace(model, vectors=_absolute(model.vectors))
         paths = [f"{part}{key}" for part in ("", "valid_", "test_") for key in ("path", "target_path")]
         anywhere: dict[str, Any] = {key: _absolute(getattr(data, key)) for key in paths}
         data = dataclasses.replace(data, **anywhere)
-        return dataclasses.replace(self, model=model, data=data)
+        training = dataclasses.replace(self.training, init=_absolute(self.training.init))
+        return dataclasses.replace(self, model=model, data=data, training=training)
 
     def toml(self) -> str:
         return to_toml(self)

@@ -11,18 +11,21 @@ from typing import Any
 import torch
 
 from firth import files
+from firth.api.beginning import as_begun, begin_as, with_vocabulary
 from firth.api.recipe import Recipe, read_recipe
 from firth.api.tasks import Data, Task, data_for, task_for
 from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, DataError, RunError
-from firth.models import Network, Seq2SeqConfig
+from firth.models import Network
 from firth.models.initialise import initialise
-from firth.models.pretrained import embed
-from firth.text import Progress, Tokenizer
+from firth.models.pretrained import embed, read_embedding
+from firth.text import Progress, Tokenizer, TokenizerConfig
 from firth.text.labelled import Labelled
-from firth.text.parallel import Parallel
+from firth.text.parallel import Parallel, Tokenizers
 from firth.text.progress import silent
+from firth.text.questions import Answered
+from firth.text.tagged import Tagged
 from firth.training import checkpoint, loop
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard
@@ -50,9 +53,9 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         expect_tensorboard()  # said now, not after the text has been read
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
-    tokenizers = read_tokenizers(folder, old) if old else recipe.tokenizer
+    recipe, tokenizers = _vocabulary(recipe, folder, old)
     data = data_for(recipe if old is None else _with_labels(recipe, old.data.labels), tokenizers, watcher.work)
-    if isinstance(data, Parallel) and data.notice:
+    if isinstance(data, Parallel | Labelled | Answered) and data.notice:
         watcher.notice(data.notice)
     recipe = _with_fingerprint(recipe, data, old)
     training = started(recipe, data, watcher.notice, resuming=old is not None)
@@ -74,6 +77,13 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     return folder
 
 
+def _vocabulary(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:
+    """That of the run so far, or of the one it begins with; otherwise what the recipe says of it."""
+    if old is not None:
+        return as_begun(recipe, old), read_tokenizers(folder, old)
+    return with_vocabulary(recipe) if recipe.training.init is not None else (recipe, recipe.tokenizer)
+
+
 def _source_tokenizer(data: Data) -> str | None:
     """As a file of its own, where it is one."""
     if not isinstance(data, Parallel) or data.source_tokenizer is data.tokenizer:
@@ -88,15 +98,18 @@ def _metrics(training: loop.Training, task: Task, progress: Progress) -> dict[st
 def started(
     recipe: Recipe, data: Data, notice: Callable[[str], None] = lambda message: None, resuming: bool = False
 ) -> loop.Training:
-    """A training at step 0: weights drawn, or read from model.vectors, and batches from the beginning."""
+    """A training at step 0: weights drawn, or read from model.vectors or another run, and batches from the beginning."""
     config, task = recipe.training, task_for(recipe, data)
     model = task.network()
     initialise(model, torch.Generator().manual_seed(config.seed))
-    if not isinstance(recipe.model, Seq2SeqConfig) and recipe.model.vectors is not None:
+    if recipe.model.vectors is not None:
         if resuming:  # its weights come from the checkpoint, and the file may be gone
-            model.embedding.weight.requires_grad_(not recipe.model.vectors_fixed)
+            read_embedding(model).weight.requires_grad_(not recipe.model.vectors_fixed)
         else:
-            notice(_embedded(model, data.tokenizer, recipe.model.vectors, recipe.model.vectors_fixed))
+            tokenizer = data.source_tokenizer if isinstance(data, Parallel) else data.tokenizer
+            notice(_embedded(model, tokenizer, recipe.model.vectors, recipe.model.vectors_fixed))
+    if config.init is not None and not resuming:
+        notice(begin_as(model, recipe, data.tokenizer.vocab))
     return loop.start(model, task.batches(), config)
 
 
@@ -115,7 +128,7 @@ def _to_resume(folder: RunFolder, recipe: Recipe, resume: bool) -> Recipe | None
     if not resume:
         raise RunError(f"{folder.path} already holds a run; add --resume to continue it, or choose another --out")
     old = read_recipe(folder.recipe)
-    _check_same(old, recipe)
+    _check_same(old, as_begun(recipe, old))
     return old
 
 
@@ -138,7 +151,7 @@ def _with_fingerprint(recipe: Recipe, data: Data, old: Recipe | None) -> Recipe:
     if old and old.data.sha256 not in (None, data.sha256):
         raise DataError("the text has changed since this run was started; restore it, or start a new run with another --out")
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, sha256=data.sha256))
-    return _with_labels(recipe, data.labels) if isinstance(data, Labelled) else recipe
+    return _with_labels(recipe, data.labels) if isinstance(data, Labelled | Tagged) else recipe
 
 
 def _with_labels(recipe: Recipe, labels: tuple[str, ...] | None) -> Recipe:

@@ -18,7 +18,7 @@ from firth.decoding.sequences import greedy, sampling, write
 from firth.errors import DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
-from firth.models import Seq2Seq, TransformerSeq2Seq
+from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.text import Progress
 from firth.text.pairs import Ints, Pairs, packed
 from firth.text.parallel import Tokenizers, encode_source, sentence, target_language
@@ -84,6 +84,8 @@ class Translator:
             (pairs.source_length_N - 1).tolist(),
             lower=self.recipe.data.lower,
             language=target_language(self.recipe.data),
+            sources=[source for source, _ in pairs.texts],
+            summaries=getattr(self.recipe.objective, "rouge", False),
         )
 
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:
@@ -160,6 +162,8 @@ class Translator:
         """Tokens of a source, or of a translation, <eos> included, that this model has positions for; None: any number."""
         if isinstance(self.network, TransformerSeq2Seq) and self.network.config.position == "learned":
             return self.network.context
+        if isinstance(self.network, PrefixDecoder) and self.network.config.position == "learned":
+            return (self.network.context or 0) // 2
         return None
 
     def _told(self, hypothesis: Hypothesis) -> Translation:

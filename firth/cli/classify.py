@@ -27,6 +27,9 @@ def classify(
     file: Annotated[
         Path | None, typer.Option(help="A file of texts, one per line; of csv, tsv and jsonl, the column data.field of the run.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="The probability of every class, the most probable first, not of that one alone.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print the most probable class of each text and its probability, a line per text; an empty line for an empty one."""
@@ -40,7 +43,7 @@ def classify(
         print_json([_table(text, found) for text, found in answers])
         return
     for _, found in answers:
-        print("" if found is None else f"{found.label}\t{found.probability:.4f}", flush=True)
+        print("" if found is None else _line(found, every), flush=True)
 
 
 def _given(model: Model, texts: list[str] | None, file: Path | None) -> Iterable[str]:
@@ -57,6 +60,13 @@ def _answers(model: Model, texts: Iterable[str]) -> Iterator[tuple[str, Classifi
         found = iter(model.classify([text for text in some if text.strip()]))
         for text in some:
             yield text, next(found) if text.strip() else None
+
+
+def _line(found: Classification, every: bool) -> str:
+    """label, tab, probability; with `every` those of the other classes behind it, by falling probability."""
+    chances = found.probabilities if every else {found.label: found.probability}
+    ranked = sorted(chances.items(), key=lambda chance: (chance[0] != found.label, -chance[1]))
+    return "\t".join(f"{label}\t{probability:.4f}" for label, probability in ranked)
 
 
 def _table(text: str, found: Classification | None) -> dict[str, object]:

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
 
+if TYPE_CHECKING:
+    from firth.api.filling import Filling
+
 
 @verb()
 def complete(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    text: Annotated[str, typer.Argument(help='A text with one blank: "I was in a __. I was eating popcorn"')],
+    text: Annotated[
+        str, typer.Argument(help='A text with a blank: "I was in a __. I was eating popcorn". A masked model fills several.')
+    ],
     candidates: Annotated[
         str | None, typer.Option(help="Fillers to choose from, separated by commas; proposed by the model if left out.")
     ] = None,
     proposals: Annotated[int, typer.Option(help="How many fillers to propose.", min=1)] = 8,
     as_json: Json = False,
 ) -> None:
-    """Rank fillers of a blank by log p(left + filler + right), beside what the left context alone would say."""
+    """Rank fillers of a blank by log p(left + filler + right), beside what the left context alone would say; with a run of masked
+    tokens, by p(filler | the rest of the text)."""
     from firth.api import load
 
     chosen = candidates.split(",") if candidates is not None else None
-    found = load(run).complete(text, chosen, proposals=proposals)
+    model = load(run)
+    if model.recipe.objective.kind == "masked":
+        _print_filled(model.fill(text, chosen, proposals=proposals), as_json)
+        return
+    found = model.complete(text, chosen, proposals=proposals)
     if as_json:
         print_json([dataclasses.asdict(completion) for completion in found])
         return
@@ -41,3 +51,15 @@ def complete(
         numbers = (f"{c.log_probability:.2f}", f"{c.share:.1%}", f"{c.probability_given_left:.2e}", f"{c.share_given_left:.1%}")
         table.add_row(Text(c.filler), *numbers)  # as it is: a filler may look like rich's markup
     Console().print(table)
+
+
+def _print_filled(found: list[list[Filling]], as_json: bool) -> None:
+    if as_json:
+        print_json([[dataclasses.asdict(filling) for filling in blank] for blank in found])
+        return
+    for number, blank in enumerate(found, 1):
+        if len(found) > 1:
+            print(f"blank {number}")
+        for filling in blank:
+            shown = filling.filler if filling.filler.strip() else repr(filling.filler)
+            print(f"{filling.probability:>8.2%}  {shown}")

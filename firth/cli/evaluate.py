@@ -11,6 +11,9 @@ from firth.cli.app import Json, print_json, verb
 
 if TYPE_CHECKING:
     from firth.api.recipe import Split
+    from firth.figures.figure import Table
+
+_SHOWN = 12  # classes whose confusion fits into a terminal
 
 
 @verb()
@@ -34,7 +37,9 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Where the random batches come from.")] = 0,
     target: Annotated[str | None, typer.Option(help="The translations of the lines of --data, where they are not in it.")] = None,
     beam: Annotated[int | None, typer.Option(help="To translate with; that of the recipe where not given.")] = None,
-    save: Annotated[Path | None, typer.Option(help="An HTML page to write: translation by sentence length.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="An HTML page to write: translation by sentence length, or who is taken for whom.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure a run on held-out text: loss, perplexity and bits per character; accuracy of a classifier; BLEU of translations."""
@@ -58,11 +63,20 @@ def evaluate(
     if as_json:
         print_json(result)
         return
-    if "accuracy" in result:
+    if "confusion" in result:
         _print_classes(result)
+        return
+    if "tags" in result:
+        _print_tags(result)
+        return
+    if "questions" in result:
+        _print_answers(result)
         return
     if "bleu" in result:
         _print_translation(result)
+        return
+    if model.recipe.objective.kind in ("masked", "span-corruption"):
+        _print_hidden(result)
         return
     training = model.recipe.training
     windows = f"windows of {training.context} tokens"
@@ -84,6 +98,52 @@ def _print_classes(result: dict[str, Any]) -> None:
     print(f"{'loss':<20}{result['loss']:.4f} nats per text")
     print(f"{'accuracy':<20}{result['accuracy']:.4f}")
     print(f"{'macro F1':<20}{result['macro_f1']:.4f}")
+    print(f"\n{'class':<20}{'examples':>10}{'precision':>11}{'recall':>9}{'F1':>9}")
+    for one in result["classes"]:
+        print(f"{one['label']:<20}{one['examples']:>10,}{one['precision']:>11.4f}{one['recall']:>9.4f}{one['f1']:>9.4f}")
+    labels = [one["label"] for one in result["classes"]]
+    if len(labels) > _SHOWN:
+        print(f"\n{len(labels)} classes: see who is taken for whom with --save page.html")
+        return
+    wide = max(9, *(len(label) + 2 for label in labels))
+    print(f"\n{'true ↓, said →':<20}" + "".join(f"{label:>{wide}}" for label in labels))
+    for label, row in zip(labels, result["confusion"], strict=True):
+        print(f"{label:<20}" + "".join(f"{count:>{wide},}" for count in row))
+
+
+def _print_hidden(result: dict[str, Any]) -> None:
+    print(f"{'text':<20}{result['split']}")
+    what = "that were masked" if "accuracy" in result else "that were cut out, and their sentinels"
+    print(f"{'tokens':<20}{result['tokens']:,} {what}")
+    print(f"{'loss':<20}{result['loss']:.4f} nats per token")
+    print(f"{'perplexity':<20}{result['perplexity']:.4f}")
+    if "accuracy" in result:
+        print(f"{'accuracy':<20}{result['accuracy']:.4f}")
+
+
+def _print_tags(result: dict[str, Any]) -> None:
+    print(f"{'text':<20}{result['split']}")
+    print(f"{'words':<20}{result['words']:,} of {result['sentences']:,} sentences")
+    print(f"{'loss':<20}{result['loss']:.4f} nats per word")
+    print(f"{'accuracy':<20}{result['accuracy']:.4f}")
+    if result["spans"] is not None:
+        print(f"{'F1 of spans':<20}{result['f1']:.4f} (precision {result['precision']:.4f}, recall {result['recall']:.4f})")
+        if result["f1_strict"] is not None:
+            print(f"{'F1, strict':<20}{result['f1_strict']:.4f}")
+    tables = [("span", "spans", result["spans"] or ()), ("tag", "words", result["tags"])]
+    for heading, counted, rows in tables:
+        if rows:
+            print(f"\n{heading:<20}{counted:>10}{'precision':>11}{'recall':>9}{'F1':>9}")
+        for name, count, precision, recall, f1 in (row.values() for row in rows):
+            print(f"{name:<20}{count:>10,}{precision:>11.4f}{recall:>9.4f}{f1:>9.4f}")
+
+
+def _print_answers(result: dict[str, Any]) -> None:
+    print(f"{'text':<20}{result['split']}")
+    print(f"{'questions':<20}{result['questions']:,}, read in {result['windows']:,} windows")
+    print(f"{'loss':<20}{result['loss']:.4f} nats per end of an answer")
+    print(f"{'exact match':<20}{result['exact']:.2%}")
+    print(f"{'F1':<20}{result['f1']:.2%}")
 
 
 def _print_translation(result: dict[str, Any]) -> None:
@@ -95,6 +155,13 @@ def _print_translation(result: dict[str, Any]) -> None:
         print(f"{'BLEU, tokenised':<20}{result['bleu_tokenised']:.2f} (Moses' tokens, lower case)")
     print(f"{'chrF':<20}{result['chrf']:.2f} ({result['chrf_signature']})")
     print(f"{'exact match':<20}{result['exact']:.2%}")
+    if result["rougeL"] is not None:
+        print(f"{'ROUGE-1, -2, -L':<20}{result['rouge1']:.2f}, {result['rouge2']:.2f}, {result['rougeL']:.2f} (F1, no stemming)")
+    if result["tasks"]:
+        print("by task, the first word of the source:")
+        for task in result["tasks"]:
+            bleu = "" if task["bleu"] is None else f"BLEU {task['bleu']:.2f}, "
+            print(f"{'  ' + task['task']:<20}{bleu}exact {task['exact']:.2%} of {task['sentences']:,}")
     print("by the tokens of the source, <eos> not counted:")
     for bucket in result["buckets"]:
         bleu = "not defined" if bucket["bleu"] is None else f"BLEU {bucket['bleu']:.2f}"
@@ -105,18 +172,38 @@ def _print_translation(result: dict[str, Any]) -> None:
 def _save(path: Path, run: Path, result: dict[str, Any]) -> None:
     from firth.errors import ConfigError
     from firth.evaluation.translation import LengthBucket
+    from firth.figures.confusion import confusion_map
     from firth.figures.figure import Table
     from firth.figures.lengths import score_by_length
     from firth.figures.page import Section, page
     from firth.files import write_text
 
+    if "confusion" in result:
+        labels = [one["label"] for one in result["classes"]]
+        lead = f"{result['examples']:,} texts of {result['split']}, {result['accuracy']:.2%} of them right."
+        figure = confusion_map(labels, result["confusion"])
+        section = Section("Who is taken for whom", lead, _classes(result), [figure])
+        write_text(path, page(run.name, [section], "Measured by firth evaluate."))
+        return
     if "buckets" not in result:
-        raise ConfigError("--save draws translation by sentence length, and this run does not translate; leave it out")
+        raise ConfigError(
+            "--save draws translation by sentence length, or which classes are taken for which; this run has neither: leave it"
+            " out"
+        )
     buckets = {run.name: [LengthBucket(**bucket) for bucket in result["buckets"]]}
     figures = [score_by_length(buckets, "bleu"), score_by_length(buckets, "exact")]
     lead = f"{result['sentences']:,} sentences of {result['split']}, translated with a beam of {result['beam']}."
     section = Section("By length of the source", lead, Table((), []), figures)
     write_text(path, page(run.name, [section], "Measured by firth evaluate."))
+
+
+def _classes(result: dict[str, Any]) -> Table:
+    """Precision, recall and F1 of each class."""
+    from firth.figures.figure import Table
+
+    numbers = ("precision", "recall", "f1")
+    rows = [(one["label"], f"{one['examples']:,}", *(f"{one[name]:.4f}" for name in numbers)) for one in result["classes"]]
+    return Table(("class", "examples", "precision", "recall", "F1"), rows)
 
 
 def _reading(result: dict[str, Any], windows: str) -> str:

@@ -9,8 +9,11 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from firth.errors import ConfigError, DataError
+
+T = TypeVar("T")
 
 _CHUNK = 1 << 16  # bytes
 _GATHER = 0.05  # seconds that a batch waits for one more line
@@ -88,11 +91,11 @@ def _read(lines: Iterable[bytes], place: Callable[[int], str], forgiving: bool) 
         yield text.removesuffix("\r")
 
 
-def batches(texts: Iterable[str], most: int) -> Iterator[list[str]]:
+def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
     """What has come so far, up to `most`: a person who types one line gets an answer, a file goes through in large pieces.
 
     The lines are read by a thread, ahead of the work."""
-    waiting: queue.Queue[str | BaseException | None] = queue.Queue(2 * most)
+    waiting: queue.Queue[T | BaseException | None] = queue.Queue(2 * most)
 
     def read() -> None:
         try:
@@ -103,7 +106,7 @@ def batches(texts: Iterable[str], most: int) -> Iterator[list[str]]:
             waiting.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    found: list[str] = []
+    found: list[T] = []
     while True:
         try:
             text = waiting.get(timeout=_GATHER) if found else waiting.get()

@@ -114,8 +114,14 @@ def _weight(count: int) -> float:
 
 def headline(valid: dict[str, Any]) -> str:
     """The one metric that people compare runs of this kind by."""
+    if "f1" in valid and "words" in valid:  # spans of words
+        return f"F1 {valid['f1']:.4f}, accuracy {valid['accuracy']:.4f}"
     if "accuracy" in valid:
         return f"accuracy {valid['accuracy']:.4f}"
+    if "questions" in valid:
+        return f"exact {valid['exact']:.1%}, F1 {valid['f1']:.1%}"
+    if "rougeL" in valid:
+        return f"ROUGE-L {valid['rougeL']:.2f}"
     if "bleu" in valid:
         return f"BLEU {valid['bleu']:.2f}, exact {valid['exact']:.1%}"
     bits = valid.get("bits_per_character")  # of sentence pairs not told

@@ -53,9 +53,9 @@ def evaluate(
 ) -> Measures:
     log_p_NC = np.empty((len(examples), len(labels)))
     done = 0
-    for part in examples.sweep(batch):
-        log_p_NC[done : done + len(part.label_B)] = log_probabilities(model, part.token_BT, part.length_B, dtype)
-        done += len(part.label_B)
+    for row_B, part in examples.sweep(batch):
+        log_p_NC[row_B] = log_probabilities(model, part.token_BT, part.length_B, dtype)
+        done += len(row_B)
         progress("evaluating", done, len(examples))
     return measures(log_p_NC, examples.label_N, labels)
 

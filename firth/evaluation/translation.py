@@ -1,4 +1,4 @@
-"""How near translations are to their references: BLEU, chrF, exact match, and the same by the length of the source.
+"""How near translations are to their references: BLEU, chrF, exact match, and the same by the length of the source and by task.
 
     BLEU = 100 · min(1, e^(1 − r/h)) · (p_1 p_2 p_3 p_4)^¼
 
@@ -9,16 +9,20 @@ references have (Papineni et al. 2002). What is a token decides the figure, so e
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from firth.errors import DataError
+from firth.evaluation.rouge import rouge
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
 
 _MOST_BUCKETS = 8
+_PROMPT = re.compile(r"(\w+):\s")
+_MOST_TASKS = 20  # more kinds of first words are the names of speakers, or of anything
 # Spaces do not separate what is compared in these: a "word" of 13a, or of Moses, would be a clause. sacrebleu's own choice for
 # the last two needs a dictionary (MeCab) that does not come with it.
 _TOKENS_OF = {"zh": "zh", "ja": "char", "ko": "char"}
@@ -36,6 +40,16 @@ class LengthBucket:
 
 
 @dataclass(frozen=True)
+class TaskMeasures:
+    """The sentences whose source begins with the same word and a colon: a prompt, as in "dutch: the sky is blue"."""
+
+    task: str
+    sentences: int
+    bleu: float | None  # as of a LengthBucket
+    exact: float
+
+
+@dataclass(frozen=True)
 class TranslationMeasures:
     sentences: int
     bleu: float  # 0 to 100, as chrf and bleu_tokenised
@@ -46,14 +60,26 @@ class TranslationMeasures:
     chrf_signature: str
     bleu_tokenised_signature: str | None  # tok:none, as the tokens are made before sacrebleu sees them
     buckets: tuple[LengthBucket, ...]  # by rising length
+    tasks: tuple[TaskMeasures, ...] = ()  # by name; where all sources begin with a prompt, of a few kinds
+    rouge1: float | None = None  # 0 to 100, see rouge.py; where it was asked for
+    rouge2: float | None = None
+    rougeL: float | None = None
 
 
 def measures(
-    hypotheses: Sequence[str], references: Sequence[str], lengths: Sequence[int], *, lower: bool, language: str | None
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lengths: Sequence[int],
+    *,
+    lower: bool,
+    language: str | None,
+    sources: Sequence[str] = (),
+    summaries: bool = False,
 ) -> TranslationMeasures:
     """One hypothesis, one reference and the length of one source for each sentence; a hypothesis may be empty.
 
     `lower`: the run read its text in lower case, so case counts for nothing. `language`: of the target, as in "de" or "pt-BR".
+    `sources` themselves, where it may be told from them which task each sentence is of. `summaries`: ROUGE is wanted, too.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -76,6 +102,8 @@ def measures(
         chrf_signature=str(chrf.get_signature()),
         bleu_tokenised_signature=signature,
         buckets=tuple(_buckets(said, right, lengths, bleu)),
+        tasks=tuple(_tasks(said, right, sources, bleu)),
+        **(asdict(rouge(said, right)) if summaries else {}),
     )
 
 
@@ -115,9 +143,24 @@ def _tokenised(said: Sequence[str], right: Sequence[str], language: str) -> tupl
 def _buckets(said: Sequence[str], right: Sequence[str], lengths: Sequence[int], bleu: BLEU) -> Iterator[LengthBucket]:
     for shortest, longest in _edges(lengths):
         rows = [row for row, length in enumerate(lengths) if shortest <= length <= longest]
-        some_said, some_right = [said[row] for row in rows], [right[row] for row in rows]
-        score = _score(some_said, some_right, bleu)
-        yield LengthBucket(shortest, longest, len(rows), score, _exact(some_said, some_right))
+        yield LengthBucket(shortest, longest, *_of_rows(rows, said, right, bleu))
+
+
+def _tasks(said: Sequence[str], right: Sequence[str], sources: Sequence[str], bleu: BLEU) -> Iterator[TaskMeasures]:
+    rows_of: dict[str, list[int]] = {}
+    for row, source in enumerate(sources):
+        prompt = _PROMPT.match(source)
+        if prompt is None:
+            return
+        rows_of.setdefault(prompt[1], []).append(row)
+    if len(rows_of) <= _MOST_TASKS:
+        for task in sorted(rows_of):
+            yield TaskMeasures(task, *_of_rows(rows_of[task], said, right, bleu))
+
+
+def _of_rows(rows: Sequence[int], said: Sequence[str], right: Sequence[str], bleu: BLEU) -> tuple[int, float | None, float]:
+    some_said, some_right = [said[row] for row in rows], [right[row] for row in rows]
+    return len(rows), _score(some_said, some_right, bleu), _exact(some_said, some_right)
 
 
 def _score(said: list[str], right: list[str], bleu: BLEU) -> float | None:

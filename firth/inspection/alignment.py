@@ -20,7 +20,7 @@ from firth.figures.figure import Figure
 from firth.inspection.words import merge, words_of
 from firth.layers.attention.weights import weights
 from firth.layers.tap import attention_calls
-from firth.models import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
+from firth.models import PrefixDecoder, RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -80,6 +80,8 @@ def _weights(network: Seq2Seq, source_S: Ints, target_T: Ints) -> dict[str, Arra
             return {"α": _plain(network.alignment(source_1S, length_1, input_1T)[0])}
         case TransformerSeq2Seq():
             return _named([_plain(p_HTS) for p_HTS in _cross(network, source_1S, length_1, input_1T)])
+        case PrefixDecoder():
+            return _named([_plain(p_HTS) for p_HTS in _prefix(network, source_1S, length_1, input_1T)])
     raise ConfigError(f"{type(network).__name__} has no alignment to look at")
 
 
@@ -89,6 +91,15 @@ def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, inp
         noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
         network.teach(input_1T, network.encode(source_1S, length_1))
     return [weights(calls[0])[0] for calls in noted]
+
+
+def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
+    """What the target looks at within the source: it looks at itself, too, so that a row is what is left, made to sum to 1."""
+    S = source_1S.shape[1]
+    with attention_calls(network.stack) as calls:
+        network.teach(input_1T, network.encode(source_1S, length_1))
+    found = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
+    return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in found]
 
 
 def _named(layers: Sequence[Array]) -> dict[str, Array]:

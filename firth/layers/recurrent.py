@@ -178,20 +178,27 @@ class Recurrent(nn.Module):
             state = self.initial_state(x_BTi.shape[0])
         if length_B is not None:
             _check_lengths(length_B, *x_BTi.shape[:2])
-        run = self._fused if self._chosen(kernel) == "fused" else self._cells
         h_last, c_last = [], []
-        for level, layer in enumerate(self.layers):
-            if level and self.training:
-                x_BTi = dropout(x_BTi, self.dropout, self.locked)
-            rows = slice(level * self.directions, (level + 1) * self.directions)
-            assert isinstance(layer, nn.RNNBase)
-            c_Ld = None if state.c_LBd is None else state.c_LBd[rows]
-            x_BTi, h_Bd, c_Bd = run(layer, x_BTi, state.h_LBd[rows], c_Ld, length_B, self._dropped(layer))
+        for level in range(len(self.layers)):
+            x_BTi, h_Bd, c_Bd = self.level(level, x_BTi, state, length_B, kernel)
             h_last.append(h_Bd)
             c_last.append(c_Bd)
         return x_BTi, RecurrentState(
             torch.cat(h_last), torch.cat([c for c in c_last if c is not None]) if self.kind == "lstm" else None
         )
+
+    def level(
+        self, level: int, x_BTi: Tensor, state: RecurrentState, length_B: Tensor | None = None, kernel: RecurrentKernel = "auto"
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What one level makes of the outputs of the one below: all its hidden states, and its last h and c."""
+        if level and self.training:
+            x_BTi = dropout(x_BTi, self.dropout, self.locked)
+        rows = slice(level * self.directions, (level + 1) * self.directions)
+        layer = self.layers[level]
+        assert isinstance(layer, nn.RNNBase)
+        c_Ld = None if state.c_LBd is None else state.c_LBd[rows]
+        run = self._fused if self._chosen(kernel) == "fused" else self._cells
+        return run(layer, x_BTi, state.h_LBd[rows], c_Ld, length_B, self._dropped(layer))
 
     def why_not_fused(self) -> str | None:
         if self.kind == "gru" and self.reset == "before":

@@ -1,5 +1,6 @@
 """Named points to look at. While a model runs as always, on whatever kernel is fastest, the q and k of chosen layers are noted;
-weights are computed from them afterwards, for the heads and rows asked for. Nothing stays on the modules."""
+weights are computed from them afterwards, for the heads and rows asked for; or what chosen modules gave. Nothing stays on the
+modules."""
 
 from __future__ import annotations
 
@@ -38,6 +39,26 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
     handles = [modules[layer].register_forward_hook(noting(layer)) for layer in chosen]
     try:
         yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """What each of the modules gave, in the order they ran; of one that gives more, the first:
+
+    with outputs(model.blocks) as x:
+        model(token_BT)
+    x[2]"""
+    noted: list[Tensor] = []
+
+    def note(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        noted.append(output[0] if isinstance(output, tuple) else output)
+
+    handles = [module.register_forward_hook(note) for module in modules]
+    try:
+        yield noted
     finally:
         for handle in handles:
             handle.remove()

@@ -11,10 +11,12 @@ from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
 from firth.models.network import ModelConfig, Network, network
-from firth.models.readouts import Classifier, Readout, classifier
+from firth.models.prefix import PrefixDecoder
+from firth.models.readouts import Classifier, MaskedLM, Readout, classifier, masked_lm
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters
+from firth.models.spans import SpanReader
 
 __all__ = [
     "AverageConfig",
@@ -23,8 +25,11 @@ __all__ = [
     "EncoderConfig",
     "LanguageConfig",
     "LanguageModel",
+    "MaskedLM",
     "ModelConfig",
     "Network",
+    "PrefixConfig",
+    "PrefixDecoder",
     "Readout",
     "RecurrentConfig",
     "RecurrentEncoderConfig",
@@ -33,6 +38,7 @@ __all__ = [
     "RecurrentSeq2SeqConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SpanReader",
     "TransformerConfig",
     "TransformerEncoderConfig",
     "TransformerLM",
@@ -41,6 +47,7 @@ __all__ = [
     "classifier",
     "encoder",
     "language_model",
+    "masked_lm",
     "network",
     "parameters",
     "seq2seq",

@@ -1,7 +1,7 @@
 """Encoders: a text in, a vector for each token out. What is read from those vectors stands in readouts.py.
 
 Letters: B batch, T time, V vocabulary, d width. Rows are padded to the longest; of row b, the first `length_B[b]`
-tokens are read and what stands behind them changes nothing.
+tokens are read and what stands behind them changes nothing; where no lengths are given, all are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from firth.models.stack import Stack
 
 
 class Encoder(nn.Module, ABC):
-    """x_BTd = encoder(token_BT, length_B)."""
+    """x_BTd = encoder(token_BT, length_B, segment_BT). A segment is the number of the part that a token belongs to, as question
+    and context; only an encoder with `segments` hears of it, and all tokens are of the first where none are told."""
 
     width: int
     context: int | None  # the longest text it reads; None: any
@@ -27,10 +28,24 @@ class Encoder(nn.Module, ABC):
     embedding_setting: str  # what a recipe sets to change its width
 
     @abstractmethod
-    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor: ...
+    def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor: ...
 
 
-class WordEncoder(Encoder):
+class Reader(Encoder):
+    """An encoder that can be handed the vectors of the tokens, too: x_BTd = reader.read(reader.embedded(token_BT), length_B)."""
+
+    def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor:
+        return self.read(self.embedded(token_BT, segment_BT), length_B)
+
+    def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:
+        x_BTe: Tensor = self.embedding(token_BT)
+        return x_BTe
+
+    @abstractmethod
+    def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor: ...
+
+
+class WordEncoder(Reader):
     """Each token its embedding, whatever stands around it."""
 
     context = None
@@ -42,12 +57,11 @@ class WordEncoder(Encoder):
         self.width = width
         self.embedding = nn.Embedding(vocab, width)
 
-    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_BTd: Tensor = self.embedding(token_BT)
-        return x_BTd
+    def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor:
+        return x_BTe
 
 
-class RecurrentEncoder(Encoder):
+class RecurrentEncoder(Reader):
     """An RNN, LSTM or GRU over the embedded tokens; both ways, its two outputs side by side."""
 
     context = None
@@ -64,13 +78,13 @@ class RecurrentEncoder(Encoder):
         )
         self.width = config.width * self.recurrent.directions
 
-    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_BTe = F.dropout(self.embedding(token_BT), self.dropout, self.training)
+    def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor:
+        x_BTe = F.dropout(x_BTe, self.dropout, self.training)
         x_BTd: Tensor = self.recurrent(x_BTe, length_B=length_B)[0]
         return x_BTd
 
 
-class TransformerEncoder(Encoder):
+class TransformerEncoder(Reader):
     """A stack of blocks that look both ways (Devlin et al. 2019)."""
 
     embedding_setting = "model.width"
@@ -80,14 +94,22 @@ class TransformerEncoder(Encoder):
         self.width, self.context = config.width, config.context if config.position == "learned" else None
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
+        self.segment = nn.Embedding(config.segments, config.width) if config.segments else None
         self.stack = Stack(config, config.depth, both=True)
 
-    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_BTd, _ = self.stack.through(self.stack.placed(self.embedding(token_BT), 0), mask.lengths(length_B))
+    def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:
+        x_BTd: Tensor = self.embedding(token_BT)
+        if self.segment is not None:
+            x_BTd = x_BTd + (self.segment.weight[0] if segment_BT is None else self.segment(segment_BT))
+        return x_BTd
+
+    def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor:
+        allowed = mask.FULL if length_B is None else mask.lengths(length_B)
+        x_BTd, _ = self.stack.through(self.stack.placed(x_BTe, 0), allowed)
         return x_BTd
 
 
-def encoder(config: EncoderConfig, vocab: int) -> Encoder:
+def encoder(config: EncoderConfig, vocab: int) -> Reader:
     """The module, with weights not yet drawn; see models/initialise.py."""
     match config:
         case AverageConfig():

@@ -1,16 +1,22 @@
-"""What is read from an encoder's vectors: the class of the text.
+"""What is read from an encoder's vectors: the class of the text, tokens that were hidden.
 
-Each holds its `encoder`, so that what one learned is the beginning of another. Letters: B batch, T time, d width, C classes.
+Each holds its `encoder`, so that what one learned is the beginning of another.
+Letters: B batch, T time, M places, V vocabulary, d width, e embedding width, C classes.
 """
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.gelu import gelu
+from firth.layers.norm import NormKind, norm
 from firth.layers.pool import Pool, PoolKind
+from firth.models.config import LanguageConfig, RecurrentConfig
 from firth.models.encoder import Encoder, encoder
-from firth.models.encoder_config import AverageConfig, EncoderConfig
+from firth.models.encoder_config import AverageConfig, EncoderConfig, TransformerEncoderConfig
+from firth.models.language import language_model
 
 
 class Readout(nn.Module):
@@ -49,12 +55,99 @@ class Classifier(Readout):
         self.output = nn.Linear(encoder.width, classes)
 
     def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
-        x_Bd = self.pool(self.encoder(token_BT, length_B), length_B)
+        x_BTd = self.encoder(token_BT, None if _all_full(token_BT, length_B) else length_B)
+        x_Bd = self.pool(x_BTd, length_B)
         logits_BC: Tensor = self.output(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
         return logits_BC
 
 
-def classifier(config: EncoderConfig, vocab: int, classes: int) -> Classifier:
+def _all_full(token_BT: Tensor, length_B: Tensor) -> bool:
+    """Whether no row is padded: then there is nothing to mask, and the quickest kernels run. On a GPU the answer would have to be
+    waited for."""
+    if not length_B.is_cpu or torch.compiler.is_compiling():
+        return False
+    return bool((length_B == token_BT.shape[1]).all())
+
+
+class CausalEncoder(Encoder):
+    """A language model as a reader: x_t is made of the tokens up to t alone, so that the last one has seen the whole text.
+
+    `decoder` has the names it has by itself, so that what it learned as a language model is where this one begins; the output
+    layer over the vocabulary is not there.
+    """
+
+    def __init__(self, config: LanguageConfig, vocab: int) -> None:
+        super().__init__()
+        self.decoder = language_model(config, vocab)
+        self.width = self.decoder.output_layer()[0].shape[1]
+        for part in ("output", "output_bias"):  # unused weights would only be saved
+            if hasattr(self.decoder, part):
+                setattr(self.decoder, part, None)
+        self.embedding_setting, self.embedding_std = self.decoder.embedding_setting, self.decoder.embedding_std
+        learned = not isinstance(config, RecurrentConfig) and config.position == "learned"
+        self.context = self.decoder.context if learned else None
+
+    @property
+    def embedding(self) -> nn.Embedding:  # type: ignore[override]
+        return self.decoder.embedding
+
+    def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor:
+        x_BTd: Tensor = self.decoder.hidden(token_BT)[0]
+        return x_BTd
+
+
+class MaskedLM(Readout):
+    """p(token | text with some places hidden) = softmax(E y + b), y = norm(gelu(W x + c)), E the embedding (Devlin et al. 2019).
+
+    `vocab` tokens are predicted; the embedding has one row more, for <mask>, whose id is `vocab`. Only the places that are asked
+    for pass W and E. `tied` is False: the output layer has a matrix of its own.
+    """
+
+    def __init__(self, encoder: Encoder, vocab: int, *, norm_kind: NormKind = "layer", tied: bool = True) -> None:
+        super().__init__(encoder, vocab)
+        inputs = encoder.embedding.embedding_dim
+        self.transform = nn.Linear(encoder.width, inputs)
+        self.norm = norm(norm_kind, inputs, bias=True)
+        self.output = None if tied else nn.Linear(inputs, vocab)
+        self.output_bias = nn.Parameter(torch.zeros(vocab)) if tied else None
+
+    @property
+    def embedding_std(self) -> float:
+        """So that a normalised y times the embedding gives logits of order 1."""
+        return float(self.embedding.embedding_dim**-0.5)
+
+    def hidden(self, token_BT: Tensor, length_B: Tensor | None = None, place_BM: Tensor | None = None) -> Tensor:
+        """y_BMe, what the output layer reads, at some places of each row; at all of them where none are named."""
+        x_BTd = self.encoder(token_BT, length_B)
+        if place_BM is not None:
+            x_BTd = x_BTd.gather(1, place_BM.unsqueeze(-1).expand(-1, -1, x_BTd.shape[-1]))
+        y_BMe: Tensor = self.norm(gelu(self.transform(x_BTd)))
+        return y_BMe
+
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        """W_Ve and b_V."""
+        if self.output is None:
+            return self.embedding.weight[: self.vocab], self.output_bias
+        return self.output.weight, self.output.bias
+
+    def forward(self, token_BT: Tensor, length_B: Tensor | None = None, place_BM: Tensor | None = None) -> Tensor:
+        """logits_BMV."""
+        return F.linear(self.hidden(token_BT, length_B, place_BM), *self.output_layer())
+
+
+def masked_lm(config: EncoderConfig, vocab: int) -> MaskedLM:
     """The module, with weights not yet drawn; see models/initialise.py."""
+    reader = encoder(config, vocab + 1)
+    if isinstance(config, TransformerEncoderConfig):
+        return MaskedLM(reader, vocab, norm_kind=config.norm, tied=config.tied)
+    return MaskedLM(reader, vocab)
+
+
+def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int) -> Classifier:
+    """The module, with weights not yet drawn; see models/initialise.py. A decoder's text is what its last token has become."""
+    if isinstance(config, LanguageConfig):
+        # A recurrent one drops out of its states by itself.
+        dropout = 0.0 if isinstance(config, RecurrentConfig) else config.dropout
+        return Classifier(CausalEncoder(config, vocab), vocab, classes, dropout, "last")
     pool = "mean" if isinstance(config, AverageConfig) else config.pool
     return Classifier(encoder(config, vocab), vocab, classes, config.dropout, pool)

@@ -23,7 +23,7 @@ from firth.layers.cross import Source
 from firth.layers.recurrent import Recurrent
 from firth.layers.state import AttentionState, RecurrentState, zeros
 from firth.models.decoder import Decoder
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
 
 
@@ -256,6 +256,10 @@ def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> Seq2Seq:
             return RecurrentSeq2Seq(config, source_vocab, vocab)
         case TransformerSeq2SeqConfig():
             return TransformerSeq2Seq(config, source_vocab, vocab)
+        case PrefixConfig():
+            from firth.models.prefix import PrefixDecoder  # it is one of these, and defined by them
+
+            return PrefixDecoder(config, vocab)
 
 
 def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:

@@ -8,7 +8,7 @@ from typing import Literal
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset
-from firth.models.config import TransformerSettings, at_least_one, share
+from firth.models.config import TransformerSettings, at_least_one, check_vectors, share
 
 AttentionKind = Literal["none"] | ScoreKind
 
@@ -30,8 +30,11 @@ class RecurrentSeq2SeqConfig:
     dropout: float = 0.0  # on embeddings, between levels, and before the output layer
     tied: bool = False  # the output layer reuses the target's embedding, with one matrix between
     shared: bool = False  # source and target have one embedding; needs tokenizer.joint
+    vectors: str | None = None  # a file of word vectors that the embedding of the source starts from
+    vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
+        check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         share("dropout", self.dropout)
         if self.attention != "none":
@@ -70,10 +73,27 @@ class TransformerSeq2SeqConfig(TransformerSettings):
     family: Literal["seq2seq"] = "seq2seq"
     encoder_depth: int | None = None
     shared: bool = False  # source and target have one embedding; needs tokenizer.joint
+    vectors: str | None = None  # a file of word vectors that the embedding of the source starts from
+    vectors_fixed: bool = False  # and keeps
 
     def __post_init__(self) -> None:
+        check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(encoder_depth=self.encoder_depth)
         super().__post_init__()
 
 
-Seq2SeqConfig = RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig
+@dataclass(frozen=True, kw_only=True)
+class PrefixConfig(TransformerSettings):
+    """One Transformer that reads the source both ways and goes on from it; needs tokenizer.joint. Its `context` holds both."""
+
+    family: Literal["seq2seq"] = "seq2seq"
+    kind: Literal["prefix"]  # type: ignore[assignment]  # what tells it apart
+    vectors: str | None = None  # a file of word vectors that the embedding starts from
+    vectors_fixed: bool = False  # and keeps
+
+    def __post_init__(self) -> None:
+        check_vectors(self.vectors, self.vectors_fixed)
+        super().__post_init__()
+
+
+Seq2SeqConfig = RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig | PrefixConfig

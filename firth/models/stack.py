@@ -68,16 +68,24 @@ class Stack(nn.Module):
         # A post-norm block ends in a norm already.
         self.norm = norm(config.norm, width, config.bias) if config.norm_placement == "pre" else nn.Identity()
 
-    def placed(self, x_BTd: Tensor, start: int) -> Tensor:
-        """Embedded tokens, the first of them at `start`, with their places."""
+    def placed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
+        """Embedded tokens, the first of them at `start`, with their places; `before_B` of those before a row are padding."""
         if isinstance(self.position, Sinusoidal):
             x_BTd = x_BTd * self.settings.width**0.5  # Vaswani et al. 2017, §3.4: keeps the token audible beside the sinusoid
         if self.position is not None:
-            x_BTd = x_BTd + self.position(start, x_BTd.shape[1])
+            x_BTd = x_BTd + self._places(self.position, start, x_BTd.shape[1], before_B)
         if torch.is_autocast_enabled(x_BTd.device.type):
             # The sum that runs through all blocks, too, is kept in the type of the products: half the memory to move.
             x_BTd = x_BTd.to(torch.get_autocast_dtype(x_BTd.device.type))
         return F.dropout(x_BTd, self.settings.dropout, self.training) if self.settings.dropout else x_BTd
+
+    @staticmethod
+    def _places(position: Learned | Sinusoidal, start: int, length: int, before_B: Tensor | None) -> Tensor:
+        if before_B is None or not len(before_B):
+            return position(start, length)  # type: ignore[no-any-return]
+        place_BT = torch.arange(start, start + length, device=before_B.device) - before_B[:, None]
+        table_Td: Tensor = position(0, start + length - int(before_B.min()))
+        return table_Td[place_BT.clamp(min=0)]
 
     def through(
         self,

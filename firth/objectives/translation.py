@@ -18,6 +18,7 @@ class TranslationConfig:
 
     kind: Literal["translation"] = "translation"
     smoothing: float = 0.0  # share of each target that is spread over the whole vocabulary
+    rouge: bool = False  # the targets are summaries: measured by ROUGE, too
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:

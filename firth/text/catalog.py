@@ -55,6 +55,7 @@ class DataSet:
     test: str | None = None
     columns: tuple[str, ...] | None = None  # of the files of a set with labels, which have no line that names them
     labels: tuple[tuple[str, str], ...] = ()  # a label as it is in the files, and what it means
+    tagged: Literal["conll", "conllu"] | None = None  # how a set of words with tags is written, which can be one as well
     pairs: PairFiles | None = None  # for the sets of sentence pairs, which can be a recipe's `data.name` too
 
     @property
@@ -291,6 +292,10 @@ _SETS = (
             File("valid.txt", None, None, _CONLL, "zip"),
             File("test.txt", None, None, _CONLL, "zip"),
         ),
+        train="train.txt",
+        valid="valid.txt",
+        test="test.txt",
+        tagged="conll",
     ),
     DataSet(
         "ud-english-ewt",
@@ -307,6 +312,10 @@ _SETS = (
             File("en_ewt-ud-dev.conllu", 1_805_545, "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6", None),
             File("en_ewt-ud-test.conllu", 1_804_515, "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd", None),
         ),
+        train="en_ewt-ud-train.conllu",
+        valid="en_ewt-ud-dev.conllu",
+        test="en_ewt-ud-test.conllu",
+        tagged="conllu",
     ),
     DataSet(
         "scan",

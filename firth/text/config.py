@@ -20,8 +20,12 @@ Name = Literal[
     "multi30k",
     "tatoeba-en-nl",
     "scan",
+    "prompts",
+    "docstrings",
+    "ud-english-ewt",
+    "conll2003",
 ]
-Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
 BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
@@ -43,6 +47,9 @@ class DataConfig:
     label: str = "label"  # the key or column that holds the label, for classification
     columns: tuple[str, ...] | None = None  # names of the columns of a csv or tsv without a first line that names them
     labels: tuple[str, ...] | None = None  # the classes, by number; all that there are, filled in when the run starts
+    # Tagging: the columns of CoNLL and CoNLL-U, by number from 1 on; those of CoNLL-U also by name, as "xpos" or "deprel".
+    word: int | str | None = None  # None: the first of CoNLL, "form" of CoNLL-U
+    column: int | str | None = None  # that of the tags; None: the last of CoNLL, "upos" of CoNLL-U
     # Sentence pairs: two files, line by line, or one file with both sides in it.
     target_path: str | None = None  # the translations of the lines of `path`; None: both sides are in `path`
     valid_target_path: str | None = None
@@ -68,6 +75,12 @@ class DataConfig:
             raise ConfigError('data.label is ""; expected the name of a key or column')
         if self.labels is not None and len(set(self.labels)) < max(2, len(self.labels)):
             raise ConfigError(f"data.labels is {list(self.labels)}; expected two or more, each once")
+        for key in ("word", "column"):
+            place = getattr(self, key)
+            if place is not None and (place == "" or (isinstance(place, int) and place < 1)):
+                raise ConfigError(f"data.{key} is {place!r}; expected the number of a column, from 1 on, or a name of CoNLL-U")
+        if self.word is not None and self.word == self.column:
+            raise ConfigError(f"data.word and data.column are both {self.word!r}; expected the columns of words and of tags")
         self._check_pairs()
 
     def _check_pairs(self) -> None:
@@ -93,6 +106,7 @@ class TokenizerConfig:
     lower: bool = False  # words only: read as if written in lower case
     min_count: int = 1  # characters and words (bpe, wordpiece: pairs, too) seen less often are left out
     joint: bool = False  # sentence pairs: one vocabulary, learned from both sides, instead of one for each
+    vectors: bool = False  # words of texts with labels: those of model.vectors belong to the vocabulary, too
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)
@@ -102,6 +116,8 @@ class TokenizerConfig:
             raise ConfigError(f"tokenizer.min_count is {self.min_count}; expected at least 1")
         if self.lower and self.kind != "word":
             raise ConfigError(f'tokenizer.lower is true, but tokenizer.kind is "{self.kind}"; only words have a lower case here')
+        if self.vectors and self.kind != "word":
+            raise ConfigError(f'tokenizer.vectors is true, but tokenizer.kind is "{self.kind}"; only words have vectors here')
         if self.kind == "unigram" and self.min_count > 1:
             raise ConfigError(
                 f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"

@@ -28,6 +28,8 @@ _ADDERS = {"add_docstr", "add_newdoc", "_add_docstr"}  # how torch and numpy doc
 # All of torch takes 17 s to parse; these folders hold most of its prose.
 _TORCH = (".", "nn", "optim", "autograd", "utils/data", "distributions", "linalg", "fft", "special", "sparse")
 _TORCH_DEEP = {"nn", "optim", "utils/data"}
+_BETWEEN = "\n\n\n"  # docstrings; some have as much inside, which then are two
+_SUMMARY = re.compile(r"[A-Z].{18,118}\.")
 _MAKER = 1  # raise when the same packages would give a different corpus
 
 
@@ -43,6 +45,16 @@ def docs_corpus(progress: Progress = silent) -> Path:
     facts = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "characters": len(text), "versions": versions}
     cache.write_text(path.with_suffix(".json"), json.dumps(facts, indent=2) + "\n")
     return path
+
+
+def docstring_summaries(progress: Progress = silent) -> Iterator[tuple[str, str]]:
+    """(the rest, the first sentence) of each docstring of the corpus that begins with one on a line of its own: by custom it says
+    in short what the rest says."""
+    text = docs_corpus(progress).read_text(encoding="utf-8")
+    for one in text.rstrip("\n").split(_BETWEEN):
+        first, _, rest = one.partition("\n\n")
+        if rest and _SUMMARY.fullmatch(first):
+            yield " ".join(rest.split()), first
 
 
 def _whole(path: Path) -> bool:
@@ -73,7 +85,7 @@ def _assembled(progress: Progress) -> str:
             progress("collecting documentation", done, len(sources))
         found.update(_docstrings(path))
     progress("collecting documentation", len(sources), len(sources))
-    return "\n\n\n".join(sorted(found, key=lambda text: hashlib.sha256(text.encode()).digest())) + "\n"
+    return _BETWEEN.join(sorted(found, key=lambda text: hashlib.sha256(text.encode()).digest())) + "\n"
 
 
 def _sources() -> Iterator[Path]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError, did_you_mean
+from firth.text.buckets import Buckets, by_length
 from firth.text.catalog import data_set
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.corpus import Corpus, find
@@ -25,7 +26,7 @@ from firth.text.records import Column, Piece, pieces_of_text, records_of_file
 from firth.text.special import Ids
 from firth.text.tokenizers import Tokenizer
 
-_ORDER, _SPLIT = 0, 1  # what keys are for
+_SPLIT = 1  # what a key is for
 _SEVERAL = 8  # labels named in a message
 
 
@@ -63,14 +64,31 @@ class Examples:
     def tokens(self) -> int:
         return len(self.ids)
 
+    @property
+    def length_N(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
     def batch(self, row_B: NDArray[np.int64]) -> LabelledBatch:
         token_BT, length_B = padded([self.ids[self.starts[row] : self.starts[row + 1]] for row in row_B])
         return LabelledBatch(token_BT, length_B, self.label_N[row_B])
 
-    def sweep(self, batch: int) -> Iterator[LabelledBatch]:
-        """Once over all examples, in order; the last batch may have fewer rows."""
-        for first in range(0, len(self), batch):
-            yield self.batch(np.arange(first, min(first + batch, len(self))))
+    def sweep(self, batch: int) -> Iterator[tuple[NDArray[np.int64], LabelledBatch]]:
+        """Once over all examples, those of similar length together: each batch, and which examples its rows are."""
+        for row_B in by_length(self.length_N, batch):
+            yield row_B, self.batch(row_B)
+
+    def within(self, limit: int | None) -> Examples:
+        """Those of at most `limit` tokens."""
+        if limit is None or not (self.length_N > limit).any():
+            return self
+        kept = np.flatnonzero(self.length_N <= limit)
+        texts = [self.ids[self.starts[row] : self.starts[row + 1]] for row in kept]
+        return Examples.of(texts, self.label_N[kept])
+
+    @classmethod
+    def of(cls, texts: Sequence[Ids], label_N: NDArray[np.int64]) -> Examples:
+        starts = np.concatenate(([0], np.cumsum([len(ids) for ids in texts], dtype=np.int64)))
+        return cls(np.concatenate(texts) if texts else np.zeros(0, np.uint16), starts, label_N)
 
 
 @dataclass(frozen=True)
@@ -83,24 +101,35 @@ class Labelled:
     valid: Examples | None
     test: Examples | None
     sha256: str  # of the examples that were split into training and held-out part
+    dropped: int = 0  # texts to train on that were longer than the limit
+    limit: int | None = None
+
+    @property
+    def notice(self) -> str | None:
+        """What the limit left out, in a sentence; None where it is nothing."""
+        if not self.dropped:
+            return None
+        total = self.dropped + len(self.train)
+        return (
+            f"{self.dropped:,} of {total:,} training texts ({100 * self.dropped / total:.2g} %) have more than {self.limit:,} "
+            "tokens, the longest that the model reads, and are left out; a larger model.context keeps them"
+        )
 
 
-class ShuffledExamples:
-    """Examples in an order of their own in each epoch. A batch may span epochs; fewer examples than a batch are drawn again."""
+class BucketedExamples:
+    """Batches of `batch` examples of similar length; see Buckets."""
 
     def __init__(self, examples: Examples, batch: int, seed: int) -> None:
         self.position = 0
-        self._examples, self._batch, self._seed = examples, batch, seed
+        self._examples, self._buckets = examples, Buckets(examples.length_N, batch, seed)
 
     def seek(self, position: int) -> None:
         self.position = position
 
     def next(self) -> LabelledBatch:
-        drawn = np.arange(self.position * self._batch, (self.position + 1) * self._batch, dtype=np.uint64)
-        epoch, index = np.divmod(drawn, np.uint64(len(self._examples)))
-        row_B = permuted(index, len(self._examples), keys(self._seed, epoch, _ORDER))
+        row_B = self._buckets.rows(self.position)
         self.position += 1
-        return self._examples.batch(row_B.astype(np.int64))
+        return self._examples.batch(row_B)
 
 
 def padded(texts: Sequence[Ids]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -112,13 +141,21 @@ def padded(texts: Sequence[Ids]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return token_BT, length_B
 
 
-def prepare_labelled(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Labelled:
+def prepare_labelled(
+    data: DataConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    progress: Progress = silent,
+    *,
+    limit: int | None = None,
+    also: Sequence[str] = (),
+) -> Labelled:
     """Read, split, tokenise.
 
     Where there is no validation file, `data.valid` of the examples are held out: the end of a shuffle that depends on their
     number alone, so that runs with other seeds are compared on the same ones. The classes are the labels of the whole file,
     the held-out part included, unless data.labels gives them. Words are learned from the training part only (characters from
-    the held-out one, too, as for running text).
+    the held-out one, too, as for running text), and those of `also` are in the vocabulary whether it has them or not. Texts of
+    more than `limit` tokens are left out of training, but never of validation and test.
     """
     form = _Form.of(data)
     data = located(data, progress)
@@ -132,15 +169,24 @@ def prepare_labelled(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, p
         train, valid = _split(whole, data.valid)
     if isinstance(tokenizer, TokenizerConfig):
         known = train + (valid or [] if tokenizer.kind == "char" else [])
-        tokenizer = Tokenizer.train(tokenizer, _pieces(known), documents=len(known))
+        tokenizer = Tokenizer.train(tokenizer, _pieces(known), documents=len(known), also=also)
+    encoded = _encoded(train, tokenizer, labels, progress)
+    kept = encoded.within(limit)
+    if not len(kept):
+        raise DataError(
+            f"all {len(encoded):,} training texts of {corpus.name} have more than {limit:,} tokens, the longest that the model "
+            "reads; set a larger model.context"
+        )
     test = None if data.test_path is None else list(form.read(find(data.test_path, data.format, data.field), progress))
     return Labelled(
         tokenizer,
         labels,
-        _encoded(train, tokenizer, labels, progress),
+        kept,
         None if valid is None else _encoded(valid, tokenizer, labels, progress),
         None if test is None else _encoded(test, tokenizer, labels, progress),
         _sha256(whole),
+        len(encoded) - len(kept),
+        limit,
     )
 
 
@@ -245,8 +291,7 @@ def _encoded(examples: Sequence[Example], tokenizer: Tokenizer, labels: tuple[st
         label_N[n] = number[example.label]
         if n % 1000 == 0 or n + 1 == len(examples):
             progress("encoding", n + 1, len(examples))
-    starts = np.concatenate(([0], np.cumsum([len(ids) for ids in texts], dtype=np.int64)))
-    return Examples(np.concatenate(texts), starts, label_N)
+    return Examples.of(texts, label_N)
 
 
 def _sha256(examples: Iterable[Example]) -> str:

@@ -20,18 +20,22 @@ from firth.text.config import DataConfig, Format, TokenizerConfig
 from firth.text.corpus import Corpus, find, spool
 from firth.text.dates import Part, dates
 from firth.text.decoding import Tick, lines
+from firth.text.docs import docstring_summaries
+from firth.text.holdout import held_out
 from firth.text.pairs import Pairs
 from firth.text.parquet import rows
-from firth.text.permutation import keys, permuted
 from firth.text.progress import Progress, reading, silent
 from firth.text.records import Column, Piece, format_of, pieces_of_text, records_of_file
 from firth.text.special import Ids
 from firth.text.tokenizers import Tokenizer
 
-_SPLIT = 1  # what a key is for
 _TABLES = ("jsonl", "csv", "tsv", "parquet")
+_COMPOSED = ("dates", "docstrings", "prompts")  # named sets that are made here, not read from files of their own
 
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of the source and of the target; one twice where the vocabulary is joint
+
+
+_SAID = {"0": "bad", "1": "good"}  # what the labels of sst2 are called where they are written out
 
 
 class SentencePair(NamedTuple):
@@ -89,7 +93,7 @@ def prepare_parallel(
     assert whole is not None
     train = whole
     if valid is None and data.valid:
-        train, valid = _held_out(whole, data.valid)
+        train, valid = held_out(whole, data.valid, _source_of, "pairs")
     if isinstance(tokenizer, TokenizerConfig):
         known = train + (valid or [] if tokenizer.kind == "char" else [])
         known += test or [] if data.name == "dates" else []  # written by us: what may come is known without looking
@@ -130,7 +134,7 @@ def encode_source(text: str, tokenizer: Tokenizer, data: DataConfig) -> Ids:
 
 def target_language(data: DataConfig) -> str | None:
     """Of the translations, where it is known: a side of a named set that is called by its language."""
-    if data.name in (None, "dates", "docs"):
+    if data.name in (None, "docs", *_COMPOSED):
         return None
     side = _sides(data, _pair_files(data))[1]
     return side if len(side) == len("en") else None
@@ -144,7 +148,15 @@ def _reader(data: DataConfig, progress: Progress) -> Callable[[Part], list[Sente
     def read(part: Part) -> list[SentencePair] | None:
         if part in places:
             return form.read(*places[part], progress)
-        return _dates(data, part) if data.name == "dates" else None
+        match data.name:
+            case "dates":
+                return _dates(data, part)
+            case "prompts":
+                return _prompts(data, part, progress)
+            case "docstrings":
+                return _docstrings(data, progress) if part == "train" else None
+            case _:
+                return None
 
     return read
 
@@ -161,7 +173,7 @@ def _places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str, str |
 
 
 def _named_places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
-    if data.name is None or data.name == "dates":
+    if data.name in (None, *_COMPOSED):
         return {}
     pairs = _pair_files(data)
     folder, split = download.local(data.name, progress), _split_of(data, pairs)
@@ -178,8 +190,8 @@ def _pair_files(data: DataConfig) -> PairFiles:
     entry = None if data.name == "docs" else data_set(str(data.name))
     if entry is None or entry.pairs is None:
         raise ConfigError(
-            f'data.name = "{data.name}" is text without translations; expected "dates", "multi30k", "tatoeba-en-nl" or "scan", '
-            "or data.path"
+            f'data.name = "{data.name}" is text without translations; expected "dates", "multi30k", "tatoeba-en-nl", "scan", '
+            '"prompts" or "docstrings", or data.path'
         )
     return entry.pairs
 
@@ -218,7 +230,7 @@ class _Form:
     def of(cls, data: DataConfig) -> _Form:
         if data.text is not None:
             raise ConfigError("data.text is one text; sentence pairs need data.path, or a data.name that has translations")
-        pairs = None if data.name in (None, "dates") else _pair_files(data)
+        pairs = None if data.name in (None, *_COMPOSED) else _pair_files(data)
         source, target = _sides(data, pairs) if pairs else (data.source or "source", data.target or "target")
         return cls(
             (Column(source, "data.source"), Column(target, "data.target")),
@@ -329,22 +341,38 @@ def _dates(data: DataConfig, part: Part) -> list[SentencePair]:
     return [SentencePair(f"dates, {part} {n}", sentence(source, data), target) for n, (source, target) in enumerate(pairs, 1)]
 
 
-def _held_out(pairs: list[SentencePair], share: float) -> tuple[list[SentencePair], list[SentencePair]]:
-    """Pairs to train on and the rest, shuffled; all pairs of one source are on the same side of the cut."""
-    by_source: dict[str, list[SentencePair]] = {}
-    for pair in pairs:
-        by_source.setdefault(pair.source, []).append(pair)
-    groups = list(by_source.values())
-    key = keys(0, np.zeros(1, np.uint64), _SPLIT)
-    order = permuted(np.arange(len(groups), dtype=np.uint64), len(groups), key).tolist()
-    ends = np.cumsum([len(groups[place]) for place in order])
-    cut = int((ends <= int((1 - share) * len(pairs))).sum())
-    if cut == 0:
-        raise DataError(
-            f"with data.valid = {share} nothing is left of {len(pairs):,} pairs to train on; give more, or a smaller share"
-        )
-    train, rest = ([pair for place in part for pair in groups[place]] for part in (order[:cut], order[cut:]))
-    return train, rest
+def _docstrings(data: DataConfig, progress: Progress) -> list[SentencePair]:
+    found = enumerate(docstring_summaries(progress), 1)
+    return [SentencePair(f"docstring {n}", sentence(rest, data), sentence(first, data)) for n, (rest, first) in found]
+
+
+def _prompts(data: DataConfig, part: Part, progress: Progress) -> list[SentencePair] | None:
+    """Two tasks in one set, each told by the first word of its source and split as it is by itself: the sentiment of sst2, and
+    the sentences of tatoeba-en-nl, which has no part to test on."""
+    for key in ("source", "target", "split"):
+        if getattr(data, key) is not None:
+            raise ConfigError(
+                f"data.{key} is {getattr(data, key)!r}; the prompts have two tasks, each with its own sides: leave it out"
+            )
+    found = [SentencePair(where, f"sentiment: {text}", said) for where, text, said in _sentiments(part, progress)]
+    if part != "test":
+        whole = _reader(DataConfig(name="tatoeba-en-nl"), progress)("train")
+        assert whole is not None
+        train, valid = held_out(whole, data.valid, _source_of, "pairs") if data.valid else (whole, [])
+        found += [pair._replace(source=f"dutch: {pair.source}") for pair in (train if part == "train" else valid)]
+    return [SentencePair(where, sentence(source, data), sentence(target, data)) for where, source, target in found]
+
+
+def _sentiments(part: Part, progress: Progress) -> Iterator[tuple[str, str, str]]:
+    entry, folder = data_set("sst2"), download.local("sst2", progress)
+    path = folder / str(getattr(entry, part))
+    wanted = Column("text"), Column("label", numbers=True)
+    for where, (text, label) in records_of_file(path, "auto", wanted, lambda done: None, entry.columns):
+        yield where, text, _SAID[label]
+
+
+def _source_of(pair: SentencePair) -> str:
+    return pair.source
 
 
 def _learned(config: TokenizerConfig, pairs: Sequence[SentencePair]) -> Tokenizers:

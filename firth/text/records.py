@@ -26,6 +26,8 @@ SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".conll": "conll",
+    ".conllu": "conllu",
 }
 COMPRESSED = (".gz", ".xz", ".zst")
 
@@ -62,6 +64,11 @@ def pieces_of_file(path: Path, format: Format, field: str, tick: Tick) -> Iterat
             documents = _table(path, chosen, [Column(field)], tick)
         case "parquet":
             documents = ((where, [text]) for where, text in rows(path, field, tick))
+        case "conll" | "conllu":
+            raise DataError(
+                f'{path} has words with tags, one per line, not running text; expected objective.kind = "tagging" and '
+                'model.family = "encoder", or another file'
+            )
         case _:
             yield from _txt(path, tick)
             return

@@ -41,17 +41,23 @@ class Tokenizer:
 
     @classmethod
     def train(
-        cls, config: TokenizerConfig, pieces: Iterable[Piece], documents: int, counts: Mapping[str, int] | None = None
+        cls,
+        config: TokenizerConfig,
+        pieces: Iterable[Piece],
+        documents: int,
+        counts: Mapping[str, int] | None = None,
+        also: Sequence[str] = (),
     ) -> Tokenizer:
         """Learn a vocabulary. With more than one document there is an <eos> to end each; words have one anyway, per line.
 
-        `counts` of the characters spare a "char" tokenizer from reading `pieces`.
+        `counts` of the characters spare a "char" tokenizer from reading `pieces`; `also` are words that a "word" tokenizer has
+        behind those it found, as far as config.vocab allows.
         """
         match config.kind:
             case "char":
                 return cls(characters.build(config, _counted(pieces) if counts is None else counts, eos=documents > 1))
             case "word":
-                return cls(words.build(config, pieces))
+                return cls(words.build(config, pieces, also))
             case "bpe":
                 return cls(bytepairs.build(config, pieces, eos=documents > 1))
             case "wordpiece":

@@ -21,8 +21,9 @@ _END_OF_LINE = f" {EOS} "
 _WHITE_SPACE = r"[\s\x1c-\x1f]+"  # what str.split() splits at; \s alone lacks the four ASCII separators
 
 
-def build(config: TokenizerConfig, pieces: Iterable[Piece]) -> tokenizers.Tokenizer:
-    """Ids by falling frequency, then alphabetically. <eos> and <unk> are always there; <unk> counts what it stands in for."""
+def build(config: TokenizerConfig, pieces: Iterable[Piece], also: Iterable[str] = ()) -> tokenizers.Tokenizer:
+    """Ids by falling frequency, then alphabetically, then what is new in `also`, in its order. <eos> and <unk> are always
+    there; <unk> counts what it stands in for."""
     counts = Counter({EOS: 0, UNKNOWN: 0})
     for piece in pieces:
         counts.update(_words(_lowered(piece.text) if config.lower else piece.text))
@@ -32,6 +33,10 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece]) -> tokenizers.Tokeni
     kept = [word for word in ranked[:room] if counts[word] >= config.min_count]
     counts[UNKNOWN] += sum(counts[word] for word in ranked[len(kept) :])
     names = sorted((*kept, EOS, UNKNOWN), key=lambda word: (-counts[word], word))
+    lent = dict.fromkeys(_lowered(word) if config.lower else word for word in also)
+    known = set(names)
+    new = [word for word in lent if word not in known and len(word.split()) == 1]
+    names += new if config.vocab is None else new[: config.vocab - len(names)]
     tokenizer = tokenizers.Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=UNKNOWN))
     end_of_line = normalizers.Replace("\n", _END_OF_LINE)
     tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), end_of_line]) if config.lower else end_of_line

@@ -8,12 +8,13 @@ from typing import Literal
 from firth.errors import ConfigError
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
-Select = Literal["loss", "accuracy", "macro_f1", "bleu", "exact"]
+Select = Literal["loss", "accuracy", "macro_f1", "f1", "bleu", "exact", "rougeL"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
+    init: str | None = None  # a run whose weights and vocabulary this one begins with
     steps: int = 1000
     batch: int = 32  # sequences per step
     batch_tokens: int = 4096  # sentence pairs: the most tokens per step, on either side, padding included

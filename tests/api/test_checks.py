@@ -30,7 +30,8 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "seq2seq with words to continue": (
         PAIRS,
         {"objective": {"kind": "next-token"}},
-        'model.family is "seq2seq" and objective.kind is "next-token"; expected objective.kind = "translation", or a model of',
+        'model.family is "seq2seq" and objective.kind is "next-token"; expected objective.kind = "translation" or '
+        '"span-corruption", or a model of',
     ),
     "a language model with translations": (
         PAIRS,
@@ -55,7 +56,7 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "a text to translate": (
         PAIRS,
         {"data": {"text": "a"}},
-        'data.text is running text, without translations; expected data.name = "dates", "multi30k", "tatoeba-en-nl" or "scan"',
+        'data.text is running text, without translations; expected data.name = "dates", "multi30k", "tatoeba-en-nl", "scan"',
     ),
     "documentation to translate": (PAIRS, {"data": {"name": "docs"}}, 'data.name = "docs" is running text, without translations'),
     "labels to translate": (PAIRS, {"data": {"name": "sst2"}}, 'data.name = "sst2" is texts with labels, without translations'),
@@ -97,7 +98,7 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "accuracy of pairs": (
         PAIRS,
         {"training": {"select": "accuracy"}},
-        'training.select is "accuracy"; expected "loss", "bleu" or "exact" for translation',
+        'training.select is "accuracy"; expected "loss", "bleu", "exact" or "rougeL" for translation',
     ),
     "what a classifier would carry": (CLASSES, {"training": {"carry": True}}, "a classifier has no state to carry"),
     "rows of pairs": (
@@ -134,7 +135,7 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "accuracy promised of pairs": (
         PAIRS,
         {"expected": {"metric": "accuracy"}},
-        'expected.metric is "accuracy"; expected one of loss, perplexity, bleu, bleu_tokenised, chrf, exact for translation',
+        'expected.metric is "accuracy"; expected one of loss, perplexity, bleu, bleu_tokenised, chrf, exact, rouge1',
     ),
     "BLEU promised of a text": (
         TEXT,

@@ -15,6 +15,7 @@ from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watch
 
 import firth
 from firth.api import Model, compose, load, train_recipe
+from firth.api.tasks import data_for, task_for
 from firth.config import Table
 from firth.errors import ConfigError, DataError, FirthError, Interrupted
 from firth.training.log import read as read_log
@@ -48,7 +49,7 @@ def test_readers_of_order_learn_it_too_and_are_loaded_as_they_were(model: Table,
     found = load(train_recipe(compose(table), tmp_path / "run").path)
     assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     with (
-        pytest.raises(ConfigError, match=r"position 20 is asked for; model\.context is 16")
+        pytest.raises(DataError, match=r"1 of 1 texts to classify have more than 16 tokens.* the longest has 20\. Shorten them")
         if "context" in model
         else nullcontext()
     ):
@@ -134,6 +135,79 @@ def test_pieces_of_a_batch_give_the_same_as_the_whole(tmp_path: Path) -> None:
     assert np.allclose(losses[0], losses[1], rtol=1e-5)
 
 
+def test_texts_that_learned_positions_cannot_reach_are_said_and_never_cut(tmp_path: Path) -> None:
+    table = classifier_table(write(tmp_path / "r.csv"), steps=2)
+    table["model"] = {"family": "encoder", "kind": "transformer", "width": 8, "depth": 1, "heads": 2} | {"position": "learned"}
+    table["model"]["context"] = 3
+    with pytest.raises(
+        DataError, match=r"\d of 16 held-out texts have more than 3 tokens.*model\.context = 3\); the longest has 4"
+    ):
+        train_recipe(compose(table), tmp_path / "refused")
+    table["data"] |= {"valid_path": str(write(tmp_path / "v.csv", [("great fun", "good")]))}
+    said: list[str] = []
+    model = load(train_recipe(compose(table), tmp_path / "run", watcher=watching(notice=said.append)).path)
+    assert len(said) == 1
+    assert said[0].startswith("20 of 80 training texts (25 %) have more than 3 tokens")
+    with pytest.raises(DataError, match="20 of 80 texts of train have more than 3 tokens"):
+        model.evaluate(split="train")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"kind": "gru", "width": 16},
+        {"kind": "lstm", "width": 12, "embedding": 8, "tied": True},
+        {"kind": "transformer", "width": 16, "depth": 1, "heads": 2, "tied": False, "context": 16},
+    ],
+    ids=str,
+)
+def test_a_decoder_learns_to_classify_and_stops_and_goes_on_to_the_bit(model: Table, tmp_path: Path) -> None:
+    table = classifier_table(write(tmp_path / "r.csv"), checkpoint_every=25) | {"model": {"family": "language"} | model}
+    table["training"] |= {"rate": 0.01}
+    recipe = compose(table)
+    expected = undisturbed(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(33))
+    train_recipe(recipe, tmp_path / "run", resume=True)
+    assert_identical(outcome(tmp_path / "run"), expected)
+    found = load(tmp_path / "run")
+    assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    with pytest.raises(ConfigError, match="this run is a classifier: it has no next word"):
+        found.generate("a")
+
+
+def test_a_class_that_weighs_more_is_said_more_often(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.csv", [("film", "good"), ("film", "bad")] * 20)
+    chances = []
+    for weights in ("[1.0, 3.0]", "[1.0, 1.0]"):
+        recipe = compose(classifier_table(path, steps=300), [f"objective.weights={weights}", "model.dropout=0.0"])
+        model = load(train_recipe(recipe, tmp_path / weights).path)
+        chances.append(model.classify(["film"])[0].probabilities["good"])
+    assert chances == pytest.approx([0.75, 0.5], abs=0.05)  # w_good n_good / Σ w n
+
+
+def test_rare_classes_are_balanced_by_what_the_training_part_has(tmp_path: Path) -> None:
+    reviews = [("film", "bad")] * 30 + [("film", "good")] * 10
+    recipe = compose(classifier_table(write(tmp_path / "r.csv", reviews)), ["objective.weights=balanced", "data.valid=0.0"])
+    task = task_for(recipe, data_for(recipe, recipe.tokenizer))
+    weight_C = task.loss.keywords["weight_C"]  # type: ignore[attr-defined]
+    assert weight_C.tolist() == pytest.approx([40 / (2 * 30), 40 / (2 * 10)])
+
+
+def test_vectors_lend_their_words_to_the_vocabulary(tmp_path: Path) -> None:
+    WordVectors(["splendid", "great", "dull"], np.eye(3, 6, dtype=np.float32)).save(tmp_path / "v.firth")
+    table = classifier_table(write(tmp_path / "r.csv"), steps=3)
+    table["model"] |= {"vectors": str(tmp_path / "v.firth")}
+    table["tokenizer"] |= {"vectors": True}
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    row = int(model.tokenizer.encode("splendid")[0])
+    assert model.tokenizer.unseen("splendid film") == []
+    assert torch.equal(model.network.embedding.weight[row].cpu(), torch.eye(3, 6)[0])  # no text has it: it stays as it was
+    (tmp_path / "v.firth").unlink()
+    table["training"] |= {"steps": 5}
+    train_recipe(compose(table), tmp_path / "run", resume=True)  # what it lent is kept
+
+
 @pytest.mark.parametrize("fixed", [False, True])
 def test_word_vectors_are_the_embedding(fixed: bool, tmp_path: Path) -> None:
     table_Vd = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
@@ -204,7 +278,10 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
             {"objective": {"kind": "next-token"}},
             r'model\.family is "encoder" and objective\.kind is "next-token"; expected .*"classification"',
         ),
-        ({"model": {"kind": "lstm"}}, r'model\.family is "language" and objective\.kind is "classification"; .*"next-token"'),
+        (
+            {"model": {"kind": "lstm"}, "objective": {"kind": "translation"}},
+            r'model\.family is "language" and objective\.kind is "translation"; .*"next-token" or "classification"',
+        ),
         ({"data": {"text": "abc"}}, r"data\.text has no labels to learn"),
         ({"data": {"name": "ptb"}}, r'data\.name = "ptb" has no labels to learn'),
         ({"data": {"name": "docs"}}, r'data\.name = "docs" has no labels to learn'),
@@ -221,12 +298,29 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ({"data": {"path": "r.csv", "labels": ["a"]}}, r"data\.labels is \['a'\]; expected two or more"),
         ({"data": {"path": "r.csv", "labels": ["a", "a"]}}, r"each once"),
         ({"data": {"path": "r.csv", "label": ""}}, r'data\.label is ""'),
+        ({"objective": {"weights": "even"}}, r"objective\.weights\" is 'even'; expected one of 'balanced' or a list of a number"),
+        ({"objective": {"weights": [1.0, 0.0]}}, r"objective\.weights is \[1\.0, 0\.0\]; expected a number above 0"),
+        (
+            {"objective": {"weights": "balanced"}, "training": {"batch": 8, "accumulate": 2}},
+            r"training\.accumulate is 2; the weighted mean of a batch",
+        ),
+        ({"tokenizer": {"kind": "word", "vectors": True}}, r"tokenizer\.vectors takes the words of model\.vectors, which is"),
+        ({"tokenizer": {"kind": "bpe", "vectors": True}}, r"tokenizer\.vectors is true, but tokenizer\.kind is \"bpe\""),
     ],
-    ids=range(12),
+    ids=range(17),
 )
 def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compose(classifier_table(Path("r.csv")) | change)
+
+
+def test_weights_are_one_for_each_class(tmp_path: Path) -> None:
+    recipe = compose(classifier_table(write(tmp_path / "r.csv"), steps=2), ["objective.weights=[1.0, 2.0, 3.0]"])
+    with pytest.raises(
+        ConfigError, match=r"objective\.weights has 3 numbers, and there are 2 classes: bad, good; give one for ea"
+    ):
+        train_recipe(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("key", ["columns", "labels"])

@@ -97,14 +97,39 @@ def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_p
     assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on its valid text. Next: firth classify {tmp_path / 'run'} TEXT\n"
     assert "held-out accuracy 1.0000" in trained.err
     shown = firth("evaluate", tmp_path / "run").out
+    summary, classes, confusion = shown.split("\n\n")
     assert re.fullmatch(
-        r"text +valid\nexamples +16\nloss +\d\.\d{4} nats per text\naccuracy +1\.0000\nmacro F1 +1\.0000\n", shown
+        r"text +valid\nexamples +16\nloss +\d\.\d{4} nats per text\naccuracy +1\.0000\nmacro F1 +1\.0000", summary
     )
+    bad, good = (classes.splitlines()[n].split() for n in (1, 2))
+    assert classes.splitlines()[0].split() == ["class", "examples", "precision", "recall", "F1"]
+    assert [bad[0], good[0], *bad[2:], *good[2:]] == ["bad", "good"] + ["1.0000"] * 6
+    assert int(bad[1]) + int(good[1]) == 16
+    assert [line.split() for line in confusion.splitlines()[1:]] == [["bad", bad[1], "0"], ["good", "0", good[1]]]
     result = json.loads(firth("evaluate", tmp_path / "run", "--json").out)
     assert result.keys() == {"loss", "accuracy", "macro_f1", "examples", "classes", "confusion", "split"}
     refused = firth("generate", tmp_path / "run", "a")
     assert (refused.code, refused.out) == (2, "")
     assert "this run is a classifier" in refused.err
+
+
+def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "t.csv", [("lovely", "bad"), ("lovely", "good"), ("awful", "bad"), ("dull", "bad")])
+    answer = firth("evaluate", run, "--data", data, "--save", tmp_path / "page.html")
+    assert answer.code == 0, answer.err
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for row in ("<td>bad</td><td>good</td><td>1</td><td>0.3333</td>", "<td>good</td><td>good</td><td>1</td><td>1.0000</td>"):
+        assert row in html
+    assert "4 texts of" in html
+    assert "75.00% of them right" in html
+    refused = firth("evaluate", char_run, "--save", tmp_path / "no.html")
+    assert (refused.code, (tmp_path / "no.html").exists()) == (2, False)
+
+
+def test_all_probabilities_by_falling_value(firth: Firth, run: Path) -> None:
+    found = load(run).classify(["awful"])[0].probabilities
+    answer = firth("classify", run, "--all", stdin=b"awful\n\n")
+    assert answer.out == f"bad\t{found['bad']:.4f}\tgood\t{found['good']:.4f}\n\n"
 
 
 def test_where_nothing_is_held_out_the_training_text_is_measured(firth: Firth, tmp_path: Path) -> None:

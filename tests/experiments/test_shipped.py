@@ -22,6 +22,7 @@ PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-c
 PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
 PROMISED |= {"sst2-average"}
+PROMISED |= {"ewt-pos-bilstm", "ewt-pos-transformer"}
 DOCS_VOCAB, SHAKESPEARE_VOCAB = 97, 65
 
 
@@ -51,8 +52,10 @@ def test_a_shipped_recipe_says_on_which_text_it_is_measured_and_who_published(na
 
 
 def has_test(data: DataConfig) -> bool:
-    if data.name == "dates" or data.test_path is not None:
+    if data.name in ("dates", "prompts") or data.test_path is not None:
         return True
+    if data.name == "docstrings":
+        return False
     entry = data_set(str(data.name))
     if entry.pairs is None:
         return entry.test is not None
@@ -66,7 +69,8 @@ def test_a_recipe_with_a_named_text_is_measured_on_a_split_it_has(name: str) -> 
     recipe = find_recipe(name)
     assert recipe.expected is not None
     if recipe.data.name not in (None, "docs"):
-        assert recipe.expected.split == ("test" if has_test(recipe.data) else "valid")
+        reports_test = has_test(recipe.data) and recipe.expected.metric != "wic_accuracy"  # wic's own pairs have no test here
+        assert recipe.expected.split == ("test" if reports_test else "valid")
         assert recipe.training.evaluate_every, "the best weights on validation are kept, so it must be looked at on the way"
 
 
@@ -83,6 +87,14 @@ def test_the_lstm_of_shakespeare_is_as_large_as_the_gpt_and_reads_the_same() -> 
     sizes = [parameters(recipe.model, SHAKESPEARE_VOCAB) for recipe in (gpt, lstm)]
     assert max(sizes) <= 1.01 * min(sizes), sizes
     assert (gpt.data, gpt.tokenizer) == (lstm.data, lstm.tokenizer)
+
+
+def test_one_decoder_and_an_encoder_decoder_are_of_equal_size_and_read_the_same_under_the_same_budget() -> None:
+    one, two = find_recipe("prompts-decoder").resolved(), find_recipe("prompts-seq2seq").resolved()
+    sizes = [parameters(recipe.model, recipe.tokenizer.vocab or 0) for recipe in (one, two)]
+    assert max(sizes) <= 1.02 * min(sizes), sizes
+    for table in ("data", "tokenizer", "objective", "training", "decoding"):
+        assert getattr(one, table) == getattr(two, table), table
 
 
 @pytest.mark.parametrize(("name", "width"), [("medium", 650), ("large", 1500)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -18,7 +19,7 @@ from shell import Firth, firth
 from firth.api import Recipe, Watcher, compose, load
 from firth.experiments import tour
 from firth.experiments.shipped import find_recipe
-from firth.experiments.tour import Audience, language, pace, take, translation, words
+from firth.experiments.tour import Audience, language, pace, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
 from firth.text.dates import Part, dates
@@ -29,6 +30,7 @@ __all__ = ["firth"]
 
 KINDS = ("rnn", "lstm", "gru", "transformer")
 TRANSLATORS = ("dates-rnnenc", "dates-rnnsearch", "dates-transformer")
+TAGGERS = ("tags-average", "tags-lstm")
 LOOKS_LIKE_HTML = "The list <script>alert('x')</script> & <b>more</b>.\n"
 
 
@@ -57,6 +59,7 @@ def tiny_dates(folder: Path) -> Callable[[str], Recipe]:
 def make_tiny(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(language, "find_recipe", tiny)
     patch.setattr(translation, "find_recipe", tiny_dates(folder))
+    patch.setattr(tags, "_WORDS", {"train": 2_000, "valid": 200, "test": 500})
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ class Taken:
     @property
     def dates(self) -> Section:
         return self.sections[2]
+
+    @property
+    def tags(self) -> Section:
+        return self.sections[3]
 
     @property
     def html(self) -> str:
@@ -112,7 +119,8 @@ def test_a_section_has_a_row_for_each_generation(taken: Taken) -> None:
     assert [row[0] for row in section.table.rows] == ["Elman RNN", "LSTM", "GRU", "Transformer"]
     assert all(len(row) == len(section.table.headings) for row in section.table.rows)
     labels = [label for label in taken.labels if label != "timing"]
-    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer", "RNNenc", "RNNsearch", "Transformer"]
+    translators = ["RNNenc", "RNNsearch", "Transformer"]
+    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer", *translators, "words alone", "LSTM, both ways"]
 
 
 def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
@@ -173,10 +181,12 @@ def test_the_text_of_a_model_is_not_markup(taken: Taken) -> None:
 
 
 def test_every_run_of_the_tour_can_be_used_afterwards(taken: Taken, firth: Firth) -> None:
-    assert {path.name for path in (taken.out / "runs").iterdir()} == {*KINDS, *TRANSLATORS}
+    assert {path.name for path in (taken.out / "runs").iterdir()} == {*KINDS, *TRANSLATORS, *TAGGERS}
     answer = firth("generate", taken.out / "runs" / "transformer", "The list ", "--tokens", 5)
     assert (answer.code, answer.err) == (0, "")
     answer = firth("align", taken.out / "runs" / "dates-rnnsearch", "14. November 2026")
+    assert (answer.code, answer.err) == (0, "")
+    answer = firth("tag", taken.out / "runs" / "tags-lstm", "x = list ( y )")
     assert (answer.code, answer.err) == (0, "")
 
 
@@ -227,6 +237,29 @@ def test_the_dates_are_drawn_by_length_and_one_is_aligned(taken: Taken) -> None:
         assert drawn == [[f"{b['shortest']}–{b['longest']}", f"{b['sentences']}", f"{100 * b['exact']:.2f}"] for b in buckets]
     model = load(taken.out / "runs" / "dates-rnnsearch")
     assert aligned.table.rows == model.align(translation.SHOWN[0]).figure().table.rows
+
+
+def test_the_tags_are_measured_on_other_files_and_said_by_the_runs_themselves(taken: Taken) -> None:
+    section = taken.tags
+    assert [row[0] for row in section.table.rows] == ["words alone", "LSTM, both ways"]
+    for name, row in zip(TAGGERS, section.table.rows, strict=True):
+        model = load(taken.out / "runs" / name)
+        shown = dict(zip(section.table.headings, row, strict=True))
+        measured: Any = model.evaluate(split="test")
+        assert shown["accuracy"] == f"{measured['accuracy']:.1%}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so few words do not have "copy"
+            (said,) = model.tag([tags.SHOWN])
+        copies = [tag for word, tag in zip(said.words, said.tags, strict=True) if word == "copy"]
+        assert shown["copy, five times"] == " ".join(copies)
+        assert len(copies) == 5
+        names = [tag for tag in measured["tags"] if tag["label"] not in ("operator", "number", "string")]
+        right = sum(round(tag["recall"] * tag["examples"]) for tag in names)
+        assert shown["of names"] == f"{right / sum(tag['examples'] for tag in names):.1%}"
+    words_alone = section.table.rows[0][-1].split()
+    assert len(set(words_alone)) == 1, "a word alone is always the same"
+    parts = [(taken.out / "source" / f"{part}.conll").read_text(encoding="utf-8") for part in ("train", "valid", "test")]
+    assert len(set(parts)) == 3
 
 
 def test_a_tour_takes_the_steps_that_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

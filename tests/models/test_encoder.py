@@ -15,9 +15,13 @@ from firth.models import (
     AverageConfig,
     Classifier,
     EncoderConfig,
+    LanguageConfig,
+    RecurrentConfig,
     RecurrentEncoderConfig,
+    TransformerConfig,
     TransformerEncoderConfig,
     classifier,
+    language_model,
     network,
     parameters,
 )
@@ -167,3 +171,70 @@ def test_it_is_counted_without_allocating_it() -> None:
 def test_what_does_not_fit_is_refused(table: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build(AverageConfig, table, "model")
+
+
+DECODERS: dict[str, LanguageConfig] = {
+    "rnn": RecurrentConfig(kind="rnn", width=6),
+    "lstm": RecurrentConfig(kind="lstm", width=6, embedding=4, depth=2, tied=True),
+    "transformer": TransformerConfig(kind="transformer", width=8, depth=2, heads=2, context=16, tied=False),
+    "transformer, learned": TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=16, position="learned"),
+}
+
+
+def decoder(name: str) -> Classifier:
+    model = classifier(DECODERS[name], VOCAB, CLASSES)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_reads_a_text_as_it_would_alone_and_all_of_it(name: str) -> None:
+    model = decoder(name)
+    texts = [[1, 2, 5], [3, 4, 5, 6, 7, 8, 9], [9]]
+    together = logits(model, *texts)
+    for text, row in zip(texts, together, strict=True):
+        assert torch.allclose(logits(model, text)[0], row, rtol=1e-10, atol=1e-12)
+    assert torch.equal(logits(model, *texts, padding=8), together)
+    changed = [logits(model, [*texts[1][:n], 1, *texts[1][n + 1 :]])[0] for n in range(7)]
+    assert all(not torch.allclose(row, together[1], rtol=1e-6) for row in changed), "the last token has seen every other"
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_is_the_language_model_without_its_output_layer(name: str) -> None:
+    model = decoder(name)
+    alone = language_model(DECODERS[name], VOCAB).double().eval()
+    weights = {key.removeprefix("encoder.decoder."): value for key, value in model.state_dict().items() if "decoder." in key}
+    missing = alone.load_state_dict(weights, strict=False)
+    assert not missing.unexpected_keys
+    assert set(missing.missing_keys) <= {"output.weight", "output.bias", "output_bias"}
+    token_BT = torch.tensor([[1, 2, 5, 7]])
+    expected = alone.hidden(token_BT)[0][:, -1] @ model.output.weight.T + model.output.bias
+    assert torch.allclose(model(token_BT, torch.tensor([4])), expected, rtol=1e-12)
+    x_BTd = model.encoder(token_BT)
+    assert torch.allclose(model.encoder(torch.tensor([[1, 2, 9, 9]]))[:, :2], x_BTd[:, :2], rtol=1e-10), "causal"
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_every_weight_of_a_decoder_that_classifies_learns(name: str) -> None:
+    model = decoder(name)
+    logits(model, [1, 2, 5], [3, 4]).sum().backward()
+    assert not [key for key, parameter in model.named_parameters() if parameter.grad is None]
+
+
+def test_only_learned_positions_end_somewhere() -> None:
+    assert decoder("transformer, learned").context == 16
+    assert decoder("transformer").context is None
+    assert decoder("lstm").context is None
+
+
+@pytest.mark.parametrize("name", ["lstm", "transformer, t5"])
+def test_rows_of_equal_length_are_read_without_a_mask_and_alike(name: str) -> None:
+    model = reader(name)
+    lengths: list[object] = []
+    model.encoder.register_forward_pre_hook(lambda module, given: lengths.append(given[1]))
+    texts = [[1, 2, 5], [3, 4, 5]]
+    equal = logits(model, *texts)
+    assert torch.allclose(logits(model, *texts, [6, 7, 8, 9])[:2], equal, rtol=1e-10)
+    assert [length_B is None for length_B in lengths] == [True, False]

@@ -10,7 +10,19 @@ import torch
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
-from firth.models import TransformerConfig, TransformerLM, language_model
+from firth.inspection.contextual import layers
+from firth.models import (
+    Classifier,
+    MaskedLM,
+    TransformerConfig,
+    TransformerEncoderConfig,
+    TransformerLM,
+    classifier,
+    language_model,
+    masked_lm,
+)
+from firth.objectives.classification import classification
+from firth.objectives.masked import masked
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's; pip install firth[bench]")
@@ -135,3 +147,166 @@ def test_learned_layer_norm_gelu_with_biases_is_gpt2() -> None:
     mine = torch.autograd.grad(found.square().mean(), ours.embedding.weight)[0]
     exact = torch.autograd.grad(truth.square().mean(), theirs.transformer.wte.weight)[0]
     assert_equal(mine, exact)
+
+
+def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
+    """BertModel with our weights. It adds what its two kinds of segments mean and normalises the sum of its embeddings; ours does
+    neither, so there its segments are zero and its norm is taken out."""
+    theirs = transformers.BertModel(
+        transformers.BertConfig(
+            vocab_size=VOCAB + 1,  # <mask>
+            hidden_size=config.width,
+            intermediate_size=config.inner,
+            num_hidden_layers=config.depth,
+            num_attention_heads=config.heads,
+            max_position_embeddings=config.context,
+            hidden_act="gelu",
+            layer_norm_eps=1e-5,
+        ),
+        add_pooling_layer=False,
+    )
+    theirs.embeddings.LayerNorm = torch.nn.Identity()
+    ours = {name.removeprefix("encoder."): weight for name, weight in model.state_dict().items()}
+    weights = {
+        "embeddings.word_embeddings.weight": ours["embedding.weight"],
+        "embeddings.position_embeddings.weight": ours["stack.position.table_Td"],
+        "embeddings.token_type_embeddings.weight": torch.zeros(2, config.width),
+    }
+    for n in range(config.depth):
+        for kind in ("weight", "bias"):
+            q, k, v = ours[f"stack.blocks.{n}.attention.qkv.{kind}"].chunk(3)
+            weights |= {
+                f"encoder.layer.{n}.attention.self.query.{kind}": q,
+                f"encoder.layer.{n}.attention.self.key.{kind}": k,
+                f"encoder.layer.{n}.attention.self.value.{kind}": v,
+            }
+            for mine, other in (
+                ("attention.out", "attention.output.dense"),
+                ("attention_norm", "attention.output.LayerNorm"),
+                ("feedforward.up", "intermediate.dense"),
+                ("feedforward.down", "output.dense"),
+                ("feedforward_norm", "output.LayerNorm"),
+            ):
+                weights[f"encoder.layer.{n}.{other}.{kind}"] = ours[f"stack.blocks.{n}.{mine}.{kind}"]
+    theirs.load_state_dict(weights)
+    return theirs.eval()
+
+
+def test_layers_of_a_post_norm_encoder_are_berts() -> None:
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=24,
+        depth=3,
+        heads=4,
+        context=16,
+        position="learned",
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+    )
+    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.normal_(0.1, 0.3, generator=generator)
+    theirs, ours = bert(ours, config).double(), ours.double()
+    length_B = torch.tensor([T, 6])
+    seen_BT = (torch.arange(T) < length_B[:, None]).long()
+    truth = theirs(tokens(), attention_mask=seen_BT, output_hidden_states=True).hidden_states
+    found = layers(ours, tokens(), length_B)
+    assert len(found) == len(truth) == config.depth + 1
+    # Their first has positions in it already; ours is the word alone.
+    assert_equal(found[0], theirs.embeddings.word_embeddings(tokens()).detach())
+    for mine, exact in zip(found[1:], truth[1:], strict=True):
+        for row, length in enumerate(length_B.tolist()):
+            assert_equal(mine[row, :length], exact[row, :length].detach())
+
+
+class First(torch.nn.Module):
+    """A pooler without a layer of its own: the first token."""
+
+    def forward(self, x_BTd: Tensor) -> Tensor:
+        return x_BTd[:, 0]
+
+
+def test_a_classifier_on_the_first_token_is_berts() -> None:
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=24,
+        depth=2,
+        heads=4,
+        context=16,
+        position="learned",
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+        pool="first",
+    )
+    ours, generator = classifier(config, VOCAB + 1, 3), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.normal_(0.1, 0.3, generator=generator)
+    body = bert(ours, config)
+    theirs = transformers.BertForSequenceClassification(transformers.BertConfig(**body.config.to_dict() | {"num_labels": 3}))
+    theirs.bert, theirs.bert.pooler = body, First()
+    theirs.classifier.load_state_dict(ours.output.state_dict())
+    length_B, label_B = torch.tensor([T, 6]), torch.tensor([2, 0])
+    seen_BT = (torch.arange(T) < length_B[:, None]).long()
+    ours, theirs = ours.double().eval(), theirs.double().eval()
+    exact = theirs(tokens(), attention_mask=seen_BT, labels=label_B)
+    assert_equal(ours(tokens(), length_B).detach(), exact.logits.detach())
+    loss, _ = classification(ours, tokens(), length_B, label_B)
+    assert abs(loss.item() - exact.loss.item()) < 1e-6 * exact.loss.item()  # ours is in float32
+
+
+def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() -> None:
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=24,
+        depth=2,
+        heads=4,
+        context=16,
+        position="learned",
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+        segments=2,
+    )
+    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.normal_(0.1, 0.3, generator=generator)
+    body = bert(ours, config)
+    theirs = transformers.BertForMaskedLM(body.config)
+    theirs.bert = body
+    weights = ours.state_dict()
+    body.embeddings.token_type_embeddings.load_state_dict({"weight": weights["encoder.segment.weight"]})
+    head = theirs.cls.predictions
+    head.transform.dense.load_state_dict(ours.transform.state_dict())
+    head.transform.LayerNorm.load_state_dict(ours.norm.state_dict())
+    # Theirs could predict <mask>, too: with a bias of −∞ it cannot.
+    never = torch.cat((weights["output_bias"], torch.tensor([-torch.inf])))
+    head.decoder.load_state_dict({"weight": weights["encoder.embedding.weight"], "bias": never})
+    head.decoder.weight = body.embeddings.word_embeddings.weight
+    body.embeddings.word_embeddings.padding_idx = None  # its token 0 is padding, which learns nothing
+    ours, theirs = ours.double().eval(), theirs.double().eval()
+
+    place_BM, target_BM = torch.tensor([[1, 4, 9], [0, 7, 0]]), torch.tensor([[3, 5, 0], [16, 2, -1]])
+    token_BT, label_BT = tokens(), torch.full((2, T), -100)
+    for row in range(2):
+        for place, target in zip(place_BM[row].tolist(), target_BM[row].tolist(), strict=True):
+            if target >= 0:
+                token_BT[row, place], label_BT[row, place] = VOCAB, target
+    exact = theirs(token_BT, labels=label_BT)
+    loss, _ = masked(ours, token_BT, place_BM, target_BM)
+    assert_equal(ours(token_BT).detach(), exact.logits[..., :VOCAB].detach())
+    assert_equal(loss.detach(), exact.loss.detach())
+    mine = torch.autograd.grad(loss, ours.embedding.weight)[0]
+    truth = torch.autograd.grad(exact.loss, theirs.get_input_embeddings().weight)[0]
+    assert_equal(mine, truth)
+
+    segment_BT = torch.arange(T).expand(2, T) // 6
+    found = ours.encoder(token_BT, None, segment_BT)
+    assert_equal(found.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())

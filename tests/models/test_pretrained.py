@@ -12,6 +12,7 @@ import torch
 from firth.api import compose, load, train_recipe
 from firth.api.training import Watcher
 from firth.errors import ConfigError
+from firth.models import Seq2Seq
 from firth.vectors import WordVectors
 
 WORDS = ["the", "cat", "sat", "mat", "elsewhere"]
@@ -52,13 +53,16 @@ def test_words_start_from_their_vectors_and_are_trained(model: dict[str, Any], v
     assert not torch.isclose(moved, expected[:2], atol=1e-3).all()
 
 
-def test_words_without_a_vector_keep_the_one_drawn(vectors: WordVectors, tmp_path: Path) -> None:
+def test_words_without_a_vector_keep_the_one_drawn_as_long_as_the_others_are(vectors: WordVectors, tmp_path: Path) -> None:
     still = ["training.rate=1e-30"]
     with_file = train_recipe(compose(table(tmp_path), still), tmp_path / "a").path
     plain = table(tmp_path)
     plain["model"].pop("vectors")
     without = train_recipe(compose(plain, still), tmp_path / "b").path
-    assert torch.equal(rows(with_file, ["still", "on"]), rows(without, ["still", "on"]))
+    numbers = torch.from_numpy(np.stack([vectors[word] for word in ("the", "the", "cat", "sat", "mat")]))  # The, the, …
+    spread = numbers.square().mean().sqrt()  # beside 1, that of an LSTM's first embedding
+    assert torch.allclose(rows(with_file, ["still", "on"]), rows(without, ["still", "on"]) * spread)
+    assert not torch.allclose(spread, torch.tensor(1.0), atol=0.01)
 
 
 def test_fixed_vectors_stay_and_the_rest_learns(vectors: WordVectors, tmp_path: Path) -> None:
@@ -96,3 +100,38 @@ def test_what_does_not_fit_is_refused(vectors: WordVectors, tmp_path: Path) -> N
         train_recipe(compose(table(tmp_path), ["tokenizer.kind=char"]), tmp_path / "run")
     with pytest.raises(ConfigError, match=r"model.vectors_fixed keeps the vectors of model.vectors, which is missing"):
         compose({**table(tmp_path), "model": {"kind": "lstm", "vectors_fixed": True}})
+
+
+PAIRS = "source\ttarget\n" + "the cat sat\tLE CHAT\nthe mat\tLE TAPIS\nthe cat\tLE CHAT\nsat\tASSIS\n" * 3
+TRANSLATORS: list[dict[str, Any]] = [
+    {"kind": "gru", "width": 8, "embedding": 6},
+    {"kind": "transformer", "width": 6, "heads": 1, "depth": 1},
+    {"kind": "transformer", "width": 6, "heads": 1, "depth": 1, "shared": True},
+    {"kind": "prefix", "width": 6, "heads": 1, "depth": 1},
+]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("model", TRANSLATORS, ids=lambda model: "-".join(map(str, model.values())))
+def test_a_translator_reads_its_source_with_them(
+    model: dict[str, Any], fixed: bool, vectors: WordVectors, tmp_path: Path
+) -> None:
+    (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    joint = bool(model.get("shared")) or model["kind"] == "prefix"
+    table = {
+        "data": {"path": str(tmp_path / "pairs.tsv"), "valid": 0.0},
+        "tokenizer": {"kind": "word", "joint": joint},
+        "model": {"family": "seq2seq", **model, "vectors": str(tmp_path / "v.firth"), "vectors_fixed": fixed},
+        "training": {"steps": 4, "batch_tokens": 64, "context": 8, "device": "cpu", "rate": 0.1, "schedule": "constant"},
+    }
+    notices: list[str] = []
+    run = train_recipe(compose(table, ["training.steps=2"]), tmp_path / "run", watcher=Watcher(notice=notices.append)).path
+    assert any("4 of" in notice for notice in notices)
+    (tmp_path / "v.firth").unlink()  # a run that goes on does not need it
+    run = train_recipe(compose(table), tmp_path / "run", resume=True).path
+    found = load(run, "cpu")
+    assert isinstance(found.network, Seq2Seq)
+    tokens = [found.source_tokenizer.token(id) for id in range(found.source_tokenizer.vocab)]
+    row_Nd = found.network.source_embedding.weight.detach()[[tokens.index(word) for word in WORDS[:4]]]
+    expected_Nd = torch.from_numpy(np.stack([vectors[word] for word in WORDS[:4]]))
+    assert torch.equal(row_Nd, expected_Nd) == fixed

@@ -40,7 +40,8 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
 
 
 def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
-    assert set(get_args(Name)) == {"docs", "dates"} | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
+    composed = {"docs", "dates", "docstrings", "prompts"}
+    assert set(get_args(Name)) == composed | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
 
 
 @pytest.mark.parametrize("entry", [entry for entry in CATALOG.values() if entry.pairs], ids=lambda entry: entry.name)

@@ -14,7 +14,7 @@ from reviews import REVIEWS, SORTED, write
 from firth.errors import DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig, catalog
 from firth.text.catalog import CATALOG, File
-from firth.text.labelled import Examples, Labelled, ShuffledExamples, encode_labelled, padded, prepare_labelled, read_texts
+from firth.text.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
 
 WORDS = TokenizerConfig(kind="word")
 
@@ -137,6 +137,8 @@ def test_a_label_that_training_never_saw_is_refused_with_its_line(tmp_path: Path
     train, valid = write(tmp_path / "r.csv"), write(tmp_path / "v.csv", [("a", "bad"), ("b", "so-so")])
     with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"; the classes are bad, good'):
         prepared(train, valid_path=str(valid))
+    with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"; the classes are bad, good'):
+        prepared(train, valid=0.0, test_path=str(valid))
     with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"'):
         encode_labelled(valid, prepared(train).tokenizer, DataConfig(path=str(train), labels=("bad", "good")))
 
@@ -207,32 +209,92 @@ def test_padding_nothing_gives_nothing() -> None:
 
 
 def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
-    batches = ShuffledExamples(numbered(10), batch=5, seed=3)
+    batches = BucketedExamples(numbered(10), batch=5, seed=3)
     epochs = [[int(row[0]) for _ in range(2) for row in batches.next().token_BT] for _ in range(3)]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
     assert epochs[0] != list(range(10))
 
 
-def test_a_batch_goes_on_into_the_next_epoch() -> None:
-    batches = ShuffledExamples(numbered(3), batch=7, seed=0)
+def test_fewer_examples_than_a_batch_are_drawn_again_each_as_often_as_any() -> None:
+    batches = BucketedExamples(numbered(3), batch=7, seed=0)
     seen = [int(row[0]) for _ in range(3) for row in batches.next().token_BT]
-    assert all(sorted(seen[at : at + 3]) == [0, 1, 2] for at in range(0, 21, 3))
+    assert Counter(seen) == {0: 7, 1: 7, 2: 7}
+
+
+def test_a_batch_holds_texts_of_similar_length_and_batches_come_in_any_order() -> None:
+    examples = numbered(64)
+    batches = BucketedExamples(examples, batch=8, seed=0)
+    lengths = [batches.next().length_B for _ in range(8)]
+    assert all(len(length_B) == 8 and length_B.max() - length_B.min() <= 7 for length_B in lengths)
+    longest = [int(length_B.max()) for length_B in lengths]
+    assert longest != sorted(longest)
+    assert longest != sorted(longest, reverse=True)
+
+
+def test_what_fills_no_batch_rests_and_other_texts_do_in_the_next_epoch() -> None:
+    batches = BucketedExamples(numbered(10), batch=4, seed=0)
+    epochs = [{int(row[0]) for _ in range(2) for row in batches.next().token_BT} for _ in range(20)]
+    assert all(len(epoch) == 8 for epoch in epochs)
+    assert set().union(*(set(range(10)) - epoch for epoch in epochs)) == set(range(10))  # each has rested once
+
+
+def test_equally_long_texts_meet_others_in_each_epoch() -> None:
+    examples = Examples(np.arange(40, dtype=np.uint16), np.arange(41), np.zeros(40, np.int64))
+    batches = BucketedExamples(examples, batch=4, seed=0)
+    epochs = [{frozenset(batches.next().token_BT[:, 0].tolist()) for _ in range(10)} for _ in range(3)]
+    assert not epochs[0] & epochs[1]
+    assert not epochs[1] & epochs[2]
 
 
 def test_a_batch_depends_on_seed_and_position_alone() -> None:
-    batches = ShuffledExamples(numbered(9), batch=4, seed=1)
+    batches = BucketedExamples(numbered(9), batch=4, seed=1)
     straight = [batches.next().token_BT.tolist() for _ in range(6)]
-    again = ShuffledExamples(numbered(9), batch=4, seed=1)
+    again = BucketedExamples(numbered(9), batch=4, seed=1)
     again.seek(4)
     assert again.next().token_BT.tolist() == straight[4]
     assert again.position == 5
-    other = ShuffledExamples(numbered(9), batch=4, seed=2)
+    other = BucketedExamples(numbered(9), batch=4, seed=2)
     assert [other.next().token_BT.tolist() for _ in range(6)] != straight
 
 
-def test_a_sweep_has_every_example_once_in_order() -> None:
-    assert [batch.token_BT[:, 0].tolist() for batch in numbered(5).sweep(2)] == [[0, 1], [2, 3], [4]]
+def test_a_sweep_has_every_example_once_by_length_and_says_which() -> None:
+    found = list(numbered(5).sweep(2))
+    assert [batch.token_BT[:, 0].tolist() for _, batch in found] == [[4, 3], [2, 0], [1]]  # 0 and 1 have one token each
+    assert [row_B.tolist() for row_B, _ in found] == [[4, 3], [2, 0], [1]]
+
+
+def test_texts_beyond_the_limit_are_left_out_of_training_and_counted(tmp_path: Path) -> None:
+    reviews = [("a " * n, str(n % 2)) for n in range(1, 11)]
+    path, valid = write(tmp_path / "r.csv", reviews), write(tmp_path / "v.csv", [("a " * 30, "0")])
+    data = prepare_labelled(DataConfig(path=str(path), valid_path=str(valid)), WORDS, limit=7)
+    assert (data.dropped, data.train.length_N.tolist()) == (3, [1, 2, 3, 4, 5, 6, 7])
+    assert data.train.label_N.tolist() == [1, 0, 1, 0, 1, 0, 1]
+    assert data.valid is not None
+    assert data.valid.length_N.tolist() == [30]
+    assert data.notice == (
+        "3 of 10 training texts (30 %) have more than 7 tokens, the longest that the model reads, and are left out; a larger "
+        "model.context keeps them"
+    )
+    assert prepare_labelled(DataConfig(path=str(path), valid=0.0), WORDS, limit=10).notice is None
+    with pytest.raises(DataError, match=r"all 1 training texts of .*v\.csv have more than 7 tokens"):
+        prepare_labelled(DataConfig(path=str(valid), valid=0.0, labels=("0", "1")), WORDS, limit=7)
+
+
+def test_words_that_are_lent_stand_behind_those_of_the_training_part(tmp_path: Path) -> None:
+    path, test = write(tmp_path / "r.csv", [("b b a", "0"), ("b c", "1")]), write(tmp_path / "t.csv", [("e a d f", "0")])
+    lent, data = ["e", "a", "D", "new york"], DataConfig(path=str(path), test_path=str(test), valid=0.0)
+
+    def read(**settings: object) -> list[tuple[str, str]]:
+        found = prepare_labelled(data, TokenizerConfig(kind="word", **settings), also=lent)  # type: ignore[arg-type]
+        assert found.test is not None
+        return spelled(found.test, found)
+
+    assert read(lower=True) == [("e a d <unk>", "0")]
+    assert read() == [("e a <unk> <unk>", "0")]
+    assert read(min_count=2) == [("e a <unk> <unk>", "0")]  # seen once, and lent
+    assert read(vocab=6) == [("e a <unk> <unk>", "0")]  # <eos>, <unk>, a, b, c, and one more
+    assert read(vocab=5) == [("<unk> a <unk> <unk>", "0")]
 
 
 def test_a_tokenizer_that_exists_is_kept(tmp_path: Path) -> None:

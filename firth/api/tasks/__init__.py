@@ -8,18 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firth.api.recipe import Recipe
-from firth.api.tasks import classification, language, translation
+from firth.api.tasks import answer, classification, language, masked, span_corruption, tagging, translation
 from firth.api.tasks.splits import Asked
 from firth.api.tasks.task import Task
 from firth.text import Prepared, Progress, TokenizerConfig
 from firth.text.labelled import Labelled
 from firth.text.parallel import Parallel, Tokenizers
 from firth.text.progress import silent
+from firth.text.questions import Answered
+from firth.text.tagged import Tagged
 
 if TYPE_CHECKING:
     from firth.api.model import Model
 
-Data = Prepared | Labelled | Parallel
+Data = Prepared | Labelled | Parallel | Tagged | Answered
 
 __all__ = ["Asked", "Data", "Task", "data_for", "evaluate", "task_for"]
 
@@ -30,8 +32,16 @@ def data_for(recipe: Recipe, tokenizers: TokenizerConfig | Tokenizers, progress:
     match recipe.objective.kind:
         case "next-token":
             return language.read(recipe, tokenizer, progress)
+        case "masked":
+            return masked.read(recipe, tokenizer, progress)
+        case "span-corruption":
+            return span_corruption.read(recipe, tokenizer, progress)
         case "classification":
             return classification.read(recipe, tokenizer, progress)
+        case "tagging":
+            return tagging.read(recipe, tokenizer, progress)
+        case "answer":
+            return answer.read(recipe, tokenizer, progress)
         case "translation":
             return translation.read(recipe, tokenizers, progress)
 
@@ -40,9 +50,23 @@ def task_for(recipe: Recipe, data: Data) -> Task:
     match data:
         case Labelled():
             return classification.ClassificationTask(recipe, data)
+        case Tagged():
+            return tagging.TaggingTask(recipe, data)
+        case Answered():
+            return answer.AnswerTask(recipe, data)
         case Parallel():
             return translation.TranslationTask(recipe, data)
         case Prepared():
+            return _of_running_text(recipe, data)
+
+
+def _of_running_text(recipe: Recipe, data: Prepared) -> Task:
+    match recipe.objective.kind:
+        case "masked":
+            return masked.MaskedTask(recipe, data)
+        case "span-corruption":
+            return span_corruption.SpanCorruptionTask(recipe, data)
+        case _:
             return language.LanguageTask(recipe, data)
 
 
@@ -52,7 +76,15 @@ def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object
     match model.recipe.objective.kind:
         case "next-token":
             return language.evaluate(model, asked, progress)
+        case "masked":
+            return masked.evaluate(model, asked, progress)
+        case "span-corruption":
+            return span_corruption.evaluate(model, asked, progress)
         case "classification":
             return classification.evaluate(model, asked, progress)
+        case "tagging":
+            return tagging.evaluate(model, asked, progress)
+        case "answer":
+            return answer.evaluate(model, asked, progress)
         case "translation":
             return translation.evaluate(model, asked, progress)

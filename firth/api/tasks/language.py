@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firth.api.recipe import Recipe
-from firth.api.tasks.splits import Asked, chosen
+from firth.api.tasks.splits import Asked
 from firth.api.tasks.task import OfData
+from firth.api.tasks.texts import text_of
 from firth.errors import ConfigError, DataError
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.models import LanguageConfig, LanguageModel, Network, language_model
 from firth.objectives.next_token import next_token
-from firth.text import Prepared, Progress, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
+from firth.text import Prepared, Progress, Tokenizer, TokenizerConfig, prepare
 from firth.text.batches import Streams, Windows
 from firth.training.loop import Loss
 
@@ -64,7 +65,7 @@ def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object
     """A recurrent model reads the text as one stream, or as several side by side; a Transformer reads windows."""
     network, config = model.language, model.recipe.training
     _check_protocol(asked, network.carries)
-    name, text = _text(model, asked, progress)
+    name, text = text_of(model, asked, progress)
     shape = stream_shape(text, asked.streams, config.context) if network.carries else (config.batch, config.context)
     measured = perplexity(
         network,
@@ -87,12 +88,6 @@ def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object
         progress=progress,
     )
     return {**result, **dataclasses.asdict(estimate), "seed": asked.seed}
-
-
-def _text(model: Model, asked: Asked, progress: Progress) -> tuple[str, TokenFile]:
-    if asked.path is not None:
-        return str(asked.path), encode_file(asked.path, model.tokenizer, model.recipe.data, progress)
-    return chosen(prepare(model.recipe.data, model.tokenizer, progress), asked.split)
 
 
 def _check_protocol(asked: Asked, carries: bool) -> None:

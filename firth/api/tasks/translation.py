@@ -13,7 +13,7 @@ from firth.api.tasks.task import OfData
 from firth.api.translator import Translator
 from firth.errors import ConfigError, DataError
 from firth.evaluation.pairs import likelihood
-from firth.models import Network, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
+from firth.models import Network, PrefixConfig, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
 from firth.objectives.translation import TranslationConfig, translation
 from firth.text import Progress, TokenizerConfig
 from firth.text.pairs import BucketedPairs, Pairs
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def read(recipe: Recipe, tokenizer: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
     data = prepare_parallel(recipe.data, tokenizer, recipe.training.context, progress)
     model = recipe.model
-    if isinstance(model, TransformerSeq2SeqConfig) and model.position == "learned" and data.valid is not None:
+    if isinstance(model, TransformerSeq2SeqConfig | PrefixConfig) and model.position == "learned" and data.valid is not None:
         longest = int(max(data.valid.source_length_N.max(), data.valid.target_length_N.max()))
+        longest *= 2 if isinstance(model, PrefixConfig) else 1  # it has room for both sides
         if model.context is not None and longest > model.context:
             raise DataError(
                 f"the longest sentence held out has {longest} tokens, <eos> included, and learned positions end at "
@@ -63,7 +64,8 @@ class TranslationTask(OfData[Parallel]):
         found = Translator(network, (self.data.source_tokenizer, self.tokenizer), self.recipe).measure(
             pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress
         )
-        return {**result, "bleu": found.bleu, "exact": found.exact, "sentences": found.sentences}
+        summaries = {} if found.rougeL is None else {"rougeL": found.rougeL}
+        return {**result, "bleu": found.bleu, "exact": found.exact, **summaries, "sentences": found.sentences}
 
 
 def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from firth import files
 from firth.api import Watcher
-from firth.experiments.tour import language, translation, words
+from firth.experiments.tour import language, tags, translation, words
 from firth.experiments.tour.station import Guide, Station
 from firth.figures.page import Section, page
 from firth.version import __version__
 
-STATIONS: tuple[Station, ...] = (words.STATION, language.STATION, translation.STATION)
+STATIONS: tuple[Station, ...] = (words.STATION, language.STATION, translation.STATION, tags.STATION)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Filling blanks with a model of masked tokens: "I was in a __ eating __ ." Each blank is one <mask>, and one token fills it.
+
+p(filler | the rest of the text), for each blank by itself: that another is open, too, is all that the model knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from firth.api.completion import BLANK
+from firth.errors import ConfigError, DataError
+from firth.models import MaskedLM
+
+if TYPE_CHECKING:
+    from firth.api.model import Model
+
+
+@dataclass(frozen=True)
+class Filling:
+    filler: str
+    probability: float
+
+
+def fill(model: Model, text: str, candidates: Sequence[str] | None, proposals: int) -> list[list[Filling]]:
+    """For each blank, best first: `proposals` tokens, or the candidates."""
+    if not isinstance(model.network, MaskedLM):
+        raise ConfigError("this run has no <mask> to fill; expected one of masked tokens; use complete")
+    *lefts, _ = parts = text.split(BLANK)
+    if not lefts:
+        raise DataError(f"the text has no blank; expected {BLANK} in it, once or more")
+    token_T, place_M = _masked(model, parts)
+    log_p_MV = _log_p(model.network, token_T, place_M)
+    found = []
+    for left, log_p_V in zip(lefts, log_p_MV, strict=True):
+        if candidates is None:
+            ids = [int(id) for id in log_p_V.argsort(descending=True, stable=True)[:proposals]]
+        else:
+            ids = [_one(model, candidate, left) for candidate in dict.fromkeys(one.strip() for one in candidates)]
+            ids = [ids[place] for place in log_p_V[ids].argsort(descending=True, stable=True).tolist()]
+        found.append([Filling(_shown(model, id), float(log_p_V[id].exp())) for id in ids])
+    return found
+
+
+def _masked(model: Model, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
+    """The text as a document of its own, with <mask> for each blank; and where those are. A space before a blank belongs to its
+    filler, as in completion.py."""
+    opening, mask = model.opening(), np.array([model.tokenizer.vocab])
+    pieces = [opening]
+    for part in parts[:-1]:
+        pieces += [_ids(model, part if model.tokenizer.kind == "char" else part.rstrip(" ")), mask]
+    token_T = np.concatenate([*pieces, _ids(model, parts[-1]), opening]).astype(np.int64)
+    return token_T, np.flatnonzero(token_T == model.tokenizer.vocab).tolist()
+
+
+def _ids(model: Model, text: str) -> NDArray[np.int64]:
+    return model.ids(text) if text.strip(" ") else np.zeros(0, np.int64)
+
+
+@torch.inference_mode()
+def _log_p(network: MaskedLM, token_T: NDArray[np.int64], place_M: list[int]) -> torch.Tensor:
+    device = next(network.parameters()).device
+    logits_1MV = network(torch.from_numpy(token_T)[None].to(device), place_BM=torch.tensor([place_M], device=device))
+    return torch.log_softmax(logits_1MV[0].double(), -1).cpu()
+
+
+def _shown(model: Model, id: int) -> str:
+    token = model.tokenizer.token(id)
+    return token.strip(" ") or token
+
+
+def _one(model: Model, candidate: str, left: str) -> int:
+    """The token that a candidate is, behind what stands left of the blank."""
+    tokenizer = model.tokenizer
+    spaced = left.endswith(" ") and tokenizer.kind not in ("char", "word")
+    ids = tokenizer.encode(f" {candidate}" if spaced else candidate) if candidate else np.zeros(0, np.int64)
+    if len(ids) != 1 or int(ids[0]) == tokenizer.unknown:
+        shown = " ".join(tokenizer.token(int(id)).strip() for id in ids)
+        raise DataError(
+            f"the candidate {candidate!r} is {len(ids)} tokens of this run's ({shown}); a blank is filled by one that it knows: "
+            "leave it out, or ask a language model"
+        )
+    return int(ids[0])

@@ -1,0 +1,45 @@
+"""firth answer"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+
+
+@verb()
+def answer(
+    run: Annotated[Path, typer.Argument(help="A run folder of a model that finds answers.")],
+    questions: Annotated[list[str], typer.Argument(help="What to ask.")],
+    context: Annotated[str, typer.Option(help='The text to look in: a file, the text itself, or "-" for standard input.')],
+    as_json: Json = False,
+) -> None:
+    """Print the stretch of a text that answers each question, and its probability, a line per question."""
+    from firth.api import load
+
+    model = load(run)
+    model.reader  # noqa: B018 (a run that finds no answers is refused before anything is read)
+    text = _text(context)
+    found = [model.answer(question, text) for question in questions]
+    if as_json:
+        print_json([{"question": asked, **dataclasses.asdict(one)} for asked, one in zip(questions, found, strict=True)])
+        return
+    for one in found:
+        print(f"{' '.join(one.text.split())}\t{one.probability:.4f}")
+
+
+def _text(given: str) -> str:
+    from firth.text.prepare import read_text
+
+    return read_text(given) if given == "-" or _is_file(given) else given
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except OSError:  # longer than a name may be
+        return False

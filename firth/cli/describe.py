@@ -1,0 +1,87 @@
+"""firth describe"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.settings import settings
+
+if TYPE_CHECKING:
+    from firth.experiments.describe import Description
+
+
+@verb(takes_settings=True)
+def describe(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A preset such as gpt3, a recipe (its name or file), or a run folder.")],
+    as_json: Json = False,
+) -> None:
+    """Count a model without building it: parameters, matrices, FLOPs per token, memory. Settings of a recipe: --model.depth=6"""
+    from firth.cli.progress import Display
+    from firth.experiments.describe import describe as described
+
+    with Display() as display:
+        found = described(name, settings(context.args), display.work)
+    if as_json:
+        print_json(_table(found))
+        return
+    _print(found)
+
+
+def _table(found: Description) -> dict[str, Any]:
+    parts = [
+        {"name": part.name, "shape": part.shape, "count": part.count, "weights": part.weights, "matrix": part.is_matrix}
+        for part in found.of.parts
+    ]
+    names = ("name", "summary", "parameters", "left_out", "context", "flops_per_token", "training_flops_per_token")
+    memory = ("training_bytes", "inference_bytes")
+    facts = {key: getattr(found, key) for key in names + memory}
+    own = {key: getattr(found.of, key) for key in ("weights", "matrices", "state_per_token", "state", "activations_per_token")}
+    return {**facts, **own, "differs": found.differs or None, "parts": parts}
+
+
+def _print(found: Description) -> None:
+    of = found.of
+    print(f"{found.name}: {found.summary}" if found.summary else found.name)
+    if found.differs:
+        print(f"({found.differs})")
+    print()
+    margin = max(len(part.name) for part in of.parts) + 2
+    for part in of.parts:
+        shape = " × ".join(f"{size:,}" for size in part.shape)
+        print(f"  {part.name:<{margin}}{part.count:>8,} of {shape:<20}{part.weights:>20,}")
+    print()
+    note = f", and {found.left_out:,} in norms and biases that are not counted" if found.left_out else ""
+    print(f"{'parameters':<20}{found.parameters:,}{note}")
+    print(f"{'matrices':<20}{of.matrices:,}, with {of.weights:,} weights")
+    keys = f", looking at {found.context:,} tokens" if found.context and of.flops_per_key else ""
+    print(
+        f"{'FLOPs per token':<20}{_short(found.flops_per_token)} to read{keys}; {_short(found.training_flops_per_token)} to train"
+    )
+    print(
+        f"{'memory, training':<20}about {_bytes(found.training_bytes)}: float32, AdamW, a batch of {found.tokens:,} tokens "
+        f"(of it {_bytes(found.tokens * of.activations_per_token)} for the backward pass)"
+    )
+    state = (
+        f"{_bytes(of.state_per_token)} for each token that it has read" if of.state_per_token else f"{_bytes(of.state)} of state"
+    )
+    print(f"{'memory, reading':<20}{_bytes(found.inference_bytes)}: float32, one text; {state}")
+
+
+def _short(number: float) -> str:
+    for unit in ("", " k", " M", " G", " T"):
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g} P"
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.3g} TiB"

@@ -1,0 +1,105 @@
+"""Station: what each token of Python source is, by its word alone and by what stands around it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth.api import Model, Recipe, Tags, compose, load, train_recipe
+from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
+from firth.experiments.tour.station import Guide, Station
+from firth.figures.figure import Table
+from firth.figures.page import Section
+from firth.files import write_text
+from firth.text.source import NAMES, Line, source_lines
+
+KINDS = {"average": "words alone", "lstm": "LSTM, both ways"}
+SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word, five things
+_ASIDE = 20  # reading the source again, and tagging what is held out, takes about as long as so many steps
+_WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    parameters: int
+    accuracy: float
+    of_names: float  # recall over the tags of what is spelled like a name
+    shown: str
+
+
+def visit(guide: Guide) -> Section:
+    began = time.perf_counter()
+    paths = _written(guide.out / "source")
+    recipes = {kind: _recipe(kind, paths) for kind in KINDS}
+    steps = steps_that_fit(list(recipes.values()), guide, began, timed=12, aside=_ASIDE)
+    results = []
+    for kind, recipe in recipes.items():
+        with guide.watching(KINDS[kind]) as watcher:
+            folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"tags-{kind}"), watcher=watcher)
+            model = load(folder.path)
+            results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
+    return _section(results, model, steps)
+
+
+def _written(folder: Path) -> dict[str, Path]:
+    """CoNLL files, each from other source files."""
+    paths = {part: folder / f"{part}.conll" for part in _WORDS}
+    for path, lines in zip(paths.values(), source_lines(*_WORDS.values()), strict=True):
+        write_text(path, "\n".join(map(_conll, lines)))
+    return paths
+
+
+def _conll(line: Line) -> str:
+    return "".join(f"{word}\t{tag}\n" for word, tag in line)
+
+
+def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
+    model = {"kind": kind, "width": 64} | ({"characters": 16} if kind == "lstm" else {})
+    return compose(
+        {
+            "data": {"path": str(paths["train"]), "valid_path": str(paths["valid"]), "test_path": str(paths["test"])},
+            "tokenizer": {"kind": "word", "min_count": 2},
+            "model": {"family": "encoder", "dropout": 0.2, **model},
+            "objective": {"kind": "tagging"},
+            "training": {"batch": 32, "rate": 0.01, "final": 0.0},
+        }
+    )
+
+
+def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
+    tags = [tag for tag in measured["tags"] if tag["label"] in NAMES]
+    names = sum(tag["examples"] for tag in tags)
+    found = _shown(model)
+    return Result(
+        name,
+        sum(parameter.numel() for parameter in model.network.parameters()),
+        measured["accuracy"],
+        sum(tag["recall"] * tag["examples"] for tag in tags) / max(1, names),
+        " ".join(tag for word, tag in zip(found.words, found.tags, strict=True) if word == "copy"),
+    )
+
+
+def _shown(model: Model) -> Tags:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some library may not have the word, and that one word alone is then <unk> is no news
+        (found,) = model.tag([SHOWN])
+    return found
+
+
+def _section(results: list[Result], model: Model, steps: int) -> Section:
+    rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.of_names:.1%}", r.shown) for r in results]
+    return Section(
+        title="A word is what stands around it: tagging Python",
+        lead=f"Each took {steps:,} steps on the source of Python's own library, where every token is one of: "
+        f"{', '.join(model.labels)}. Accuracy is of other files: of all tokens, and of those that are spelled like names. The "
+        f"last column shows what each takes the five copies for in: {SHOWN}",
+        table=Table(("model", "parameters", "accuracy", "of names", "copy, five times"), rows),
+        excerpts=((results[-1].name, str(_shown(model))),),
+    )
+
+
+STATION = Station(share=0.25, visit=visit)

@@ -1,0 +1,82 @@
+"""Points that attention moves: a picture with a slider over the layers, and curves of what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from firth.figures.figure import COLOURS, DASHES, Figure, Table
+
+_FRAMES = 60  # layers that are drawn, at most; the first and the last among them
+
+
+class Curves(Protocol):
+    @property
+    def effective_rank(self) -> Sequence[float]: ...
+
+    @property
+    def mean_distance(self) -> Sequence[float]: ...
+
+    @property
+    def clusters(self) -> Sequence[int]: ...
+
+
+def points(v_Lnd: Any) -> Figure:
+    """The first two numbers of each point, or where it has more its two main directions over all layers; a slider over depth."""
+    import plotly.graph_objects as go
+
+    v_Ln2, axes = _plane(np.asarray(v_Lnd, np.float64))
+    chosen = sorted(set(np.linspace(0, len(v_Ln2) - 1, _FRAMES).round().astype(int).tolist()))
+    edge = 1.05 * float(np.abs(v_Ln2[chosen]).max() or 1.0)
+    frames = [go.Frame(name=str(n), data=[{"x": v_Ln2[n, :, 0].tolist(), "y": v_Ln2[n, :, 1].tolist()}]) for n in chosen]
+    beginning = {"x": v_Ln2[0, :, 0].tolist(), "y": v_Ln2[0, :, 1].tolist(), "mode": "markers"}
+    plot = go.Figure(
+        data=[{**beginning, "marker": {"color": COLOURS[0], "size": 8}, "type": "scatter", "name": "tokens"}], frames=frames
+    )
+    steps = [
+        {"label": str(n), "method": "animate", "args": [[str(n)], {"mode": "immediate", "frame": {"redraw": False}}]}
+        for n in chosen
+    ]
+    plot.update_layout(
+        template="plotly_white",
+        height=560,
+        xaxis={"range": [-edge, edge], "title": axes[0]},
+        yaxis={"range": [-edge, edge], "title": axes[1], "scaleanchor": "x"},
+        sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}],
+        margin={"l": 60, "r": 20, "t": 20, "b": 60},
+    )
+    rows = [(str(n), str(i), f"{x:.6g}", f"{y:.6g}") for n in chosen for i, (x, y) in enumerate(v_Ln2[n].tolist())]
+    return Figure(plot, Table(("layer", "token", *axes), rows))
+
+
+def over_depth(curves: Mapping[str, Curves]) -> Figure:
+    """Effective rank, mean distance and clusters against depth, a line for each system or model."""
+    from plotly.subplots import make_subplots
+
+    titles = ("effective rank", "mean distance", "clusters")
+    plot = make_subplots(rows=1, cols=3, subplot_titles=titles)
+    for n, (name, of) in enumerate(curves.items()):
+        line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
+        for column, values in enumerate((of.effective_rank, of.mean_distance, of.clusters), start=1):
+            shown = {"name": name, "legendgroup": name, "showlegend": column == 1}
+            plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=1, col=column, **shown)
+    plot.update_xaxes(title_text="layer")
+    plot.update_layout(template="plotly_white", height=360, margin={"l": 40, "r": 20, "t": 40, "b": 60})
+    rows = [
+        (name, str(layer), f"{rank:.4f}", f"{distance:.6g}", str(groups))
+        for name, of in curves.items()
+        for layer, (rank, distance, groups) in enumerate(zip(of.effective_rank, of.mean_distance, of.clusters, strict=True))
+    ]
+    return Figure(plot, Table(("system", "layer", *titles), rows))
+
+
+def _plane(v_Lnd: Any) -> tuple[Any, tuple[str, str]]:
+    width = v_Lnd.shape[2]
+    if width == 2:
+        return v_Lnd, ("first number", "second number")
+    if width == 1:
+        return np.concatenate((v_Lnd, np.zeros_like(v_Lnd)), axis=2), ("the number", "")
+    _, _, direction_rd = np.linalg.svd(v_Lnd.reshape(-1, width), full_matrices=False)
+    return v_Lnd @ direction_rd[:2].T, ("first main direction", "second main direction")

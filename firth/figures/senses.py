@@ -1,0 +1,131 @@
+"""How alike the vectors of one word are from sentence to sentence: contextual beside static, as a page and as text.
+
+A matrix is N × N: cosines of the word in sentence m and in sentence n.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from firth.errors import DataError
+from firth.figures.attention import Rows
+from firth.figures.figure import Figure, Table
+
+# White to blue, 0 to 1: lightness alone carries the value, so that it reads the same for every colour vision and in print.
+_BLUES = [[0.0, "#FFFFFF"], [1.0, "#0072B2"]]
+_CELL = 56  # pixels
+_LONGEST = 48  # characters of a sentence beside the cells
+_GAP = "   "
+
+
+def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], layer: int) -> Figure:
+    """Left the layer that is looked at, with a menu of the others; right layer 0, where a word has one vector."""
+    from plotly.subplots import make_subplots
+
+    for matrix in layers:
+        _refuse_misfit(sentences, matrix)
+    count = len(sentences)
+    names = [_name(n, len(layers) - 1) for n in range(len(layers))]
+    plot = make_subplots(1, 2, subplot_titles=("in context", f"static: {names[0]}"), horizontal_spacing=0.08)
+    for n, matrix in enumerate(layers):
+        plot.add_trace(_cells(sentences, matrix, names[n], visible=n == layer, bar=True), 1, 1)
+    plot.add_trace(_cells(sentences, layers[0], names[0], visible=True, bar=False), 1, 2)
+    numbers = [str(n + 1) for n in range(count)]
+    plot.update_xaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, constrain="domain")
+    plot.update_yaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, autorange="reversed")
+    beside = [f"{n + 1}  {html.escape(_short(sentence))}" for n, sentence in enumerate(sentences)]
+    plot.update_yaxes(ticktext=beside, ticklabelstandoff=4, row=1, col=1)
+    left, size = 40 + 7 * max(map(len, map(_short, sentences))), max(160, _CELL * count)
+    plot.update_layout(
+        template="plotly_white",
+        title=f"“{html.escape(word)}”: cosine of its vectors, sentence by sentence",
+        updatemenus=_menu(names, layer),
+        margin={"l": left, "r": 20, "t": 150, "b": 40},
+        width=left + 140 + int(2.2 * size),
+        height=190 + size,
+    )
+    return Figure(plot, Table(("layer", "sentence", "other sentence", "cosine"), list(_numbers(sentences, layers, names))))
+
+
+def senses_text(sentences: Sequence[str], similarity: Rows, static: Rows, layer: int, last: int, width: int = 80) -> str:
+    """The sentences by number, then both matrices: side by side, or one below the other where `width` is too small."""
+    for matrix in (similarity, static):
+        _refuse_misfit(sentences, matrix)
+    listed = [f"{n:>3}  {_printable(sentence)}" for n, sentence in enumerate(sentences, start=1)]
+    left = _block(f"in context: {_name(layer, last)}", similarity)
+    right = _block(f"static: {_name(0, last)}", static)
+    if len(left[0]) + len(_GAP) + len(right[0]) <= width:
+        matrices = [f"{one}{_GAP}{other}".rstrip() for one, other in zip(left, right, strict=True)]
+    else:
+        matrices = [line.rstrip() for line in (*left, "", *right)]
+    return "\n".join([*listed, "", *matrices])
+
+
+def _block(title: str, matrix: Rows) -> list[str]:
+    head = " " * 3 + "".join(f"{n:>7}" for n in range(1, len(matrix) + 1))
+    rows = [f"{n:>3}" + "".join(f"{_cosine(value):>7}" for value in row) for n, row in enumerate(matrix, start=1)]
+    lines = [title, head, *rows]
+    widest = max(map(len, lines))
+    return [line.ljust(widest) for line in lines]
+
+
+def _cosine(value: float) -> str:
+    return f"{value:.2f}".replace("-0.00", "0.00")
+
+
+def _name(layer: int, last: int) -> str:
+    return "layer 0, the embedding" if layer == 0 else f"layer {layer} of {last}"
+
+
+def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, bar: bool) -> Any:
+    import plotly.graph_objects as go
+
+    shown = [html.escape(_short(sentence)) for sentence in sentences]
+    return go.Heatmap(
+        z=[list(map(float, row)) for row in matrix],
+        hovertext=[[f"{one}<br>{other}" for other in shown] for one in shown],
+        hovertemplate="%{hovertext}<br>%{z:.3f}<extra></extra>",
+        texttemplate="%{z:.2f}",
+        name=name,
+        visible=visible,
+        colorscale=_BLUES,
+        zmin=0,
+        zmax=1,
+        xgap=1,
+        ygap=1,
+        showscale=bar,
+        colorbar={"title": "cos", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
+    )
+
+
+def _menu(names: Sequence[str], layer: int) -> list[dict[str, Any]]:
+    """One layer at a time at the left; the trace behind them, at the right, is always there."""
+    buttons = [
+        {"label": name, "method": "restyle", "args": [{"visible": [name == other for other in names] + [True]}]} for name in names
+    ]
+    return [{"buttons": buttons, "active": layer, "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 30}}]
+
+
+def _short(sentence: str) -> str:
+    shown = _printable(sentence)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def _printable(sentence: str) -> str:
+    """On one line; what a terminal would obey instead of show as U+FFFD."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in " ".join(sentence.split()))
+
+
+def _refuse_misfit(sentences: Sequence[str], matrix: Rows) -> None:
+    count = len(sentences)
+    if not count or len(matrix) != count or {len(row) for row in matrix} != {count}:
+        raise DataError(f"{len(matrix)} rows of cosines for {count} sentences; expected a row for each, and in it one for each")
+
+
+def _numbers(sentences: Sequence[str], layers: Sequence[Rows], names: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
+    for name, matrix in zip(names, layers, strict=True):
+        for m, row in enumerate(matrix):
+            for n in range(m + 1, len(row)):
+                yield name, _printable(sentences[m]), _printable(sentences[n]), f"{row[n]:.4f}"

@@ -1,0 +1,180 @@
+"""Vectors that depend on context: what each layer of a model makes of the tokens of a text.
+
+Layer 0 is the embedding: one vector for a token wherever it stands, before any position is added. Layer n is what block or level
+n gives; the last one of a Transformer that normalises first is taken after the norm that stands above its blocks, because that is
+what the model reads from. Letters: B batch, T time, d width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.recurrent import Recurrent
+from firth.layers.tap import outputs
+from firth.models import (
+    LanguageModel,
+    Network,
+    Readout,
+    RecurrentLM,
+    RecurrentSeq2Seq,
+    Seq2Seq,
+    TransformerLM,
+    TransformerSeq2Seq,
+)
+from firth.models.config import TransformerSettings
+from firth.models.encoder import Encoder, RecurrentEncoder, TransformerEncoder, WordEncoder
+from firth.models.prefix import PrefixDecoder
+from firth.models.readouts import CausalEncoder
+from firth.models.seq2seq import reversed_rows
+from firth.models.stack import Stack
+from firth.models.tagger import Tagger
+
+
+def depth(network: Network) -> int:
+    """How many layers stand on the embedding of what reads."""
+    match _reader(network):
+        case Stack() as stack:
+            return len(stack.blocks)
+        case Recurrent() as recurrent:
+            return len(recurrent.layers)
+        case _:
+            return 0
+
+
+def layer_number(network: Network, layer: int) -> int:
+    """0 … depth; what is given may count from the end, −1 the last."""
+    most = depth(network)
+    if not -most - 1 <= layer <= most:
+        there = f"0, the embedding, to {most}" if most else "0 alone, the embedding"
+        raise ConfigError(f"layer {layer} is asked for; this model has the layers {there}, or from the end -1 to {-most - 1}")
+    return layer % (most + 1)
+
+
+def longest(network: Network) -> int | None:
+    """Tokens that the model has positions for; None: any number. Only learned positions end."""
+    match _reader(network):
+        case Stack(settings=TransformerSettings(position="learned", context=context)):
+            return context
+        case _:
+            return None
+
+
+@torch.inference_mode()
+def layers(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+    """x_BTd of every layer, 0 … depth, from one reading; what stands behind length_B[b] means nothing.
+
+    A Transformer runs as always and its blocks are tapped. The levels of a recurrent model are run one by one."""
+    was_training = network.training
+    network.eval()
+    try:
+        return [_embedded(network, token_BT), *_above(network, token_BT, length_B)]
+    finally:
+        network.train(was_training)
+
+
+def _above(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+    match network:
+        case Tagger() if network.spelling is not None:
+            raise ConfigError(
+                "this tagger reads how its words are spelled beside its tokens (model.characters), so tokens have no vectors "
+                "by themselves; use a run without model.characters"
+            )
+        case Readout(encoder=CausalEncoder() as encoder):
+            return _of_language(encoder.decoder, token_BT, length_B)
+        case Readout():
+            return _of_encoder(network.encoder, token_BT, length_B)
+        case LanguageModel():
+            return _of_language(network, token_BT, length_B)
+        case Seq2Seq():
+            return _of_source(network, token_BT, length_B)
+
+
+def _of_language(network: LanguageModel, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+    match network:
+        case RecurrentLM():
+            return _levels(network.recurrent, network.embedding(token_BT), length_B)
+        case TransformerLM():
+            return _blocks(network, lambda: network.hidden(token_BT))
+    raise _unknown(network)
+
+
+def _of_encoder(encoder: Encoder, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+    match encoder:
+        case RecurrentEncoder():
+            return _levels(encoder.recurrent, encoder.embedding(token_BT), length_B)
+        case TransformerEncoder():
+            return _blocks(encoder.stack, lambda: encoder(token_BT, length_B))
+        case WordEncoder():
+            return []
+    raise _unknown(encoder)
+
+
+def _of_source(network: Seq2Seq, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+    match network:
+        case RecurrentSeq2Seq() if network.config.reverse:  # it reads the last token first
+            x_BTe = network.source_embedding(reversed_rows(token_BT, length_B))
+            place_BT = reversed_rows(_places(token_BT), length_B)
+            return [_at(x_BTd, place_BT) for x_BTd in _levels(network.encoder, x_BTe, length_B)]
+        case RecurrentSeq2Seq():
+            return _levels(network.encoder, network.source_embedding(token_BT), length_B)
+        case TransformerSeq2Seq():
+            return _blocks(network.encoder, lambda: network.encode(token_BT, length_B))
+        case PrefixDecoder():  # its rows end in the same column
+            prompt = network.encode(token_BT, length_B)
+            place_BT = (_places(token_BT) + prompt.before_B[:, None]).clamp(max=token_BT.shape[1] - 1)
+            return [_at(x_BTd, place_BT) for x_BTd in _blocks(network.stack, lambda: network.start(prompt))]
+    raise _unknown(network)
+
+
+def _blocks(stack: Stack, read: Callable[[], Any]) -> list[Tensor]:
+    with outputs([*stack.blocks[:-1], stack.norm]) as x:
+        read()
+    return x
+
+
+def _levels(recurrent: Recurrent, x_BTi: Tensor, length_B: Tensor) -> list[Tensor]:
+    state, found = recurrent.initial_state(len(x_BTi)), []
+    for level in range(len(recurrent.layers)):
+        x_BTi, _, _ = recurrent.level(level, x_BTi, state, length_B)
+        found.append(x_BTi)
+    return found
+
+
+def _embedded(network: Network, token_BT: Tensor) -> Tensor:
+    table = network.source_embedding if isinstance(network, Seq2Seq) else network.embedding
+    x_BTe: Tensor = table(token_BT)
+    return x_BTe
+
+
+def _reader(network: Network) -> Stack | Recurrent | None:
+    """What stands on the embedding: None where nothing does."""
+    match network.encoder if isinstance(network, Readout) else network:
+        case CausalEncoder(decoder=TransformerLM() as stack) | (TransformerLM() as stack):
+            return stack
+        case CausalEncoder(decoder=RecurrentLM() as model) | (RecurrentLM() as model) | (RecurrentEncoder() as model):
+            return model.recurrent
+        case TransformerEncoder() | PrefixDecoder() as model:
+            return model.stack
+        case TransformerSeq2Seq() | RecurrentSeq2Seq() as model:
+            return model.encoder
+        case WordEncoder():
+            return None
+        case other:
+            raise _unknown(other)
+
+
+def _places(token_BT: Tensor) -> Tensor:
+    return torch.arange(token_BT.shape[1], device=token_BT.device).expand_as(token_BT)
+
+
+def _at(x_BTd: Tensor, place_BT: Tensor) -> Tensor:
+    return x_BTd.take_along_dim(place_BT.unsqueeze(-1), dim=1)
+
+
+def _unknown(module: nn.Module) -> ConfigError:
+    return ConfigError(f"{type(module).__name__} has no layers to take vectors from; use a language model, an encoder or seq2seq")

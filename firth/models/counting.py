@@ -1,0 +1,228 @@
+"""Counting (S26): weights, matrices, FLOPs and memory of a configuration, without allocating it.
+
+A head's W^Q, W^K and W^V are matrices of their own, as are the gates of a recurrent cell, though they are stored and multiplied
+as one. An embedding is a matrix that nothing is multiplied with: looking up a row costs nothing.
+
+    FLOPs per token = 2 · (weights that a token is multiplied with) + 4 · width · keys that it looks at, for each attention
+
+Training takes three times the FLOPs of reading: the backward pass is two products for each of the forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from firth.layers.cross import CrossAttention
+from firth.layers.feedforward import FeedForward
+from firth.layers.heads import Attend, SelfAttention
+from firth.layers.position import Distances, Learned
+from firth.models.decoder import Decoder
+from firth.models.network import Network
+from firth.models.readouts import MaskedLM
+from firth.models.stack import Stack
+
+FLOAT = 4  # bytes
+_GATES = {nn.RNN: 1, nn.GRU: 3, nn.LSTM: 4}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Equal matrices, or vectors, with the same task."""
+
+    name: str
+    shape: tuple[int, ...]  # of one
+    count: int
+
+    @property
+    def weights(self) -> int:
+        total = self.count
+        for size in self.shape:
+            total *= size
+        return total
+
+    @property
+    def is_matrix(self) -> bool:
+        return len(self.shape) > 1
+
+
+@dataclass(frozen=True)
+class Count:
+    parameters: int  # all numbers that are learned
+    weights: int  # of them, those in matrices
+    matrices: int
+    parts: tuple[Part, ...]
+    flops_per_token: int  # to read one token without its looking at others; one of each side, where there are two
+    flops_per_key: int  # more for each token that it looks at: the score and the weighted sum, in all layers
+    state_per_token: int  # bytes in float32 that generating keeps of each token: keys and values
+    state: int  # and of all tokens together: what a recurrent model remembers
+    activations_per_token: int  # about so many bytes in float32 wait for the backward pass
+
+    def flops(self, keys: int) -> int:
+        """To read one token that looks at `keys`."""
+        return self.flops_per_token + keys * self.flops_per_key
+
+    def training_bytes(self, tokens: int = 0) -> int:
+        """Weights, gradients and AdamW's two means in float32, and what `tokens` of a batch leave for the backward pass."""
+        return 4 * FLOAT * self.parameters + tokens * self.activations_per_token
+
+    def inference_bytes(self, tokens: int = 0) -> int:
+        """Weights, and the state of one text of `tokens`."""
+        return FLOAT * self.parameters + tokens * self.state_per_token + self.state
+
+
+def count(model: Network) -> Count:
+    """Of a module on any device, "meta" included."""
+    parts = _parts(model)
+    multiplied = sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
+    multiplied += _tied(model)
+    attentions = [module for module in model.modules() if isinstance(module, SelfAttention | CrossAttention)]
+    writing = {id(module) for part in _writing(model) for module in part.modules()}
+    return Count(
+        parameters=sum(part.weights for part in parts),
+        weights=sum(part.weights for part in parts if part.is_matrix),
+        matrices=sum(part.count for part in parts if part.is_matrix),
+        parts=parts,
+        flops_per_token=2 * multiplied,
+        flops_per_key=sum(4 * layer.out.weight.shape[1] for layer in attentions),
+        state_per_token=sum(FLOAT * _keys_and_values(layer) for layer in attentions if id(layer) in writing),
+        state=sum(FLOAT * numbers for numbers in _remembered(model)),
+        activations_per_token=sum(FLOAT * numbers for numbers in _kept(model)),
+    )
+
+
+def _tied(model: Network) -> int:
+    """Weights of an embedding that is the output layer, too: rows of it are looked up, and all of them are multiplied with."""
+    if not isinstance(model, Decoder | MaskedLM):
+        return 0
+    weight_Vd, _ = model.output_layer()
+    same = weight_Vd is model.embedding.weight or weight_Vd._base is model.embedding.weight
+    return weight_Vd.numel() if same else 0
+
+
+_LOOKED_UP = ("embedding", "embedding of the source", "other embeddings", "positions")
+
+
+def _parts(model: Network) -> tuple[Part, ...]:
+    """Every parameter once, equal ones together."""
+    named: dict[int, list[Part]] = {}  # by the parameter; a layer names its products before they are met by themselves
+    total: dict[tuple[str, tuple[int, ...]], int] = {}
+    for module in model.modules():
+        for parameter, parts in _named(model, module):
+            named.setdefault(id(parameter), parts)
+    for parameter in model.parameters():
+        for part in named.get(id(parameter)) or [_plain(parameter)]:
+            total[part.name, part.shape] = total.get((part.name, part.shape), 0) + part.count
+    return tuple(Part(name, shape, number) for (name, shape), number in total.items())
+
+
+def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
+    """The parameters that a layer knows the task of."""
+    match module:
+        case SelfAttention():
+            one = (module.head_width, module.qkv.weight.shape[1])
+            groups = module.kv_heads
+            yield module.qkv.weight, [Part("query", one, module.heads), Part("key", one, groups), Part("value", one, groups)]
+            yield from _of_attention(module)
+        case CrossAttention():
+            one = (module.head_width, module.query.weight.shape[1])
+            groups = _keys_and_values(module) // (2 * module.head_width)
+            heads = module.out.weight.shape[1] // module.head_width
+            yield module.query.weight, [Part("query, to the source", one, heads)]
+            yield module.kv.weight, [Part("key, of the source", one, groups), Part("value, of the source", one, groups)]
+            yield from _of_attention(module)
+        case Attend():
+            for name, parameter in module.named_parameters(recurse=False):
+                heads, width = parameter.shape
+                yield parameter, [Part("score", (width,), heads) if name == "w_HA" else Part("positions", (heads, width), 1)]
+        case FeedForward():
+            width, inner = module.down.weight.shape
+            yield module.up.weight, [Part("up", (inner, width), len(module.up.weight) // inner)]
+            yield module.down.weight, [Part("down", (width, inner), 1)]
+        case nn.RNNBase():
+            gates = _GATES[type(module)]
+            for name, parameter in module.named_parameters(recurse=False):
+                task = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
+                yield parameter, [Part(task, (len(parameter) // gates, *parameter.shape[1:]), gates)]
+        case Learned() | Distances():
+            yield from ((parameter, [Part("positions", tuple(parameter.shape), 1)]) for parameter in module.parameters())
+        case nn.LayerNorm() | nn.RMSNorm():
+            yield from ((parameter, [Part("norms", tuple(parameter.shape), 1)]) for parameter in module.parameters())
+        case nn.Embedding():
+            yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
+        case nn.Linear() if module is getattr(model, "output", None):
+            yield module.weight, [Part("output", tuple(module.weight.shape), 1)]
+        case _:
+            pass
+
+
+def _role(model: Network, embedding: nn.Embedding) -> str:
+    if embedding is model.embedding:
+        return "embedding"
+    return "embedding of the source" if embedding is getattr(model, "own_embedding", None) else "other embeddings"
+
+
+def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:
+    yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
+    if layer.M_HDD is not None:
+        heads, *one = layer.M_HDD.shape
+        yield layer.M_HDD, [Part("score", tuple(one), heads)]
+
+
+def _plain(parameter: Tensor) -> Part:
+    return Part("other" if parameter.ndim > 1 else "biases", tuple(parameter.shape), 1)
+
+
+def _keys_and_values(layer: SelfAttention | CrossAttention) -> int:
+    """Numbers of a token that others look at."""
+    if isinstance(layer, CrossAttention):
+        return layer.kv.weight.shape[0]
+    return 2 * layer.kv_heads * layer.head_width
+
+
+def _writing(model: Network) -> Iterator[nn.Module]:
+    """The parts that write token by token, and keep what they have read; an encoder reads its text once."""
+    if isinstance(model, Decoder):
+        yield from (part for name, part in model.named_children() if name != "encoder")
+
+
+def _remembered(model: Network) -> Iterator[int]:
+    """Numbers in the state of each recurrent level that writes: h, and c of an LSTM."""
+    for module in (module for part in _writing(model) for module in part.modules()):
+        if isinstance(module, nn.RNNBase):
+            yield module.hidden_size * (2 if isinstance(module, nn.LSTM) else 1) * (2 if module.bidirectional else 1)
+
+
+def _kept(model: Network) -> Iterator[int]:
+    """Numbers per token that each layer leaves for the backward pass: the factors of its products, and what its norms, its
+    turning of q and k, and its activation need again. Attention weights are made anew."""
+    for module in model.modules():
+        match module:
+            case Stack():
+                yield from (_kept_by(block, module) for block in module.blocks)
+            case nn.RNNBase():
+                directions = 2 if module.bidirectional else 1
+                yield directions * module.hidden_size * (_GATES[type(module)] + 2)  # the gates, h, and c or its like
+            case _:
+                pass
+
+
+def _kept_by(block: nn.Module, stack: Stack) -> int:
+    width, numbers = stack.settings.width, 0
+    normed = 3 * width if stack.settings.norm == "rms" else 2 * width  # x, x over its length, and that times the gains
+    for layer in block.modules():
+        match layer:
+            case SelfAttention():
+                turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.rotary is not None else 0
+                numbers += normed + len(layer.qkv.weight) + turned + layer.out.weight.shape[1]
+            case CrossAttention():
+                numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + layer.out.weight.shape[1]
+            case FeedForward():
+                inner = layer.down.weight.shape[1]
+                gated = inner if layer.activation == "swiglu" else 0
+                numbers += normed + len(layer.up.weight) + inner + gated
+            case _:
+                pass
+    return numbers

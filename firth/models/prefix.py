@@ -1,0 +1,114 @@
+"""One Transformer that reads and writes: a decoder-only model with a prefix mask (Raffel et al. 2020, §3.2.1).
+
+The source is the beginning of the text, and all of it is seen from everywhere in it; the target goes on from there, each token
+seeing the source and what was written before it:
+
+    allowed(q, k) = k ≤ q or k < n        n tokens of source, position n + t for token t of the target
+
+Sources of a batch differ in length, so they stand at the right: all targets begin in the same column, and the padding is before
+a row, where nobody looks. A token's position is counted from the beginning of its row.
+
+Letters: B batch, S source, T target, N = S + T, V vocabulary, d width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from firth.layers.attention import mask
+from firth.layers.attention.mask import Mask
+from firth.layers.attention.spans import Span, Whole
+from firth.layers.state import AttentionState
+from firth.models.seq2seq import Seq2Seq
+from firth.models.seq2seq_config import PrefixConfig
+from firth.models.stack import Stack
+
+
+class Prompt(NamedTuple):
+    """Sources at the right of a batch."""
+
+    token_BS: Tensor
+    before_B: Tensor  # padding before each
+
+
+@dataclass(frozen=True, eq=False)
+class Begins(Mask):
+    """Row b begins at `before_B[b]`; what stands before is padding."""
+
+    before_B: Tensor
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return k >= self.before_B.to(b.device)[b]
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
+        return None if b is None else Span(self.before_B.to(b.device)[b], K)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.before_B,)
+
+
+@dataclass(frozen=True, eq=False)
+class Continued:
+    """What has been read and written so far."""
+
+    own: AttentionState
+    before_B: Tensor
+    source: int  # columns of the sources
+
+    def select(self, rows: Tensor) -> Continued:
+        return Continued(self.own.select(rows), self.before_B[rows], self.source)
+
+
+class PrefixDecoder(Seq2Seq):
+    """All parameters serve both the source and the target. To teach it is one pass over both; to write, the source is read once
+    and its keys and values are kept with those of what is written."""
+
+    embedding_setting = "model.width"
+    own_embedding = None
+
+    def __init__(self, config: PrefixConfig, vocab: int) -> None:
+        super().__init__()
+        self.config, self.source_vocab, self.vocab, self.context = config, vocab, vocab, config.context
+        self.embedding_std = config.width**-0.5
+        self.embedding = nn.Embedding(vocab, config.width)
+        self.stack = Stack(config, config.depth, both=True)  # within the source a key may stand behind its query
+        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+
+    def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:
+        """Nothing is computed yet: what reads the source is what writes the target."""
+        S = source_BS.shape[1]
+        before_B = S - length_B
+        place_BS = torch.arange(S, device=source_BS.device) - before_B[:, None]
+        return Prompt(source_BS.gather(1, place_BS.clamp(min=0)), before_B)
+
+    def start(self, memory: Prompt) -> Continued:
+        S = memory.token_BS.shape[1]
+        x_BSd = self.stack.placed(self.embedding(memory.token_BS), 0, memory.before_B)
+        empty = AttentionState.empty(self.config.depth)
+        _, own = self.stack.through(x_BSd, _allowed(memory.before_B, S), empty)
+        assert own is not None
+        return Continued(own, memory.before_B, S)
+
+    def teach(self, token_BT: Tensor, memory: Prompt) -> Tensor:
+        S = memory.token_BS.shape[1]
+        token_BN = torch.cat((memory.token_BS, token_BT), dim=1)
+        x_BNd = self.stack.placed(self.embedding(token_BN), 0, memory.before_B)
+        x_BNd, _ = self.stack.through(x_BNd, _allowed(memory.before_B, S))
+        return x_BNd[:, S:].contiguous()
+
+    def hidden(self, token_BT: Tensor, state: Continued) -> tuple[Tensor, Continued]:  # type: ignore[override]
+        x_BTd = self.stack.placed(self.embedding(token_BT), state.own.length, state.before_B)
+        x_BTd, own = self.stack.through(x_BTd, _allowed(state.before_B, state.source), state.own)
+        assert own is not None
+        return x_BTd, Continued(own, state.before_B, state.source)
+
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+
+
+def _allowed(before_B: Tensor, source: int) -> Mask:
+    return mask.prefix(torch.full_like(before_B, source)) & Begins(before_B)

@@ -1,0 +1,215 @@
+"""The models that courses name, as configurations: to count them, and to see what each setting of ours is called there.
+
+`differs` says what the published model has and ours has not, or the other way round; where it is empty, the count is the
+published one to the last weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from firth.errors import ConfigError, did_you_mean
+from firth.models.config import TransformerConfig
+from firth.models.encoder_config import TransformerEncoderConfig
+from firth.models.network import ModelConfig
+from firth.models.seq2seq_config import TransformerSeq2SeqConfig
+
+
+@dataclass(frozen=True)
+class Preset:
+    summary: str
+    config: ModelConfig
+    vocab: int
+    objective: str
+    matrices_only: bool = False  # counted without norms and biases, as lectures do
+    differs: str = ""
+
+
+def preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise ConfigError(f'there is no preset "{name}".{did_you_mean(name, PRESETS)}')
+    return PRESETS[name]()
+
+
+def _gpt2(width: int, depth: int, heads: int, size: str) -> Preset:
+    config = TransformerConfig(
+        kind="transformer",
+        width=width,
+        depth=depth,
+        heads=heads,
+        context=1024,
+        position="learned",
+        norm="layer",
+        activation="gelu",
+        bias=True,
+        tied=True,
+    )
+    return Preset(f"GPT-2, {size} (Radford et al. 2019)", config, 50_257, "next-token")
+
+
+def _gpt3() -> Preset:
+    config = TransformerConfig(
+        kind="transformer",
+        width=12_288,
+        depth=96,
+        heads=96,
+        context=2048,
+        position="none",
+        norm="rms",
+        activation="gelu",
+        tied=False,
+    )
+    return Preset(
+        "GPT-3 (Brown et al. 2020), as lectures count it: every matrix, and nothing else",
+        config,
+        50_257,
+        "next-token",
+        matrices_only=True,
+        differs="the published one ties its output layer to the embedding, and has biases, LayerNorms and learned positions",
+    )
+
+
+def _llama(width: int, depth: int, heads: int, hidden: int, size: str, kv_heads: int | None = None) -> Preset:
+    config = TransformerConfig(
+        kind="transformer",
+        width=width,
+        depth=depth,
+        heads=heads,
+        kv_heads=kv_heads,
+        hidden=hidden,
+        context=4096 if kv_heads else 2048,
+        tied=False,
+    )
+    return Preset(f"LLaMA{' 2' if kv_heads else ''}, {size} (Touvron et al. 2023)", config, 32_000, "next-token")
+
+
+def _bloom() -> Preset:
+    config = TransformerConfig(
+        kind="transformer",
+        width=14_336,
+        depth=70,
+        heads=112,
+        context=2048,
+        position="alibi",
+        norm="layer",
+        activation="gelu",
+        bias=True,
+    )
+    return Preset(
+        "BLOOM (BigScience 2022)", config, 250_880, "next-token", differs="the published one has a norm on the embedding"
+    )
+
+
+def _palm() -> Preset:
+    config = TransformerConfig(
+        kind="transformer", width=4096, depth=32, heads=16, kv_heads=1, hidden=16_384, context=2048, norm="rms"
+    )
+    return Preset(
+        "PaLM, 8 B (Chowdhery et al. 2022)",
+        config,
+        256_000,
+        "next-token",
+        differs="the published one computes attention and feed-forward side by side, from one norm",
+    )
+
+
+def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: Any) -> Preset:
+    settings: dict[str, Any] = {"context": 512, "segments": 2, **more}
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=width,
+        depth=depth,
+        heads=heads,
+        position="learned",
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+        **settings,
+    )
+    return Preset(
+        summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary, and no norm on the embedding"
+    )
+
+
+def _transformer(width: int, heads: int, hidden: int, size: str) -> Preset:
+    config = TransformerSeq2SeqConfig(
+        kind="transformer",
+        width=width,
+        depth=6,
+        heads=heads,
+        hidden=hidden,
+        context=512,
+        position="sinusoidal",
+        norm="layer",
+        norm_placement="post",
+        activation="relu",
+        bias=True,
+        shared=True,
+    )
+    return Preset(f"the Transformer, {size} (Vaswani et al. 2017)", config, 37_000, "translation")
+
+
+def _t5(width: int, depth: int, heads: int, hidden: int, size: str) -> Preset:
+    config = TransformerSeq2SeqConfig(
+        kind="transformer",
+        width=width,
+        depth=depth,
+        heads=heads,
+        hidden=hidden,
+        context=512,
+        position="t5",
+        score="dot",
+        norm="rms",
+        activation="relu",
+        shared=True,
+    )
+    return Preset(f"T5, {size} (Raffel et al. 2020)", config, 32_128, "translation")
+
+
+def _bart() -> Preset:
+    config = TransformerSeq2SeqConfig(
+        kind="transformer",
+        width=768,
+        depth=6,
+        heads=12,
+        context=1024,
+        position="learned",
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+        shared=True,
+    )
+    return Preset(
+        "BART, base (Lewis et al. 2020)",
+        config,
+        50_265,
+        "translation",
+        differs="the published one has a norm on both embeddings and two places more on each side",
+    )
+
+
+PRESETS: dict[str, Callable[[], Preset]] = {
+    "bart-base": _bart,
+    "bert-base": lambda: _bert(768, 12, 12, 30_522, "BERT, base (Devlin et al. 2019)"),
+    "bert-large": lambda: _bert(1024, 24, 16, 30_522, "BERT, large (Devlin et al. 2019)"),
+    "bloom": _bloom,
+    "electra-base": lambda: _bert(768, 12, 12, 30_522, "ELECTRA, base: its discriminator is a BERT (Clark et al. 2020)"),
+    "gpt2": lambda: _gpt2(768, 12, 12, "small"),
+    "gpt2-medium": lambda: _gpt2(1024, 24, 16, "medium"),
+    "gpt2-large": lambda: _gpt2(1280, 36, 20, "large"),
+    "gpt2-xl": lambda: _gpt2(1600, 48, 25, "extra large"),
+    "gpt3": _gpt3,
+    "llama-7b": lambda: _llama(4096, 32, 32, 11_008, "7 B"),
+    "llama-13b": lambda: _llama(5120, 40, 40, 13_824, "13 B"),
+    "llama2-70b": lambda: _llama(8192, 80, 64, 28_672, "70 B", kv_heads=8),
+    "palm-8b": _palm,
+    "roberta-base": lambda: _bert(768, 12, 12, 50_265, "RoBERTa, base (Liu et al. 2019)", segments=1, context=514),
+    "t5-small": lambda: _t5(512, 6, 8, 2048, "small"),
+    "t5-base": lambda: _t5(768, 12, 12, 3072, "base"),
+    "transformer-base": lambda: _transformer(512, 8, 2048, "base"),
+    "transformer-big": lambda: _transformer(1024, 16, 4096, "big"),
+}

@@ -1,0 +1,71 @@
+"""A tag for each word, from an encoder's vectors of its pieces. Letters: B batch, T pieces, W words, K symbols of a spelling,
+d width, e width of the embedding, c width of the symbols, F features, C tags, M words that are there."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.models.encoder import Reader, encoder
+from firth.models.encoder_config import AverageConfig, EncoderConfig
+from firth.models.readouts import Readout
+from firth.text.tagged import SYMBOLS
+
+_WINDOW = 3  # bytes, or bytes and an end of the word: "un", "ed" and the end, "ing"
+_FEATURES = 4  # for each number in the vector of a byte
+
+
+class Spelling(nn.Module):
+    """What a word is from how it is written:  P max_k (A [s_k; s_k+1; s_k+2] + a) + b,  s_k the vector of its k-th byte.
+
+    A convolution and its maximum (as in Ma & Hovy 2016): all words and places at once, where an LSTM over the bytes would go
+    through them one by one. Both ends of a word are symbols of their own, so that a suffix is not the same as a syllable.
+    """
+
+    def __init__(self, characters: int, width: int) -> None:
+        super().__init__()
+        self.symbols = nn.Embedding(SYMBOLS, characters)
+        self.windows = nn.Linear(_WINDOW * characters, _FEATURES * characters)
+        self.features = nn.Linear(_FEATURES * characters, width)
+
+    def forward(self, symbol_MK: Tensor) -> Tensor:
+        x_MKwc = self.symbols(symbol_MK).unfold(1, _WINDOW, 1).mT
+        feature_MKF = self.windows(x_MKwc.flatten(2))
+        behind_MK = symbol_MK[:, _WINDOW - 1 :] == 0  # a window that reaches into the padding
+        feature_MF = feature_MKF.masked_fill(behind_MK.unsqueeze(-1), -torch.inf).amax(1)
+        x_Me: Tensor = self.features(feature_MF)
+        return x_Me
+
+
+class Tagger(Readout):
+    """p(tag of word w | sentence) = softmax(W dropout(x_t) + b), x_t the encoder's vector of the first piece of w.
+
+    With a spelling, the encoder reads E[piece] + spelling(w) at the first piece of each word and E[piece] at the others.
+    """
+
+    encoder: Reader
+
+    def __init__(self, encoder: Reader, vocab: int, tags: int, dropout: float, characters: int = 0) -> None:
+        super().__init__(encoder, vocab)
+        self.tags, self.dropout = tags, dropout
+        self.spelling = Spelling(characters, encoder.embedding.embedding_dim) if characters else None
+        self.output = nn.Linear(encoder.width, tags)
+
+    def forward(self, token_BT: Tensor, length_B: Tensor, first_BW: Tensor, symbol_BWK: Tensor) -> Tensor:
+        """Logits_BWC; where a row has no more words, they are those of its first piece and mean nothing."""
+        x_BTe = self.encoder.embedded(token_BT)
+        if self.spelling is not None:
+            row_M, word_M = (symbol_BWK[:, :, 0] != 0).nonzero(as_tuple=True)
+            spelled_Me = self.spelling(symbol_BWK[row_M, word_M]).to(x_BTe.dtype)
+            x_BTe = x_BTe.index_put((row_M, first_BW[row_M, word_M]), spelled_Me, accumulate=True)
+        x_BTd = self.encoder.read(x_BTe, length_B)
+        x_BWd = x_BTd.gather(1, first_BW.unsqueeze(-1).expand(-1, -1, x_BTd.shape[-1]))
+        logits_BWC: Tensor = self.output(F.dropout(x_BWd, self.dropout, self.training) if self.dropout else x_BWd)
+        return logits_BWC
+
+
+def tagger(config: EncoderConfig, vocab: int, tags: int) -> Tagger:
+    """The module, with weights not yet drawn; see models/initialise.py."""
+    characters = 0 if isinstance(config, AverageConfig) else config.characters
+    return Tagger(encoder(config, vocab), vocab, tags, config.dropout, characters)

@@ -1,0 +1,96 @@
+"""Tagged sentences that are on every disk: lines of the standard library's Python source, and what each token is.
+
+Python's own `tokenize` tells names, operators, numbers and strings apart. A name is told further by its place, as a person reads
+it, so that the same word has several tags:  def copy(self): self.copy = copy(copy=copy)  has a function, an attribute, a call, an
+argument and a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import sysconfig
+import tokenize
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+
+Line = list[tuple[str, str]]  # tokens and their tags
+
+NAMES = ("argument", "attribute", "call", "class", "function", "keyword", "name")  # the tags of what is spelled like a name
+_SKIPPED = {"test", "tests", "idle_test", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
+_PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
+_MOST = 40  # tokens of a line; longer ones are tables of data
+_MOST_LINES = 300  # of a file, so that no file is most of the text
+
+
+def source_lines(*words: int) -> list[list[Line]]:
+    """A list of lines for each number of tokens, of so many or a little more; each from other, whole files, which come in the
+    order of the hashes of their names."""
+    files = iter(_files())
+    return [list(_lines(files, count)) for count in words]
+
+
+def _lines(files: Iterator[Path], words: int) -> Iterator[Line]:
+    taken = 0
+    while taken < words and (path := next(files, None)):
+        for line in islice(tagged_lines(path.read_bytes()), _MOST_LINES):
+            yield line
+            taken += len(line)
+
+
+def tagged_lines(source: bytes) -> Iterator[Line]:
+    """The logical lines of a file, comments left out; nothing more from where it is not Python."""
+    line: list[tokenize.TokenInfo] = []
+    try:
+        for token in tokenize.tokenize(BytesIO(source).readline):
+            if token.type == tokenize.NEWLINE:
+                if len(line) <= _MOST:
+                    yield _tagged(line)
+                line = []
+            elif token.type not in _PASSED_OVER and token.string.strip():
+                line.append(token)
+    except (tokenize.TokenError, SyntaxError, UnicodeDecodeError):  # templates, and files that are wrong on purpose
+        return
+
+
+def _files() -> list[Path]:
+    folder = Path(sysconfig.get_path("stdlib"))
+    names = [path.relative_to(folder) for path in folder.rglob("*.py")]
+    kept = [name for name in names if not _SKIPPED.intersection(name.parts)]
+    return [folder / name for name in sorted(kept, key=lambda name: hashlib.sha256(name.as_posix().encode()).digest())]
+
+
+def _tagged(line: Sequence[tokenize.TokenInfo]) -> Line:
+    spelled = ["".join(token.string.split()) for token in line]  # a string may hold spaces and newlines
+    found, depth = [], 0
+    for n, token in enumerate(line):
+        before, after = (spelled[n - 1] if n else ""), (spelled[n + 1] if n + 1 < len(line) else "")
+        depth += (spelled[n] in "([{") - (spelled[n] in ")]}") if token.type == tokenize.OP else 0
+        found.append((spelled[n], _tag(token, before, after, depth)))
+    return found
+
+
+def _tag(token: tokenize.TokenInfo, before: str, after: str, depth: int) -> str:
+    match token.type:
+        case tokenize.OP:
+            return "operator"
+        case tokenize.NUMBER:
+            return "number"
+        case tokenize.NAME:
+            return _name(token.string, before, after, depth)
+        case _:
+            return "string"  # from Python 3.12 on, the pieces of f-strings, too
+
+
+def _name(word: str, before: str, after: str, depth: int) -> str:
+    if keyword.iskeyword(word):
+        return "keyword"
+    if before in ("def", "class"):
+        return "function" if before == "def" else "class"
+    if before == ".":
+        return "attribute"
+    if after == "(":
+        return "call"
+    return "argument" if depth and before in ("(", ",") and after == "=" else "name"

@@ -1,0 +1,247 @@
+"""A tagger from recipe to run: what it learns, that it survives a move and a stop, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tags import SENTENCES, SPANS, tagger_table, write
+from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
+
+import firth
+from firth.api import Tags, compose, load, train_recipe
+from firth.config import Table
+from firth.errors import ConfigError, DataError, FirthError, Interrupted
+from firth.training.log import read as read_log
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tags")
+    return train_recipe(compose(tagger_table(write(folder / "a.conllu"))), folder / "run").path
+
+
+@pytest.fixture(scope="module")
+def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spans")
+    return train_recipe(compose(tagger_table(write(folder / "a.conll", SPANS), select="f1")), folder / "run").path
+
+
+def test_it_learns_what_words_are_from_what_stands_around_them(run: Path) -> None:
+    model = firth.load(run)
+    for sentence in SENTENCES[:5]:
+        (found,) = model.tag([[word for word, _ in sentence]])
+        assert list(zip(found.words, found.tags, strict=True)) == sentence
+    assert model.evaluate(split="valid")["accuracy"] == 1.0
+    assert model.tag([]) == []
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "model"),
+    [
+        ({"kind": "bpe", "vocab": 270}, {"kind": "transformer", "width": 16, "depth": 2, "heads": 2, "position": "t5"}),
+        ({"kind": "wordpiece", "vocab": 60}, {"kind": "gru", "width": 16}),
+        ({"kind": "char"}, {"kind": "lstm", "width": 24}),
+        ({"kind": "unigram", "vocab": 270}, {"kind": "transformer", "width": 16, "depth": 2, "heads": 2, "characters": 4}),
+    ],
+    ids=["bpe", "wordpiece", "char", "unigram"],
+)
+def test_it_learns_it_in_pieces_of_words_too(tokenizer: Table, model: Table, tmp_path: Path) -> None:
+    table = tagger_table(write(tmp_path / "a.conll"), {"family": "encoder"} | model, rate=0.01, steps=120)
+    found = load(train_recipe(compose(table | {"tokenizer": tokenizer}), tmp_path / "run").path)
+    adjective, noun = found.tag(["the light bag falls", "she sees the light"])
+    assert (adjective.tags, noun.tags) == (("DET", "ADJ", "NOUN", "VERB"), ("PRON", "VERB", "DET", "NOUN"))
+
+
+def test_words_alone_do_not_tell(tmp_path: Path) -> None:
+    table = tagger_table(write(tmp_path / "a.conll"), {"family": "encoder", "kind": "average", "width": 16})
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    found = [model.tag([sentence])[0] for sentence in ("the light bag", "she sees the light")]
+    assert found[0].tags[1] == found[1].tags[3]
+    assert 0.8 < float(str(model.evaluate(split="train")["accuracy"])) < 1.0
+
+
+def test_a_string_is_split_at_white_space_and_a_list_is_taken_as_it_is(run: Path) -> None:
+    model = load(run)
+    one, other = model.tag(["the  light\tbag ", ["the", "light", "bag"]])
+    assert one == other
+    assert isinstance(one, Tags)
+    assert str(one) == "the/DET light/ADJ bag/NOUN"
+    assert len(one.probabilities) == 3
+    assert all(0.2 < probability <= 1.0 for probability in one.probabilities)
+
+
+def test_a_sentence_is_tagged_as_it_would_be_alone(run: Path) -> None:
+    model = load(run)
+    sentences = [[word for word, _ in sentence] for sentence in SENTENCES] * 5  # more than are read at once
+    together = model.tag(sentences)
+    for place in (0, 3, 4, 199):
+        (alone,) = model.tag([sentences[place]])
+        assert alone.tags == together[place].tags
+        assert np.allclose(alone.probabilities, together[place].probabilities, atol=1e-6)
+
+
+def test_spans_are_scored_and_can_select(spans: Path) -> None:
+    model = load(spans)
+    result: dict[str, Any] = model.evaluate(split="valid")
+    assert result["f1"] == result["f1_strict"] == result["accuracy"] == 1.0
+    assert [one["type"] for one in result["spans"]] == ["LOC", "PER"]
+    valid = [line["valid"] for line in read_log(spans / "log.jsonl") if "valid" in line]
+    assert valid[-1].keys() == {"loss", "accuracy", "f1", "words", "sentences"}
+
+
+def test_the_log_of_parts_of_speech_has_no_f1(run: Path) -> None:
+    valid = [line["valid"] for line in read_log(run / "log.jsonl") if "valid" in line]
+    assert len(valid) == 2
+    assert valid[-1].keys() == {"loss", "accuracy", "words", "sentences"}
+    assert valid[-1]["loss"] < valid[0]["loss"]
+
+
+def test_f1_cannot_select_where_there_are_no_spans(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r'training\.select is "f1", and .* mark no spans: .*NOUN.*; choose "loss" or "accuracy"'
+    ):
+        train_recipe(compose(tagger_table(write(tmp_path / "a.conll"), select="f1")), tmp_path / "run")
+
+
+def test_the_run_knows_its_tags_wherever_it_goes(run: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(run, tmp_path / "elsewhere"))
+    shutil.rmtree(moved / "checkpoints")
+    model = load(moved)
+    assert model.labels == model.recipe.data.labels == ("ADJ", "DET", "NOUN", "PRON", "VERB")
+    assert model.tag(["the bag"])[0].tags == ("DET", "NOUN")
+
+
+def test_evaluation_reads_the_runs_own_sentences_or_another_file(run: Path, tmp_path: Path) -> None:
+    model = load(run)
+    assert (model.evaluate(split="train")["sentences"], model.evaluate()["sentences"]) == (32, 8)
+    other = write(tmp_path / "other.conll", [[("the", "DET"), ("bag", "VERB")]])
+    result = model.evaluate(other)
+    assert (result["accuracy"], result["words"], result["split"]) == (0.5, 2, str(other))
+    with pytest.raises(DataError, match=r'wrong\.conll:1 is tagged "X"'):
+        model.evaluate(write(tmp_path / "wrong.conll", [[("the", "X")]]))
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
+    table = tagger_table(write(tmp_path / "a.conll"), steps=14, evaluate_every=5, checkpoint_every=4, average=0.9)
+    recipe = compose(table, ["objective.unknown=0.2"])
+    expected = undisturbed(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
+    train_recipe(recipe, tmp_path / "run", resume=True)
+    assert_identical(outcome(tmp_path / "run"), expected)
+
+
+def test_a_pretrained_encoder_and_its_vocabulary_are_where_a_tagger_begins(tmp_path: Path) -> None:
+    text = "\n".join(" ".join(word for word, _ in sentence) for sentence in SENTENCES)
+    model = {"family": "encoder", "kind": "transformer", "width": 16, "depth": 1, "heads": 2}
+    training = {"steps": 3, "batch": 4, "context": 12, "device": "cpu"}
+    table = {"data": {"text": text}, "tokenizer": {"kind": "word"}, "model": model, "objective": {"kind": "masked"}}
+    pretrained = load(train_recipe(compose(table | {"training": training}), tmp_path / "mlm").path)
+    tagging = tagger_table(write(tmp_path / "a.conll"), model | {"characters": 4}, steps=1, rate=1e-9, init=str(tmp_path / "mlm"))
+    del tagging["tokenizer"]
+    tagger = load(train_recipe(compose(tagging), tmp_path / "run").path)
+    assert tagger.tokenizer.to_json() == pretrained.tokenizer.to_json()
+    here, there = (one.network.embedding.weight.detach().cpu().numpy() for one in (tagger, pretrained))
+    assert np.allclose(here, there[: len(here)], atol=1e-6)  # behind them is the mask
+
+
+def test_a_run_is_not_resumed_on_other_tags(tmp_path: Path) -> None:
+    recipe = compose(tagger_table(write(tmp_path / "a.conll"), steps=2))
+    train_recipe(recipe, tmp_path / "run")
+    write(tmp_path / "a.conll", [[("the", "NOUN"), *SENTENCES[0][1:]], *SENTENCES[1:]])
+    with pytest.raises(DataError, match="the text has changed since this run was started"):
+        train_recipe(recipe, tmp_path / "run", resume=True)
+
+
+def test_words_never_seen_are_said_where_their_spelling_is_not_read(run: Path, tmp_path: Path) -> None:
+    load(run).tag(["the zebra"])  # warnings are errors here
+    table = tagger_table(write(tmp_path / "a.conll"), {"family": "encoder", "kind": "gru", "width": 4}, steps=2)
+    with pytest.warns(UserWarning, match=r"^read as <unk>, never seen in training: zebra$"):
+        load(train_recipe(compose(table), tmp_path / "run").path).tag(["the zebra"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.tag("the bag"), r"tag takes a list of sentences; .*tag\(\['the bag'\]\)"),
+        (lambda model: model.tag([" "]), r"a sentence to tag is \[\]; expected a word or more"),
+        (lambda model: model.tag([["a", ""]]), r"none of them empty"),
+        (lambda model: model.generate("a"), "this run is a tagger: it has no next word; use tag"),
+        (lambda model: model.classify(["a"]), "this run is a tagger: it has no classes; use tag"),
+        (lambda model: model.evaluate(streams=2), "--streams is a way to read running text, and this run is a tagger"),
+        (lambda model: model.evaluate(split="test"), "no test text, only valid and train"),
+    ],
+    ids=range(7),
+)
+def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
+    with pytest.raises(FirthError, match=message):
+        call(load(run))
+
+
+def test_a_language_model_has_no_tags(char_run: Path) -> None:
+    with pytest.raises(ConfigError, match="this run is a language model: it has no tags; use generate or score"):
+        load(char_run).tag(["a"])
+
+
+def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.conll")
+    model = {"family": "encoder", "kind": "transformer", "width": 8, "depth": 1, "heads": 2, "position": "learned", "context": 6}
+    found = load(train_recipe(compose(tagger_table(path, model, steps=2)), tmp_path / "run").path)
+    with pytest.raises(DataError, match=r"1 of 2 sentences to tag have more than 6 tokens, .* the longest has 9"):
+        found.tag(["the bag", "the bag the bag the bag the bag falls"])
+    with pytest.raises(DataError, match=r"train sentences have more than 5 tokens"):
+        train_recipe(compose(tagger_table(path, model | {"context": 5}, steps=2)), tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": {"text": "abc"}}, r"data\.text is running text, without tags to learn; expected data\.path \(CoNLL"),
+        ({"data": {"name": "sst2"}}, r'data\.name = "sst2" is texts with labels, without tags'),
+        ({"data": {"path": "a.csv", "columns": ["a", "b"]}}, r"data\.columns is of texts with labels"),
+        ({"model": {"kind": "lstm"}}, r'model\.family is "language" and objective\.kind is "tagging"'),
+        ({"objective": {"kind": "tagging", "unknown": 1.0}}, r"objective\.unknown is 1\.0; expected 0 ≤ unknown < 1"),
+        ({"training": {"accumulate": 2}}, r"training\.accumulate is 2; the mean over the words of a batch"),
+        ({"training": {"carry": True}}, r"training\.carry is true; nothing is carried"),
+        ({"training": {"compile": True}}, r"training\.compile is true"),
+        ({"expected": {"metric": "perplexity"}}, r"expected one of loss, accuracy, f1 for tagging"),
+        ({"model": {"family": "encoder", "kind": "lstm", "characters": -1}}, r"model\.characters is -1; expected 0 or more"),
+    ],
+    ids=range(10),
+)
+def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose(tagger_table(Path("a.conll")) | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"data": {"path": "a.csv", "column": 2}},
+            r"data\.column is of words with tags, and objective\.kind is \"classification\"",
+        ),
+        ({"data": {"path": "a", "format": "conll"}}, r'data\.format = "conll" is of words with tags'),
+        ({"model": {"family": "encoder", "kind": "lstm", "characters": 4}}, r"model\.characters is of words with tags"),
+        ({"data": {"name": "conll2003"}}, r'data\.name = "conll2003" has no labels to learn'),
+    ],
+    ids=range(4),
+)
+def test_classifiers_have_none_of_it(change: Table, message: str) -> None:
+    table = {
+        "data": {"path": "a.csv"},
+        "model": {"family": "encoder", "kind": "average"},
+        "objective": {"kind": "classification"},
+    }
+    with pytest.raises(ConfigError, match=message):
+        compose(table | change)
+
+
+def test_unknown_words_need_an_unk(tmp_path: Path) -> None:
+    table = tagger_table(write(tmp_path / "a.conll")) | {"tokenizer": {"kind": "bpe"}}
+    with pytest.raises(ConfigError, match=r"objective\.unknown is 0\.1, and a bpe tokenizer can have no <unk>"):
+        train_recipe(compose(table, ["objective.unknown=0.1"]), tmp_path / "run")

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from shell import Firth
+
+from firth.api import load
+
+
+def test_gpt3(firth: Firth) -> None:
+    told = json.loads(firth("describe", "gpt3", "--json").out)
+    assert (told["parameters"], told["matrices"]) == (175_181_291_520, 27_938)
+    assert told["left_out"] == (2 * 96 + 1) * 12_288
+    assert "175,181,291,520, and 2,371,584 in norms" in firth("describe", "gpt3").out
+
+
+def test_a_run_and_its_recipe_have_as_many_parameters_as_the_model(firth: Firth, char_run: Path, transformer_run: Path) -> None:
+    for run in (char_run, transformer_run):
+        real = sum(parameter.numel() for parameter in load(run).network.parameters())
+        assert json.loads(firth("describe", run, "--json").out)["parameters"] == real
+        assert json.loads(firth("describe", run / "recipe.toml", "--json").out)["parameters"] == real
+
+
+def test_settings_of_a_recipe_count(firth: Firth) -> None:
+    one, two = (json.loads(firth("describe", "hello", f"--model.depth={depth}", "--json").out) for depth in (1, 2))
+    assert two["matrices"] > one["matrices"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gp3"], 'neither a preset .* Did you mean "gpt3"'),
+        (["gpt3", "--model.depth=2"], "is a preset, which has no settings to change; given model.depth=2"),
+        (["nowhere.toml"], "there is no file nowhere.toml"),
+    ],
+)
+def test_what_cannot_be_described(firth: Firth, arguments: list[str], message: str) -> None:
+    answer = firth("describe", *arguments)
+    assert answer.code == 2
+    assert re.search(message, answer.err)
+    assert not answer.out

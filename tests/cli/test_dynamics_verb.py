@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shell import Firth
+
+from firth.api import load
+
+
+def test_curves_of_a_system_and_of_a_run_beside_each_other(firth: Firth, transformer_run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    answer = firth("dynamics", "--depth", 5, "--run", transformer_run, "--text", "the list", "--save", page, "--json")
+    told = json.loads(answer.out)
+    assert list(told) == ["lecture", transformer_run.name]
+    assert len(told["lecture"]["effective_rank"]) == 6
+    assert len(told[transformer_run.name]["clusters"]) == 1 + load(transformer_run).recipe.model.depth  # the embedding, too
+    text = page.read_text(encoding="utf-8")
+    assert "Attention dynamics" in text
+    assert '"label":"5"' in text  # the last stop of the slider
+
+
+def test_a_table_in_the_terminal(firth: Firth) -> None:
+    lines = firth("dynamics", "--preset", "clusters", "--depth", 30).out.splitlines()
+    assert lines[0] == "clusters: 30 layers"
+    assert [line.split()[0] for line in lines[2:]] == ["0", "3", "5", "8", "11", "14", "16", "19", "22", "25", "27", "30"]
+
+
+def test_a_run_needs_a_text(firth: Firth, transformer_run: Path) -> None:
+    answer = firth("dynamics", "--run", transformer_run)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--run and --text belong together" in answer.err

@@ -1,0 +1,171 @@
+"""Counting without allocating: against numbers that lectures and others publish, torch's own counter, and what autograd keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch.utils.flop_counter import FlopCounterMode
+
+from firth.layers.attention import attend, mask
+from firth.models import (
+    LanguageModel,
+    RecurrentConfig,
+    RecurrentSeq2SeqConfig,
+    TransformerConfig,
+    TransformerSeq2SeqConfig,
+    language_model,
+    network,
+    seq2seq,
+)
+from firth.models.counting import Count, count
+from firth.models.presets import PRESETS, preset
+
+VOCAB = 13
+
+
+def counted(name: str) -> Count:
+    chosen = preset(name)
+    with torch.device("meta"):
+        return count(network(chosen.config, chosen.vocab, chosen.objective, classes=2, source_vocab=chosen.vocab))
+
+
+def transformer(**more: Any) -> TransformerConfig:
+    return TransformerConfig(kind="transformer", width=32, depth=3, heads=4, context=16, **more)
+
+
+def test_gpt3_as_the_lecture_counts_it() -> None:
+    found = counted("gpt3")
+    assert (found.weights, found.matrices) == (175_181_291_520, 27_938)
+    shapes = {part.name: (part.shape, part.count) for part in found.parts}
+    assert shapes["embedding"] == ((50_257, 12_288), 1)
+    assert shapes["query"] == shapes["key"] == shapes["value"] == ((128, 12_288), 96 * 96)
+    assert shapes["output of attention"] == ((12_288, 12_288), 96)
+    assert shapes["up"] == ((49_152, 12_288), 96)
+    assert shapes["down"] == ((12_288, 49_152), 96)
+    assert shapes["output"] == ((50_257, 12_288), 1)
+
+
+PEERS = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config()),
+    "gpt2-xl": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
+    "llama-7b": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig()),
+    "llama2-70b": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            hidden_size=8192, num_hidden_layers=80, num_attention_heads=64, num_key_value_heads=8, intermediate_size=28_672
+        )
+    ),
+    "t5-small": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config()),
+    "t5-base": lambda: transformers.T5ForConditionalGeneration(
+        transformers.T5Config(d_model=768, num_layers=12, num_heads=12, d_ff=3072)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_preset_has_as_many_parameters_as_the_published_model(name: str) -> None:
+    with torch.device("meta"):
+        peer = PEERS[name]()
+    assert not preset(name).differs
+    assert counted(name).parameters == sum(parameter.numel() for parameter in peer.parameters())
+
+
+def test_what_a_preset_says_it_lacks_is_what_it_lacks() -> None:
+    with torch.device("meta"):
+        bert = transformers.BertForMaskedLM(transformers.BertConfig())
+        bloom = transformers.BloomForCausalLM(
+            transformers.BloomConfig(vocab_size=250_880, hidden_size=14_336, n_layer=70, n_head=112)
+        )
+    theirs = [sum(parameter.numel() for parameter in peer.parameters()) for peer in (bert, bloom)]
+    mask_row, norm_of_embedding = 768, 2 * 768
+    assert counted("bert-base").parameters == theirs[0] + mask_row - norm_of_embedding
+    assert counted("bloom").parameters == theirs[1] - 2 * 14_336
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_can_be_counted(name: str) -> None:
+    found = counted(name)
+    assert found.parameters >= found.weights > 1_000_000
+    assert found.matrices == sum(part.count for part in found.parts if part.is_matrix)
+    assert "other" not in {part.name for part in found.parts} or preset(name).objective == "masked"  # BERT's W before E
+
+
+MODELS = {
+    "rotary, swiglu": transformer(tied=False),
+    "grouped, tied": transformer(kv_heads=2, norm="layer", activation="gelu", position="learned", bias=True),
+    "bilinear, shaw": transformer(score="bilinear", position="shaw"),
+    "additive": transformer(score="additive", position="none"),
+    "lstm": RecurrentConfig(kind="lstm", width=24, depth=2, embedding=8, tied=True),
+    "gru": RecurrentConfig(kind="gru", width=24, reset="before"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_parameter_is_counted_once(name: str) -> None:
+    model = language_model(MODELS[name], VOCAB)
+    assert count(model).parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied", "gru"])
+def test_flops_are_those_that_torch_counts(name: str) -> None:
+    """Its counter knows no fused attention on a CPU, so those of the products alone are compared, which is all the rest."""
+    model = language_model(MODELS[name], VOCAB)
+    token_BT = torch.zeros(2, 16, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        model(token_BT)
+    assert counter.get_total_flops() == token_BT.numel() * count(model).flops_per_token
+
+
+def test_flops_of_looking_are_those_that_torch_counts_where_it_sees_them() -> None:
+    keys, model = 16, language_model(MODELS["grouped, tied"], VOCAB)
+    q, k = torch.randn(1, 4, 1, 8), torch.randn(1, 2, keys, 8)
+    with FlopCounterMode(display=False) as counter:
+        attend(q, k, k, mask=mask.FULL, kernel="reference")
+    assert 3 * counter.get_total_flops() == keys * count(model).flops_per_key
+
+
+@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied"])
+def test_activations_are_about_those_that_autograd_keeps(name: str) -> None:
+    config = MODELS[name]
+    model = language_model(config, VOCAB)
+    kept = saved_bytes(model, torch.zeros(4, 16, dtype=torch.long)) / 64
+    assert count(model).activations_per_token == pytest.approx(kept, rel=0.15)
+
+
+def saved_bytes(model: LanguageModel, token_BT: torch.Tensor) -> int:
+    weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    kept: dict[int, tuple[int, torch.Tensor]] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            kept[storage._cdata] = storage.nbytes(), tensor  # held, so that no other storage gets its address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model.hidden(token_BT)
+    return sum(size for size, _ in kept.values())
+
+
+def test_the_state_is_what_a_step_hands_on() -> None:
+    config = transformer(kv_heads=2)
+    model = language_model(config, VOCAB)
+    _, state = model(torch.zeros(1, 5, dtype=torch.long), model.start(1))
+    held = 0
+    for layer in state.layers:
+        held += layer.store.k_BGCD[:, :, : layer.length].numel() + layer.store.v_BGCE[:, :, : layer.length].numel()
+    assert 5 * count(model).state_per_token == 4 * held
+    lstm = language_model(MODELS["lstm"], VOCAB)
+    _, recurrent = lstm(torch.zeros(1, 5, dtype=torch.long))
+    assert count(lstm).state == 4 * (recurrent.h_LBd.numel() + recurrent.c_LBd.numel())
+    assert count(lstm).state_per_token == 0
+
+
+def test_an_encoder_keeps_nothing_of_what_it_has_read() -> None:
+    """Of an encoder–decoder, what the decoder keeps: its own keys and values, and those of the source."""
+    config = TransformerSeq2SeqConfig(kind="transformer", width=32, depth=2, heads=4, context=16)
+    assert count(seq2seq(config, VOCAB, VOCAB)).state_per_token == 2 * (2 * 32 + 2 * 32) * 4
+    search = RecurrentSeq2SeqConfig(kind="gru", attention="additive", width=16)
+    assert count(seq2seq(search, VOCAB, VOCAB)).state == 16 * 4

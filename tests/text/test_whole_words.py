@@ -1,0 +1,44 @@
+"""Where words begin, looked up for many tokens at once, is where reading them one by one finds it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from firth.text import Tokenizer, TokenizerConfig
+from firth.text.config import Kind
+from firth.text.records import Piece
+from firth.text.whole_words import Beginnings, words_of
+
+TEXT = "The unable cat, quietly — sat (on a mat).\nUnbelievable! 日本語 is not  a\tword; 12-b, and so on.\n" * 3
+
+
+def made(kind: Kind, vocab: int | None = 300) -> Tokenizer:
+    config = TokenizerConfig(kind=kind, vocab=vocab, min_count=1)
+    return Tokenizer.train(config, [Piece(TEXT, True), Piece(TEXT, True)], documents=2)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(Kind) if kind != "word"])
+def test_the_table_says_what_reading_the_pieces_says(kind: Kind) -> None:
+    tokenizer = made(kind)
+    ids = np.concatenate([tokenizer.encode(TEXT), [tokenizer.eos], tokenizer.encode("The mat")]).astype(np.int64)
+    pieces = [tokenizer.token(int(id)) for id in ids]
+    plain = np.array(["<0x" not in piece for piece in pieces])
+    _, numbers = words_of(pieces)
+    expected = np.diff(numbers, prepend=-1) > 0
+    known = plain & np.roll(plain, 1)  # bytes are told apart only by what they complete
+    assert known.sum() > 50
+    assert np.array_equal(Beginnings(tokenizer)(ids[None])[0][known], expected[known])
+
+
+def test_bytes_that_are_no_text_are_letters() -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocab=257), [Piece("abc", True)], documents=1)
+    ids = tokenizer.encode("aé é.").astype(np.int64)
+    assert Beginnings(tokenizer)(ids[None])[0].tolist() == [True, False, False, True, False, False, True]
+
+
+def test_each_token_of_a_word_tokenizer_is_a_word() -> None:
+    tokenizer = made("word", None)
+    assert Beginnings(tokenizer)(tokenizer.encode(TEXT)[None].astype(np.int64)).all()
