@@ -65,10 +65,9 @@ def _print(found: Description) -> None:
         f"{'memory, training':<20}about {_bytes(found.training_bytes)}: float32, AdamW, a batch of {found.tokens:,} tokens "
         f"(of it {_bytes(found.tokens * of.activations_per_token)} for the backward pass)"
     )
-    state = (
-        f"{_bytes(of.state_per_token)} for each token that it has read" if of.state_per_token else f"{_bytes(of.state)} of state"
-    )
-    print(f"{'memory, reading':<20}{_bytes(found.inference_bytes)}: float32, one text; {state}")
+    kept = f"; {_bytes(of.state_per_token)} for each token so far" if of.state_per_token else ""
+    kept += f"; {_bytes(of.state)} of state" if of.state else ""
+    print(f"{'memory, reading':<20}{_bytes(found.inference_bytes)}: float32, one text{kept}")
 
 
 def _short(number: float) -> str:

@@ -23,7 +23,7 @@ def tour(
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
-    """Train word vectors, language models and translators of dates, generation by generation, on what is on your disk."""
+    """Train word vectors, language models, translators of dates and taggers, generation by generation, on what is on your disk."""
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
@@ -34,6 +34,7 @@ def tour(
     print(f'Go on with one of them: {_firth()} generate {out}/runs/transformer "The list "')
     print(f"or with the words: {_firth()} vectors neighbors {out}/words.firth tensor")
     print(f'or with the dates: {_firth()} align {out}/runs/dates-rnnsearch "14 November 2026"')
+    print(f'or with the tags: {_firth()} tag {out}/runs/tags-lstm "x = list ( y )"')
     if not no_open and sys.stdout.isatty():
         import webbrowser
 

@@ -190,11 +190,11 @@ def begin(
 ) -> Training:
     """First weights, or those of `start`, and a kernel for them."""
     watcher = watcher or Watcher()
-    from firth.vectors.kernels import output_rows
+    from firth.vectors.kernels import output_rows, zeros
 
     V = len(text.vocabulary)
     input_Vd = first_vectors(V, config)
-    output_Vd = np.zeros((output_rows(config, V), config.dim), np.float32)
+    output_Vd = zeros(output_rows(config, V), config.dim)
     if start is not None:
         _take_over(start, text.vocabulary, config, input_Vd, output_Vd, watcher)
     if config.deterministic and config.threads != 1:
@@ -204,8 +204,10 @@ def begin(
 
 def first_vectors(V: int, config: VectorsConfig) -> Matrix:
     """v uniform in ±1/(2d), as in word2vec; u starts at zero."""
+    from firth.vectors.kernels import zeros
+
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(config.seed)))
-    input_Vd = np.empty((V, config.dim), np.float32)
+    input_Vd = zeros(V, config.dim)
     generator.random(out=input_Vd, dtype=np.float32)
     input_Vd -= np.float32(0.5)  # in place: no second matrix
     input_Vd /= np.float32(config.dim)

@@ -12,8 +12,9 @@ from firth.errors import ConfigError
 from firth.oracles import word2vec
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
-from firth.vectors.kernels import Counts, hot, kernel_for, output_rows
+from firth.vectors.kernels import Counts, hot, kernel_for, output_rows, zeros
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
+from firth.vectors.kernels.loops import find_repeats
 from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
 
 MODELS, LOSSES = ("skipgram", "cbow"), ("ns", "hs", "softmax")
@@ -114,7 +115,7 @@ def test_every_window_equals_the_oracle(window):
 
 
 @pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, ["ns", "hs"])])
-@pytest.mark.parametrize("words", [120, 20_000])  # with one merge at the end, and with some before it
+@pytest.mark.parametrize("words", [120, 3_000])  # with one merge at the end, and with some before it
 def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, words, monkeypatch):
     monkeypatch.setattr(hot, "SHARE", 1)
     config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3)
@@ -137,6 +138,27 @@ def test_copies_of_hot_rows_stay_small_and_one_thread_has_none():
     for threads, V, dim in itertools.product((2, 16, 64), (100, 70_000, 10**6), (1, 100, 300)):
         rows = hot.hot_rows(VectorsConfig(threads=threads, dim=dim), V)
         assert 2 * threads * rows <= V / 20
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 16), (50, 7), (400, 64)])
+def test_a_matrix_begins_with_a_cache_line(shape):
+    matrix = zeros(*shape)
+    assert matrix.shape == shape
+    assert matrix.dtype == np.float32
+    assert matrix.flags.c_contiguous
+    assert matrix.ctypes.data % 64 == 0
+    assert not matrix.any()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 40])
+@pytest.mark.parametrize("far", [2, 6, 100])
+def test_words_that_stand_twice_in_a_window_are_found(n, far):
+    kept, repeat = np.random.default_rng(n).integers(0, 15, 50).astype(np.uint32), np.ones(50, np.uint32)
+    find_repeats(kept, n, far, repeat)
+    for first, last in itertools.combinations(range(n), 2):
+        if last - first <= far:
+            words = kept[first : last + 1].tolist()
+            assert (repeat[last] <= first) == (len(set(words)) == len(words))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

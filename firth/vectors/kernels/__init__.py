@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.int64]
+LINE = 64  # bytes of a cache line
 
 
 class Counts(NamedTuple):
@@ -56,6 +57,13 @@ def kernel_for(
     from firth.vectors.kernels.loops import TiledKernel
 
     return TiledKernel(config, count_V, input_Vd, output_Vd, compiling)
+
+
+def zeros(rows: int, d: int) -> Floats:
+    """A matrix of zeros that begins where a cache line does: if its rows are whole lines, no vector lies across two of them."""
+    room = np.zeros(rows * d + LINE // 4, np.float32)
+    start = -room.ctypes.data % LINE // 4
+    return room[start : start + rows * d].reshape(rows, d)
 
 
 def output_rows(config: VectorsConfig, V: int) -> int:

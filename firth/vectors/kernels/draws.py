@@ -57,14 +57,15 @@ def draw_negatives(kept, n, K, own_V, other_V, state, negative):
     for i in range(n):
         word = kept[i]
         for k in range(K):
-            drawn = np.uint32((np.uint64(word) + _ONE) % V)
+            drawn = word
             for _ in range(TRIES):
                 state += _STEP
                 bits = mixed(state)
                 column = ((bits >> _32) * V) >> _32
-                found = np.uint32(column) if (bits & _LOW) <= np.uint64(own_V[column]) else other_V[column]
-                if found != word:
-                    drawn = found
+                # own or other, by arithmetic: of a branch the processor would guess every third wrong
+                is_own = np.uint32((bits & _LOW) <= np.uint64(own_V[column]))
+                drawn = other_V[column] ^ ((other_V[column] ^ np.uint32(column)) * is_own)
+                if drawn != word:
                     break
-            negative[i * K + k] = drawn
+            negative[i * K + k] = drawn if drawn != word else np.uint32((np.uint64(word) + _ONE) % V)
     return state

@@ -20,7 +20,7 @@ from firth.vectors.kernels.compiling import compiled
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-MERGE = 8192  # words between two merges, or a sentence if that is longer
+MERGE = 512  # words between two merges, of those that subsampling has left
 NUMBERS = 1 << 15  # of the hottest rows of a matrix: an eighth of a megabyte, which stays near
 SHARE = 40  # all threads' copies together are at most a fortieth of the matrices … twice: the copy, and the copy before
 

@@ -21,20 +21,20 @@ import numpy as np
 from numba import types
 
 from firth.vectors.huffman import huffman
-from firth.vectors.kernels import Counts, Floats, Ids, Longs
+from firth.vectors.kernels import LINE, Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
 from firth.vectors.kernels.compiling import compile_once, compiled, inlined
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
 from firth.vectors.kernels.hot import MERGE, copies, hot_rows, merge
-from firth.vectors.kernels.tiles import LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
+from firth.vectors.kernels.tiles import HEIGHT_T, LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
 from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
 FACTORS = 56  # factors 1 + e^−|z| ≤ 2 of a lane before the product is read: with a tile more, 2^(16 · 62) is still a float64
-LINE = 64  # bytes of a cache line
 AHEAD = 2  # words ahead for which rows are asked for
+RING = 4  # words whose targets are held: this one, and those up to AHEAD
 FLOAT, LONG = 4, 8  # bytes
 
 
@@ -64,9 +64,11 @@ class Desk(NamedTuple):
 
     kept: Ids  # the sentence after subsampling
     span: Longs
+    repeat: Ids  # see find_repeats()
     negative: Ids
-    row: Longs  # addresses of the window's vectors
-    target: Longs  # addresses of the targets' vectors
+    place: Longs  # addresses of the vectors v of the sentence, and room for a window that reaches beyond it
+    row: Longs  # those of the window
+    target: Longs  # addresses of the vectors u, of RING words one after the other, or of one path
     sign: Floats
     g: Floats
     row_change: Floats
@@ -110,9 +112,11 @@ def desk_for(form: Form, input_Vd: Floats, output_Vd: Floats, longest: int, deep
     return Desk(
         np.empty(longest, np.uint32),
         np.empty(longest, np.int64),
+        np.empty(longest, np.uint32),
         np.empty(longest * form.K, np.uint32),
+        np.zeros(longest + form.window, np.int64),
         np.empty(rows, np.int64),
-        np.empty(deepest, np.int64),
+        np.empty(RING * deepest, np.int64),
         sign,
         np.empty(rows * deepest + LANES, np.float32),
         np.empty(rows * stride, np.float32),
@@ -152,9 +156,10 @@ SIGNATURE = _signature()
 @compiled
 def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):
     """Train on sentences first … last − 1; returns the loss and the number of its terms."""
-    keep_V, own_V, other_V, up = tables
-    kept, span, negative, row, target, sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[:13]
-    input_shared, input_own, input_before, output_shared, output_own, output_before = desk[13:]
+    up = tables.up
+    kept, span, repeat, negative, place, row, target = desk[:7]
+    sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[7:15]
+    input_shared, input_own, input_before, output_shared, output_own, output_before = desk[15:]
     at = At(
         row.ctypes.data,
         target.ctypes.data,
@@ -169,51 +174,67 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
         input_own.ctypes.data,
         output_own.ctypes.data - form.hot_first * form.d * FLOAT,  # where row 0 would be
     )
-    highest = tile.ROWS if form.d >= LANES else 1  # see tiles.py
     begin = ends[first - 1] if first > 0 else 0
     words = ends[last - 1] - begin
     loss, terms, factors = 0.0, 0, 0
     start, state, unmerged = begin, seed, 0
     for s in range(first, last):
-        n, state = subsample(ids, start, ends[s], keep_V, state, kept)
-        state = draw_spans(n, form.window, state, span)
-        state = draw_negatives(kept, n, form.K, own_V, other_V, state, negative)
+        n, state = lay_out_sentence(ids, start, ends[s], state, form, tables, desk, at)
         rate = np.float32(rate_first + (rate_last - rate_first) * ((start - begin) / words))
-        unmerged += ends[s] - start
         start = ends[s]
         for i in range(n):
-            C = lay_out_window(kept, i, n, span[i], form, at, row)
+            left, right = max(i - span[i], 0), min(i + span[i], n - 1)
+            C = right - left
             if C == 0:
                 continue
-            if form.K > 0:
-                T = lay_out_negatives(kept[i], negative, i * form.K, form, at, target)
-                if i + AHEAD < n:
-                    ask_for_targets(kept[i + AHEAD], negative, (i + AHEAD) * form.K, form, at)
-            else:
-                T = lay_out_path(kept[i], up, form, at, target, sign)
+            lay_out_window(place, left, i, form.window, row)
+            T, offset = form.K + 1, i % RING * (form.K + 1)
+            if form.K == 0:
+                T, offset = lay_out_path(kept[i], up, form, at, target, sign), 0
+            elif i + AHEAD < n:
+                lay_out_targets(kept, negative, i + AHEAD, form, at, target)
             if i + AHEAD + form.window < n:
-                fetch(input_row(kept[i + AHEAD + form.window], form, at), form.d)
-            R = C
+                fetch(place[i + AHEAD + form.window], form.d)
+            R = 1 if form.cbow else C
             if form.cbow:
                 mean_of_rows(at.row, C, form.d, at.mean)
-                R = 1
+            distinct = (form.K == 0 or all_distinct(target, offset, T)) and (form.cbow or repeat[right] <= left)
+            targets, rows = at.target + LONG * offset, at.mean_row if form.cbow else at.row
             t = 0
             while t < T:
                 width = group_T[T - t]
+                highest = HEIGHT_T[width] if form.d >= LANES else 1  # see tiles.py
                 for r in range(0, R, highest):
-                    factors += find_gradients(r, min(highest, R - r), t, width, R, rate, form, at)
+                    factors += find_gradients(rows, r, min(highest, R - r), targets, t, width, R, rate, form, at)
                     if factors > FACTORS:
                         loss += read_totals(totals)
                         factors = 0
                 t += width
-            distinct = (form.K == 0 or all_distinct(target, T)) and (form.cbow or all_distinct(row, C))
-            apply_gradients(R, C, T, distinct, form, at)
+            apply_gradients(rows, R, C, targets, T, distinct, form, at)
             terms += R
-        if unmerged >= MERGE or s == last - 1:
-            merge(input_shared, input_own, input_before)
-            merge(output_shared, output_own, output_before)
-            unmerged = 0
+            unmerged += 1
+            if unmerged == MERGE:
+                merge(input_shared, input_own, input_before)
+                merge(output_shared, output_own, output_before)
+                unmerged = 0
+    merge(input_shared, input_own, input_before)
+    merge(output_shared, output_own, output_before)
     return loss + read_totals(totals), terms
+
+
+@compiled
+def lay_out_sentence(ids, begin, end, state, form, tables, desk, at):
+    """All draws of a sentence, and the addresses of its vectors v. Returns how many words stay, and the state."""
+    kept, place = desk.kept, desk.place
+    n, state = subsample(ids, begin, end, tables.keep_V, state, kept)
+    state = draw_spans(n, form.window, state, desk.span)
+    state = draw_negatives(kept, n, form.K, tables.own_V, tables.other_V, state, desk.negative)
+    find_repeats(kept, n, 2 * form.window, desk.repeat)
+    for j in range(n):
+        place[j] = input_row(kept[j], form, at)
+    for i in range(min(AHEAD, n) if form.K > 0 else 0):
+        lay_out_targets(kept, desk.negative, i, form, at, desk.target)
+    return n, state
 
 
 @compiled
@@ -232,22 +253,44 @@ def output_row(row, form, at):
 
 
 @compiled
-def lay_out_window(kept, i, n, reach, form, at, row):
-    """The addresses of the vectors of the words around word i; returns how many."""
-    C = 0
-    for j in range(max(i - reach, 0), min(i + reach + 1, n)):
-        row[C] = input_row(kept[j], form, at)
-        C += np.int64(j != i)
-    return C
+def find_repeats(kept, n, far, repeat):
+    """repeat[j] − 1: the last place of a word that stands again by place j, at most `far` words later; 0 if there is none.
+
+    So the words at places a … b, b − a ≤ far, differ if repeat[b] ≤ a.
+    """
+    for j in range(n):
+        repeat[j] = 0
+    for distance in range(min(far, n - 1), 0, -1):  # the nearest comes last and stays; a pass each, as they go vector by vector
+        for j in range(distance, n):
+            repeat[j] = np.uint32(j - distance + 1) if kept[j] == kept[j - distance] else repeat[j]
+    for j in range(1, n):
+        repeat[j] = max(repeat[j], repeat[j - 1])
 
 
 @compiled
-def lay_out_negatives(word, negative, first, form, at, target):
-    """The addresses of the vectors of a word and its negatives; their signs never change."""
-    target[0] = output_row(word, form, at)
+def lay_out_targets(kept, negative, i, form, at, target):
+    """The addresses of the vectors u of word i and its negatives, into their place in the ring; their signs never change.
+
+    The memory looks for these rows while the words before are computed. Inner nodes are near already.
+    """
+    first = i % RING * (form.K + 1)
+    target[first] = output_row(kept[i], form, at)
     for k in range(form.K):
-        target[k + 1] = output_row(negative[first + k], form, at)
-    return form.K + 1
+        target[first + 1 + k] = output_row(negative[i * form.K + k], form, at)
+    for n in range(first, first + form.K + 1):
+        fetch(target[n], form.d)
+
+
+@compiled
+def lay_out_window(place, left, i, window, row):
+    """The addresses of the words from place `left` to i − 1 and from i + 1 on.
+
+    As many as the widest window has: where this one ends, the processor would guess wrong.
+    """
+    for n in range(window):
+        row[n] = place[left + n]
+    for n in range(window):
+        row[i - left + n] = place[i + 1 + n]
 
 
 @compiled
@@ -264,32 +307,22 @@ def lay_out_path(word, up, form, at, target, sign):
 
 
 @compiled
-def ask_for_targets(word, negative, first, form, at):
-    """The memory looks for the rows of a word to come while the words before it are computed. Inner nodes are near already."""
-    fetch(output_row(word, form, at), form.d)
-    for k in range(first, first + form.K):
-        fetch(output_row(negative[k], form, at), form.d)
-
-
-@compiled
 def fetch(address, d):
     for line in range(0, d * FLOAT, LINE):
         prefetch(address + line)
 
 
 @inlined
-def find_gradients(r, height, t, width, R, rate, form, at):
+def find_gradients(rows, r, height, targets, t, width, R, rate, form, at):
     """g of the tile at row r and target t; all R rows of a group of targets, then the next group. Returns how many factors."""
-    rows = (at.mean_row if form.cbow else at.row) + LONG * r
     place = at.g + FLOAT * (t * R + r * width)
-    gradients(rows, height, at.target + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
+    gradients(rows + LONG * r, height, targets + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
     return (height * width + LANES - 1) // LANES
 
 
 @inlined
-def apply_gradients(R, C, T, distinct, form, at):
+def apply_gradients(rows, R, C, targets, T, distinct, form, at):
     """u and v of the step; a word that stands in it twice gets both its changes, from the weights before the step."""
-    rows = at.mean_row if form.cbow else at.row
     aside = form.cbow or not distinct
     stride = (form.d + LANES - 1) // LANES * LANES
     t = 0
@@ -301,7 +334,7 @@ def apply_gradients(R, C, T, distinct, form, at):
         changes(
             rows,
             R,
-            at.target + LONG * t,
+            targets + LONG * t,
             width,
             at.g + FLOAT * t * R,
             form.d,
@@ -313,16 +346,16 @@ def apply_gradients(R, C, T, distinct, form, at):
         )
         t += width
     if not distinct:
-        add_to_rows(at.target, T, form.d, at.target_change, stride)
+        add_to_rows(targets, T, form.d, at.target_change, stride)
     if aside:
         add_to_rows(at.row, C, form.d, at.row_change, 0 if form.cbow else stride)
 
 
 @compiled
-def all_distinct(addresses, count):
+def all_distinct(addresses, first, count):
     same = 0
-    for m in range(1, count):
-        for n in range(m):
+    for m in range(first + 1, first + count):
+        for n in range(first, m):
             same += np.int64(addresses[m] == addresses[n])
     return same == 0
 

@@ -27,12 +27,13 @@ from firth.vectors.kernels.lanes import FLOAT, INT, LONG, VOID, Value
 
 HOST = v.host()
 LANES, ROWS, TARGETS = HOST
+HEIGHT_T = tuple(min(ROWS * TARGETS // max(t, 1), 2 * ROWS) for t in range(TARGETS + 1))  # rows of a tile by its targets
 POINTER, ADDRESSES = FLOAT.as_pointer(), LONG.as_pointer()
 
 
 @intrinsic
 def gradients(typing, rows, R, targets, T, signs, d, rate, g_RT, totals):
-    """Write g_rt of R ≤ ROWS inputs and T ≤ TARGETS targets to g_RT; add to the totals of the loss.
+    """Write g_rt of R ≤ HEIGHT_T inputs and T ≤ TARGETS targets to g_RT; add to the totals of the loss.
 
     `rows` and `targets` are the addresses of arrays of addresses; `totals` that of two vectors: Σ max(−z, 0) and
     Π (1 + e^−|z|), from which J = Σ + log Π (see loops.py).
@@ -50,7 +51,7 @@ def gradients(typing, rows, R, targets, T, signs, d, rate, g_RT, totals):
             builder.inttoptr(g_RT, POINTER),
             builder.inttoptr(totals, POINTER),
         ]
-        shapes = {(r, t): (LANES, r, t) for r in range(1, ROWS + 1) for t in range(1, TARGETS + 1)} | {(0, 0): (1, 1, 1)}
+        shapes = {(r, t): (LANES, r, t) for t in range(1, TARGETS + 1) for r in range(1, HEIGHT_T[t] + 1)} | {(0, 0): (1, 1, 1)}
         narrow = builder.icmp_signed("<", d, LONG(LANES))
         choice = builder.select(narrow, LONG(0), builder.add(builder.mul(R, LONG(TARGETS + 1)), T))
         cases = {r * (TARGETS + 1) + t: _gradient_tile(builder.module, *shape) for (r, t), shape in shapes.items()}
