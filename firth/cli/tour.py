@@ -23,7 +23,7 @@ def tour(
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
-    """Train word vectors, language models, translators of dates and taggers, generation by generation, on what is on your disk."""
+    """Train word vectors, language models, translators and taggers, generation by generation, on what is on your disk."""
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
