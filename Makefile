@@ -1,4 +1,4 @@
-# make tour       install what it needs into .venv, then train word vectors, language models and translators in some five minutes
+# make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in some six minutes
 # make test       everything that is quick; make test-all adds what is not
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
 # TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)

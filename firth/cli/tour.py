@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 4.0,
+    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 4.5,
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
