@@ -51,9 +51,10 @@ def test_a_seed_is_a_system() -> None:
 
 def test_tokens_gather() -> None:
     """Geshkovski et al. 2023: with the identity for all matrices, tokens end at the corners of a polygon."""
-    found = evolve(preset("clusters"), 200).curves
-    assert found.clusters[0] > 20
-    assert found.clusters[-1] <= 8
+    path = evolve(preset("clusters"), 200)
+    assert path.curves.clusters[0] > 20
+    assert path.curves.clusters[-1] <= 8
+    assert 1 < np.abs(path.v_Lnd[-1]).max() < 10  # the growth that all have in common is taken out
 
 
 def test_points_draw_together_in_the_lectures_setting() -> None:
@@ -83,6 +84,11 @@ def test_curves_of_sets_of_different_width() -> None:
     pairs = [3.0, 4.0, math.hypot(4, 0.01), 5.0, math.hypot(4, 2.99), 0.01]
     assert found.mean_distance == pytest.approx((sum(pairs) / 6, 0))
     assert found.clusters == (3, 1)
+
+
+def test_a_chain_of_neighbours_is_one_cluster() -> None:
+    chain = np.arange(60.0)[:, None]
+    assert curves([chain, np.concatenate((chain, [[70.0]]))]).clusters == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -126,12 +126,12 @@ def test_flops_of_looking_are_those_that_torch_counts_where_it_sees_them() -> No
     assert 3 * counter.get_total_flops() == keys * count(model).flops_per_key
 
 
-@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied"])
-def test_activations_are_about_those_that_autograd_keeps(name: str) -> None:
+@pytest.mark.parametrize(("name", "off"), [("rotary, swiglu", 0.05), ("grouped, tied", 0.15)])
+def test_activations_are_about_those_that_autograd_keeps(name: str, off: float) -> None:
     config = MODELS[name]
     model = language_model(config, VOCAB)
     kept = saved_bytes(model, torch.zeros(4, 16, dtype=torch.long)) / 64
-    assert count(model).activations_per_token == pytest.approx(kept, rel=0.15)
+    assert count(model).activations_per_token == pytest.approx(kept, rel=off)
 
 
 def saved_bytes(model: LanguageModel, token_BT: torch.Tensor) -> int:
