@@ -13,12 +13,12 @@ AdamW.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gpu_clock import Work, heading, matrix_peak, profile, timed
 from torch import Tensor, nn
 
 from firth.models import LanguageModel, TransformerConfig, language_model
@@ -55,14 +55,15 @@ def main() -> None:
     peak = matrix_peak()
     print(f"{torch.cuda.get_device_name()}; torch {torch.__version__}; {len(ids):,} tokens of text")
     print(f"bfloat16 product of 8192 × 8192 matrices: {peak / 1e12:.0f} TFLOP/s\n")
-    print(f"{'':<24}{'tokens/s':>10}{'ms/step':>9}{'TFLOP/s':>9}{'of peak':>9}{'GiB':>7}")
+    print(heading())
+    work = Work(BATCH * CONTEXT, operations_per_token())
     batches = Windows(ids, BATCH, CONTEXT, 0)
-    losses = timed("firth", firth_steps(batches, 10 + options.steps), options.steps, peak)
-    timed("firth, a fixed batch", firth_steps(Fixed(batches), 10 + options.steps), options.steps, peak)
+    losses = timed("firth", firth_steps(batches, 10 + options.steps), options.steps, work, peak)
+    timed("firth, a fixed batch", firth_steps(Fixed(batches), 10 + options.steps), options.steps, work, peak)
     if options.profile:
         profile(firth_steps(batches, 20))
     if not options.no_peer:
-        timed("plain trainer", plain_steps(Windows(ids, BATCH, CONTEXT, 0)), options.steps, peak)
+        timed("plain trainer", plain_steps(Windows(ids, BATCH, CONTEXT, 0)), options.steps, work, peak)
     print(f"\nmust {MUST:,}, target {TARGET:,} tokens/s")
     if not options.no_check:
         exact = [step.loss for step in float32_steps(Windows(ids, BATCH, CONTEXT, 0))]
@@ -167,58 +168,9 @@ def plain_steps(batches: Windows) -> Iterator[Tensor]:
         yield loss.detach()
 
 
-# ------------------------------------------------------------------------------------------------ measuring
-
-
-def timed(name: str, steps: Iterator[Tensor], count: int, peak: float) -> list[Tensor]:
-    """Ten steps to warm up, then `count` by the clock, the device waited for at both ends only."""
-    torch.cuda.reset_peak_memory_stats()
-    losses = [next(steps) for _ in range(10)]
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    losses += [next(steps) for _ in range(count)]
-    torch.cuda.synchronize()
-    seconds = (time.perf_counter() - began) / count
-    steps.close()  # type: ignore[attr-defined]
-    rate, memory = BATCH * CONTEXT / seconds, torch.cuda.max_memory_allocated() / 2**30
-    flops = rate * operations_per_token()
-    row = f"{name:<24}{rate:>10,.0f}{seconds * 1e3:>9.1f}{flops / 1e12:>9.0f}{flops / peak:>9.1%}{memory:>7.1f}"
-    print(row, flush=True)
-    return losses
-
-
 def operations_per_token() -> float:
     weights = VOCAB * WIDTH + DEPTH * 12 * WIDTH**2
     return 6 * weights + 12 * DEPTH * WIDTH * CONTEXT
-
-
-def matrix_peak(n: int = 8192) -> float:
-    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    seconds = min(_seconds(lambda: a @ b) for _ in range(20))
-    return 2 * n**3 / seconds
-
-
-def _seconds(run: Callable[[], Any]) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    run()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / 1e3
-
-
-def profile(steps: Iterator[Tensor]) -> None:
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as profiler
-
-    for _ in range(10):
-        next(steps)
-    torch.cuda.synchronize()
-    with profiler(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as recorded:
-        for _ in range(3):
-            next(steps)
-        torch.cuda.synchronize()
-    print(recorded.key_averages().table(sort_by="cuda_time_total", row_limit=45, max_name_column_width=90))
 
 
 if __name__ == "__main__":
