@@ -46,7 +46,8 @@ def _check_source(data: DataConfig, objective: Objective) -> None:
     """That there is what the objective reads."""
     given = f'data.name = "{data.name}"' if data.name else "data.text"
     held, wanted = _held(data), ABOUT[objective].reads
-    if held == wanted or data.path is not None:
+    # Texts with labels are text, too: what they say is read, and the labels are not.
+    if held == wanted or data.path is not None or (held, wanted) == ("texts with labels", "running text"):
         return
     match wanted:
         case "running text":
@@ -95,7 +96,7 @@ def _check_keys(recipe: Recipe, objective: Objective) -> None:
         if reads != owner and getattr(recipe.data, key) != getattr(unset, key):
             raise _not_of(f"data.{key}", owner, objective)
     _check_tags(recipe, objective)
-    if reads in ("running text", "words with tags", "questions") and recipe.data.columns is not None:
+    if reads in ("words with tags", "questions") and recipe.data.columns is not None:
         raise _not_of("data.columns", "texts with labels", objective)
     if reads != "sentence pairs" and recipe.tokenizer.joint:
         raise _not_of("tokenizer.joint", "sentence pairs", objective)

@@ -38,6 +38,7 @@ class Corpus:
     text: str | None = None
     format: Format = "auto"
     field: str = "text"
+    columns: tuple[str, ...] | None = None  # of tables without a first line that names them
 
     def pieces(self, tick: Tick = lambda done: None) -> Iterator[Piece]:
         """The documents one after the other; no document is empty. `tick` hears the bytes read of `size` in all."""
@@ -45,7 +46,7 @@ class Corpus:
             yield from pieces_of_text(self.text.replace("\r\n", "\n"))
         before = 0
         for path in self.files:
-            yield from pieces_of_file(path, self.format, self.field, _shifted(tick, before))
+            yield from pieces_of_file(path, self.format, self.field, _shifted(tick, before), self.columns)
             before += path.stat().st_size
 
     @property
@@ -68,7 +69,7 @@ def inline(text: str) -> Corpus:
     return Corpus(name="data.text", text=text)
 
 
-def find(path: str, format: Format = "auto", field: str = "text") -> Corpus:
+def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
     """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted) or a glob pattern."""
     place = Path(path).expanduser()
     if place.is_dir():
@@ -81,17 +82,17 @@ def find(path: str, format: Format = "auto", field: str = "text") -> Corpus:
             raise DataError(f"no file matches {path}")
     else:
         raise DataError(f"{path} does not exist.{_near(place)}")
-    return Corpus(path, tuple(found), format=format, field=field)
+    return Corpus(path, tuple(found), format=format, field=field, columns=columns)
 
 
-def spool(format: Format = "auto", field: str = "text") -> Corpus:
+def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
     """Standard input, copied to a file because it is read twice; the caller removes the file when done with it."""
     folder = cache.cache_folder()
     target = folder / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"  # named so that a killed process's copy is swept
     with cache.replacing(target) as temporary, temporary.open("wb") as file:
         while chunk := sys.stdin.buffer.read(CHUNK):
             file.write(chunk)
-    return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field)
+    return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
 
 
 def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
@@ -146,7 +147,7 @@ def _scan_path(corpus: Corpus) -> Path | None:
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]
     if time.time() - max(state[2] for state in states) / 1e9 < _SETTLED:
         return None
-    key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field, corpus.columns]).encode()).hexdigest()
     return cache.cache_folder() / f"scan-{key[:32]}.json"
 
 

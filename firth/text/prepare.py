@@ -90,6 +90,7 @@ def located(data: DataConfig, progress: Progress) -> DataConfig:
         path=str(folder / (entry.train or "")),
         valid_path=data.valid_path or valid,
         test_path=data.test_path or test,
+        columns=entry.columns or data.columns,
     )
 
 
@@ -99,19 +100,19 @@ def opened(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     if data.text is not None:
         yield inline(data.text)
     elif data.path == "-":
-        corpus = spool(data.format, data.field)
+        corpus = spool(data.format, data.field, data.columns)
         try:
             yield corpus
         finally:
             corpus.files[0].unlink(missing_ok=True)
     elif data.path is not None:
-        yield find(data.path, data.format, data.field)
+        yield find(data.path, data.format, data.field, data.columns)
     else:
         yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
 
 
 def _found(data: DataConfig, path: str | None) -> Corpus | None:
-    return None if path is None else find(path, data.format, data.field)
+    return None if path is None else find(path, data.format, data.field, data.columns)
 
 
 def elsewhere(path: str, data: DataConfig | None) -> DataConfig:

@@ -55,13 +55,14 @@ def format_of(path: Path) -> Format | None:
     return SUFFIXES.get(name.suffix.lower())
 
 
-def pieces_of_file(path: Path, format: Format, field: str, tick: Tick) -> Iterator[Piece]:
+def pieces_of_file(path: Path, format: Format, field: str, tick: Tick, header: Sequence[str] | None = None) -> Iterator[Piece]:
+    """`header` as for records_of_file."""
     chosen = (format_of(path) or "txt") if format == "auto" else format
     match chosen:
         case "jsonl":
             documents = _jsonl(path, [Column(field)], tick)
         case "csv" | "tsv":
-            documents = _table(path, chosen, [Column(field)], tick)
+            documents = _table(path, chosen, [Column(field)], tick, header)
         case "parquet":
             documents = ((where, [text]) for where, text in rows(path, field, tick))
         case "conll" | "conllu":

@@ -61,7 +61,8 @@ def _located(place: str, format: Format, field: str, progress: Progress) -> Corp
     if entry.train is None:
         folder = f"$(firth data path {place})"
         raise DataError(f"{place} is no running text; give one of its files, for example {folder}/{entry.files[0].name}")
-    return Corpus(place, (download.local(place, progress) / entry.train,), format="txt")
+    format = "txt" if entry.columns is None else "auto"  # of texts with labels the texts
+    return Corpus(place, (download.local(place, progress) / entry.train,), format=format, columns=entry.columns)
 
 
 def _copied(sentences: Iterable[Sentence]) -> Corpus:

@@ -45,12 +45,6 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         '"seq2seq", or another data.name',
     ),
     "dates to continue": (TEXT, {"data": {"name": "dates"}}, 'data.name = "dates" is sentence pairs, not running text'),
-    "labels to continue": (
-        TEXT,
-        {"data": {"name": "sst2"}},
-        'data.name = "sst2" is texts with labels, not running text; expected objective.kind = "classification" and model.family '
-        '= "encoder"',
-    ),
     "pairs to classify": (CLASSES, {"data": {"name": "scan"}}, 'data.name = "scan" has no labels to learn; expected data.path'),
     "a text to classify": (CLASSES, {"data": {"text": "a"}}, "data.text has no labels to learn"),
     "a text to translate": (
@@ -65,7 +59,6 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         {"data": {"labels": ["a", "b"]}},
         'data.labels is of texts with labels, and objective.kind is "translation"; leave it out',
     ),
-    "columns of a text": (TEXT, {"data": {"path": "a.csv", "columns": ["a"]}}, "data.columns is of texts with labels, and"),
     "joint vocabulary of a text": (
         TEXT,
         {"tokenizer": {"joint": True}},

@@ -285,10 +285,6 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ({"data": {"text": "abc"}}, r"data\.text has no labels to learn"),
         ({"data": {"name": "ptb"}}, r'data\.name = "ptb" has no labels to learn'),
         ({"data": {"name": "docs"}}, r'data\.name = "docs" has no labels to learn'),
-        (
-            {"data": {"name": "sst2"}, "model": {"kind": "lstm"}, "objective": {"kind": "next-token"}},
-            r'"sst2" is texts with labels, not running text',
-        ),
         ({"training": {"carry": True}}, r"a classifier has no state to carry"),
         ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; expected one of loss, accuracy, macro_f1'),
         (
@@ -307,7 +303,7 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ({"tokenizer": {"kind": "word", "vectors": True}}, r"tokenizer\.vectors takes the words of model\.vectors, which is"),
         ({"tokenizer": {"kind": "bpe", "vectors": True}}, r"tokenizer\.vectors is true, but tokenizer\.kind is \"bpe\""),
     ],
-    ids=range(17),
+    ids=range(16),
 )
 def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -323,10 +319,9 @@ def test_weights_are_one_for_each_class(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("key", ["columns", "labels"])
-def test_running_text_has_neither_labels_nor_named_columns(key: str) -> None:
-    with pytest.raises(ConfigError, match=rf'data\.{key} is of texts with labels, and objective\.kind is "next-token"'):
-        compose({"data": {"path": "a.csv", key: ["a", "b"]}, "model": {"kind": "rnn"}})
+def test_running_text_has_no_labels() -> None:
+    with pytest.raises(ConfigError, match=r'data\.labels is of texts with labels, and objective\.kind is "next-token"'):
+        compose({"data": {"path": "a.csv", "labels": ["a", "b"]}, "model": {"kind": "rnn"}})
 
 
 def test_no_perplexity_is_promised_of_classes_nor_accuracy_of_words() -> None:

@@ -13,6 +13,7 @@ from firth.errors import DataError
 from firth.text import DataConfig, TokenizerConfig, catalog, download, prepare
 from firth.text.catalog import CATALOG, DataSet, File
 from firth.text.config import Name
+from firth.vectors.sentences import opened
 
 LARGE = {"wiki8"}
 
@@ -86,6 +87,22 @@ def test_a_named_set_brings_its_own_validation_and_test_text(small_ptb: dict[str
     for part, tokens in zip(small_ptb, (prepared.train, prepared.valid, prepared.test), strict=True):
         assert prepared.tokenizer.decode([int(id) for id in tokens.ids]).startswith(small_ptb[part].rstrip("\n"))
     assert prepared.sha256 == hashlib.sha256(small_ptb["train"].encode()).hexdigest()
+
+
+def test_the_texts_of_a_named_set_with_labels_are_running_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = {f"{part}.tsv": f"{part} tests\t1\n" for part in ("train", "dev", "test")}
+    files = tuple(described(name, line) for name, line in lines.items())
+    monkeypatch.setitem(catalog.CATALOG, "sst2", dataclasses.replace(CATALOG["sst2"], files=files))
+    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
+    (tmp_path / "sst2").mkdir()
+    for name, line in lines.items():
+        (tmp_path / "sst2" / name).write_text(line)
+    prepared = prepare(DataConfig(name="sst2"), TokenizerConfig(kind="char"))
+    parts = (prepared.train, prepared.valid, prepared.test)
+    decoded = [prepared.tokenizer.decode([int(id) for id in part.ids]) for part in parts if part]
+    assert decoded == ["train tests\n", "dev tests\n", "test tests\n"]
+    with opened("sst2") as corpus:  # as word vectors read it
+        assert [piece.text for piece in corpus.pieces()] == ["train tests"]
 
 
 def test_a_validation_text_that_is_given_takes_the_place_of_the_sets_own(small_ptb: dict[str, str], tmp_path: Path) -> None:

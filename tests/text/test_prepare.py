@@ -69,6 +69,12 @@ def test_records_are_documents_and_end_in_eos(tmp_path: Path) -> None:
     assert (prepared.train.characters, prepared.train.count) == (6, 8)
 
 
+def test_of_a_table_without_headings_the_text_is_read_and_not_the_label(tmp_path: Path) -> None:
+    (tmp_path / "reviews.tsv").write_text("a fine film\t1\nno\t0\n")
+    prepared = prepare(DataConfig(path=str(tmp_path / "reviews.tsv"), columns=("text", "label"), valid=0), WORD)
+    assert texts(prepared) == ["a fine film\nno\n"]
+
+
 def test_a_tokenizer_that_exists_is_used_as_it_is() -> None:
     first = prepare(DataConfig(text="hello", valid=0), CHAR)
     second = prepare(DataConfig(text="hole", valid=0), first.tokenizer)
