@@ -41,7 +41,7 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
 
 
 def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
-    composed = {"docs", "dates", "docstrings", "prompts"}
+    composed = {"docs", "dates", "docstrings", "prompts", "swaps", "linear"}
     assert set(get_args(Name)) == composed | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
 
 
@@ -100,7 +100,7 @@ def test_the_texts_of_a_named_set_with_labels_are_running_text(tmp_path: Path, m
     prepared = prepare(DataConfig(name="sst2"), TokenizerConfig(kind="char"))
     parts = (prepared.train, prepared.valid, prepared.test)
     decoded = [prepared.tokenizer.decode([int(id) for id in part.ids]) for part in parts if part]
-    assert decoded == ["train tests\n", "dev tests\n", "test tests\n"]
+    assert decoded == ["train tests", "dev tests", "test tests"]
     with opened("sst2") as corpus:  # as word vectors read it
         assert [piece.text for piece in corpus.pieces()] == ["train tests"]
 
