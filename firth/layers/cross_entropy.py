@@ -18,7 +18,7 @@ from firth.layers import derivative
 
 SMALL = 1 << 23  # so many logits are simply held: below this the pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits of a piece, by device
-
+ALIGNED = 64  # rows of logits begin at multiples of so many: the fastest products need that, and few vocabularies have it
 
 PADDING = -1  # a target that does not count
 
@@ -97,7 +97,7 @@ def _loss_and_gradients(
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
     loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
     low_Vd = weight_Vd.to(x_Nd.dtype)
-    logits = x_Nd.new_empty(rows, V)
+    logits = x_Nd.new_empty(rows, -(-V // ALIGNED) * ALIGNED)[:, :V]
     for first in range(0, N, rows):
         x_Rd, target_R = x_Nd[first : first + rows], target_N[first : first + rows]
         logits_RV = logits[: len(x_Rd)]
