@@ -12,12 +12,14 @@ from firth.models import AverageConfig, PrefixConfig, TransformerConfig, Transfo
 from firth.objectives.masked import MaskedConfig
 from firth.objectives.span_corruption import SpanCorruptionConfig
 from firth.text.catalog import data_set
-from firth.text.config import DataConfig
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.in_context import prompt_tokens
 from firth.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from firth.api.recipe import Recipe
 
+_OF_PROMPTS = ("prompts of tasks", "points of functions")
 _OF_PAIRS = ("target_path", "valid_target_path", "test_target_path", "source", "target", "split", "lower", "locales", "count")
 
 
@@ -36,6 +38,7 @@ def check(recipe: Recipe) -> None:
     _check_context(recipe)
     _check_running_text(recipe)
     _check_answers(recipe)
+    _check_prompts(recipe)
     _check_rouge(recipe)
     metrics = ABOUT[objective].metrics
     if recipe.expected is not None and recipe.expected.metric not in metrics:
@@ -46,6 +49,9 @@ def _check_source(data: DataConfig, objective: Objective) -> None:
     """That there is what the objective reads."""
     given = f'data.name = "{data.name}"' if data.name else "data.text"
     held, wanted = _held(data), ABOUT[objective].reads
+    if wanted in _OF_PROMPTS and held != wanted:
+        given, name = f'data.path = "{data.path}"' if data.path else given, "swaps" if objective == "in-context" else "linear"
+        raise ConfigError(f'{given} tells no tasks by examples; expected data.name = "{name}"')
     # Texts with labels are text, too: what they say is read, and the labels are not.
     if held == wanted or data.path is not None or (held, wanted) == ("texts with labels", "running text"):
         return
@@ -80,6 +86,8 @@ def _held(data: DataConfig) -> Reads:
         return "running text"
     if data.name in ("dates", "docstrings", "prompts"):
         return "sentence pairs"
+    if data.name in ("swaps", "linear"):
+        return "prompts of tasks" if data.name == "swaps" else "points of functions"
     entry = data_set(str(data.name))
     if entry.tagged is not None:
         return "words with tags"
@@ -91,7 +99,10 @@ def _check_keys(recipe: Recipe, objective: Objective) -> None:
     reads, unset = ABOUT[objective].reads, DataConfig(text="")
     foreign: list[tuple[str, Reads]] = [("labels", "texts with labels")] if reads != "words with tags" else []
     foreign += [(key, "words with tags") for key in ("word", "column")]
-    foreign += [(key, "sentence pairs") for key in _OF_PAIRS]
+    foreign += [(key, "sentence pairs") for key in _OF_PAIRS if not (key == "count" and reads in _OF_PROMPTS)]
+    foreign += [(key, "prompts of tasks") for key in ("letters", "word_length")]
+    foreign += [(key, "points of functions") for key in ("dimensions", "noise")]
+    foreign += [("examples", "prompts of tasks")] if reads not in _OF_PROMPTS else []
     for key, owner in foreign:
         if reads != owner and getattr(recipe.data, key) != getattr(unset, key):
             raise _not_of(f"data.{key}", owner, objective)
@@ -241,6 +252,34 @@ def _check_answers(recipe: Recipe) -> None:
         )
     if training.carry or training.compile:
         raise ConfigError("training.carry and training.compile are for windows of running text; leave them out for questions")
+
+
+def _check_prompts(recipe: Recipe) -> None:
+    model, training, reads = recipe.model, recipe.training, ABOUT[recipe.objective.kind].reads
+    if reads not in _OF_PROMPTS:
+        return
+    for key in ("valid", "valid_path", "test_path"):
+        if getattr(recipe.data, key) != getattr(DataConfig(text=""), key):
+            raise ConfigError(
+                f"data.{key} is {getattr(recipe.data, key)!r}, and {reads} are drawn, those to test too; leave it out"
+            )
+    if recipe.tokenizer != TokenizerConfig():
+        raise ConfigError(f"[tokenizer] has settings, and {reads} are read character by character or as numbers; leave it out")
+    if training.carry:
+        raise ConfigError("training.carry is true, but each prompt has a task of its own; leave it out")
+    if (tokens := prompt_tokens(recipe.data)) > training.context:
+        raise ConfigError(
+            f"training.context is {training.context}, and a prompt has {tokens} tokens (data.examples = {recipe.data.examples}); "
+            f"expected {tokens} or more"
+        )
+    if isinstance(model, TransformerConfig) and model.context is not None and model.context < training.context:
+        raise ConfigError(
+            f"training.context = {training.context} is longer than model.context = {model.context}; raise the latter"
+        )
+    if reads == "points of functions":
+        for key in ("vectors", "dropout_word"):
+            if getattr(model, key, None):
+                raise ConfigError(f"model.{key} is of words, and numbers are read; leave it out")
 
 
 def _either(options: Iterable[str]) -> str:

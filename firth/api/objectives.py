@@ -5,8 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Objective = Literal["next-token", "masked", "span-corruption", "classification", "tagging", "answer", "translation"]
-Reads = Literal["running text", "texts with labels", "words with tags", "questions", "sentence pairs"]
+Objective = Literal[
+    "next-token",
+    "masked",
+    "span-corruption",
+    "classification",
+    "tagging",
+    "answer",
+    "translation",
+    "in-context",
+    "in-context-regression",
+]
+Reads = Literal[
+    "running text",
+    "texts with labels",
+    "words with tags",
+    "questions",
+    "sentence pairs",
+    "prompts of tasks",
+    "points of functions",
+]
 
 
 @dataclass(frozen=True)
@@ -76,11 +94,27 @@ ABOUT: dict[Objective, About] = {
         "use translate",
         "firth translate {run} TEXT",
     ),
+    "in-context": About(
+        "prompts of tasks",
+        ("loss", "accuracy"),
+        ("loss", "accuracy"),
+        "learns tasks from the examples in its prompt",
+        "use generate or evaluate",
+        "firth evaluate {run}",
+    ),
+    "in-context-regression": About(
+        "points of functions",
+        ("loss", "squared_error"),
+        ("loss",),
+        "learns functions from the points in its prompt",
+        "use evaluate",
+        "firth evaluate {run}",
+    ),
 }
 
 # The first is the one of a recipe that names none.
 OF_FAMILY: dict[str, tuple[Objective, ...]] = {
-    "language": ("next-token", "classification"),
+    "language": ("next-token", "classification", "in-context", "in-context-regression"),
     "encoder": ("classification", "tagging", "masked", "answer"),
     "seq2seq": ("translation", "span-corruption"),
 }

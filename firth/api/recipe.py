@@ -22,6 +22,7 @@ from firth.models import (
 )
 from firth.objectives.answer import AnswerConfig
 from firth.objectives.classification import ClassificationConfig
+from firth.objectives.in_context import InContextConfig, InContextRegressionConfig
 from firth.objectives.masked import MaskedConfig
 from firth.objectives.next_token import ObjectiveConfig
 from firth.objectives.span_corruption import SpanCorruptionConfig
@@ -38,6 +39,7 @@ Metric = Literal[
     "macro_f1",
     "f1",
     "wic_accuracy",
+    "squared_error",
     "bleu",
     "bleu_tokenised",
     "chrf",
@@ -55,6 +57,8 @@ ObjectiveTable = (
     | TaggingConfig
     | AnswerConfig
     | TranslationConfig
+    | InContextConfig
+    | InContextRegressionConfig
 )
 
 

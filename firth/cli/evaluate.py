@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,8 +11,10 @@ import typer
 from firth.cli.app import Json, print_json, verb
 
 if TYPE_CHECKING:
+    from firth.api import Model
     from firth.api.recipe import Split
     from firth.figures.figure import Table
+    from firth.figures.in_context import Measure
 
 _SHOWN = 12  # classes whose confusion fits into a terminal
 
@@ -38,7 +41,11 @@ def evaluate(
     target: Annotated[str | None, typer.Option(help="The translations of the lines of --data, where they are not in it.")] = None,
     beam: Annotated[int | None, typer.Option(help="To translate with; that of the recipe where not given.")] = None,
     save: Annotated[
-        Path | None, typer.Option(help="An HTML page to write: translation by sentence length, or who is taken for whom.")
+        Path | None,
+        typer.Option(help="An HTML page to write: by sentence length, who is taken for whom, or by examples in the prompt."),
+    ] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option(help="With --save, another run that learns in context, in the same picture; any number.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -48,18 +55,21 @@ def evaluate(
 
     with Display() as display:
         model = load(run)
+        others = _opened_beside(beside or (), model, save)
+        part = cast("Split | None", split)  # what it is not, evaluate says
         result = model.evaluate(
             data,
             display.work,
-            split=cast("Split | None", split),  # what it is not, evaluate says
+            split=part,
             streams=streams,
             random_batches=random_batches,
             seed=seed,
             target=target,
             beam=beam,
         )
+        results = {run: result, **{path: other.evaluate(None, display.work, split=part) for path, other in others.items()}}
     if save is not None:
-        _save(save, run, result)
+        _save(save, results)
     if as_json:
         print_json(result)
         return
@@ -71,6 +81,9 @@ def evaluate(
         return
     if "questions" in result:
         _print_answers(result)
+        return
+    if "by_examples" in result:
+        _print_by_examples(result)
         return
     if "bleu" in result:
         _print_translation(result)
@@ -146,6 +159,21 @@ def _print_answers(result: dict[str, Any]) -> None:
     print(f"{'F1':<20}{result['f1']:.2%}")
 
 
+def _print_by_examples(result: dict[str, Any]) -> None:
+    from firth.figures.in_context import examples_text
+
+    measure = _measure(result)
+    print(f"{'prompts':<20}{result['prompts']:,} of {result['split']}")
+    print(f"{'loss':<20}{result['loss']:.4f} " + ("nats per character" if measure == "accuracy" else "(ŷ − y)² / D"))
+    print(f"{measure.replace('_', ' '):<20}{result[measure]:.4f} after all examples\n")
+    print(examples_text(result["by_examples"], measure))
+
+
+def _measure(result: dict[str, Any]) -> Measure:
+    """What is told of each number of examples."""
+    return "accuracy" if "accuracy" in result else "squared_error"
+
+
 def _print_translation(result: dict[str, Any]) -> None:
     print(f"{'text':<20}{result['split']}")
     print(f"{'sentences':<20}{result['sentences']:,}, translated with a beam of {result['beam']}")
@@ -169,21 +197,53 @@ def _print_translation(result: dict[str, Any]) -> None:
         print(f"{name:<20}{bleu}, exact {bucket['exact']:.2%} of {bucket['sentences']:,}")
 
 
-def _save(path: Path, run: Path, result: dict[str, Any]) -> None:
+def _opened_beside(runs: Sequence[Path], model: Model, save: Path | None) -> dict[Path, Model]:
+    """Other runs, which are to be asked the same."""
+    from firth.api import load
+    from firth.errors import ConfigError
+
+    if runs and (save is None or not model.recipe.objective.kind.startswith("in-context")):
+        raise ConfigError(
+            "--beside draws runs that learn in context into one picture; give --save PAGE and such runs, or leave it out"
+        )
+    found = {path: load(path) for path in runs}
+    for path, other in found.items():
+        if other.recipe.data != model.recipe.data:
+            raise ConfigError(f"{path} was trained on other tasks; expected a run with the same [data]")
+    return found
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """Those of the folders, or their whole paths where two have the same."""
+    short = [run.name for run in runs]
+    return short if len(set(short)) == len(short) else [str(run) for run in runs]
+
+
+def _save(path: Path, results: Mapping[Path, dict[str, Any]]) -> None:
+    """Of the first of them; of several, where they are drawn side by side."""
     from firth.errors import ConfigError
     from firth.evaluation.translation import LengthBucket
     from firth.figures.confusion import confusion_map
     from firth.figures.figure import Table
+    from firth.figures.in_context import score_by_examples
     from firth.figures.lengths import score_by_length
     from firth.figures.page import Section, page
     from firth.files import write_text
 
+    run, result = next(iter(results.items()))
     if "confusion" in result:
         labels = [one["label"] for one in result["classes"]]
         lead = f"{result['examples']:,} texts of {result['split']}, {result['accuracy']:.2%} of them right."
         figure = confusion_map(labels, result["confusion"])
         section = Section("Who is taken for whom", lead, _classes(result), [figure])
         write_text(path, page(run.name, [section], "Measured by firth evaluate."))
+        return
+    if "by_examples" in result:
+        lead = f"{result['prompts']:,} prompts of {result['split']}, a new task in each."
+        rows = [one["by_examples"] for one in results.values()]
+        models = dict(zip(_names(list(results)), rows, strict=True))
+        section = Section("By number of examples", lead, Table((), []), [score_by_examples(models, _measure(result))])
+        write_text(path, page(", ".join(models), [section], "Measured by firth evaluate."))
         return
     if "buckets" not in result:
         raise ConfigError(

@@ -124,6 +124,8 @@ def headline(valid: dict[str, Any]) -> str:
         return f"ROUGE-L {valid['rougeL']:.2f}"
     if "bleu" in valid:
         return f"BLEU {valid['bleu']:.2f}, exact {valid['exact']:.1%}"
+    if "squared_error" in valid:
+        return f"squared error {valid['squared_error']:.4f}"
     bits = valid.get("bits_per_character")  # of sentence pairs not told
     return f"{bits:.3f} bpc" if bits is not None else f"perplexity {valid['perplexity']:.2f}"
 

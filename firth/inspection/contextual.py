@@ -92,6 +92,8 @@ def _above(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]
             return _of_language(network, token_BT, length_B)
         case Seq2Seq():
             return _of_source(network, token_BT, length_B)
+        case _:
+            raise _unknown(network)
 
 
 def _of_language(network: LanguageModel, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:

@@ -8,9 +8,15 @@ from firth.models.network import USUAL, ModelConfig, network
 
 
 def parameters(
-    config: ModelConfig, vocab: int, classes: int = 2, source_vocab: int | None = None, objective: str | None = None
+    config: ModelConfig,
+    vocab: int,
+    classes: int = 2,
+    source_vocab: int | None = None,
+    objective: str | None = None,
+    dimensions: int = 1,
 ) -> int:
-    """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given)."""
+    """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given),
+    `dimensions` of points."""
     with torch.device("meta"):
         model = network(
             config,
@@ -18,5 +24,6 @@ def parameters(
             objective or USUAL[config.family],
             classes=classes,
             source_vocab=vocab if source_vocab is None else source_vocab,
+            dimensions=dimensions,
         )
     return sum(parameter.numel() for parameter in model.parameters())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,8 @@ Name = Literal[
     "docstrings",
     "ud-english-ewt",
     "conll2003",
+    "swaps",
+    "linear",
 ]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
@@ -59,7 +62,13 @@ class DataConfig:
     split: str | None = None  # of a set that can be split in several ways, as "simple" and "length" of scan; None: the first
     lower: bool = False  # both sides are read in lower case
     locales: tuple[str, ...] | None = None  # of the dates, as "fr" or "en_GB"; None: some thirty
-    count: int = 20_000  # of the dates to train on; a tenth as many to validate and to test
+    count: int = 20_000  # of the dates to train on; a tenth as many to validate and to test, as of prompts, which have no end
+    # Tasks to be learned in context: what a prompt is made of.
+    examples: int = 16  # before the last question
+    letters: int = 8  # swaps: that words are made of
+    word_length: int = 4  # swaps: letters of a word
+    dimensions: int = 5  # linear: of x
+    noise: float = 0.0  # linear: standard deviation of what is added to y
     sha256: str | None = None  # of the text a run was trained on; filled in when the run starts
 
     def __post_init__(self) -> None:
@@ -97,6 +106,16 @@ class DataConfig:
             raise ConfigError('data.locales is empty; expected some, such as ["fr", "en_GB"], or leave it out')
         if self.count < 10:
             raise ConfigError(f"data.count is {self.count}; expected at least 10")
+        self._check_prompts()
+
+    def _check_prompts(self) -> None:
+        for key, least, most in (("examples", 1, None), ("letters", 3, 8), ("word_length", 1, None), ("dimensions", 1, None)):
+            value = getattr(self, key)
+            if value < least or (most is not None and value > most):
+                expected = f"{least} to {most}" if most is not None else f"{least} or more"
+                raise ConfigError(f"data.{key} is {value}; expected {expected}")
+        if not 0 <= self.noise < math.inf:
+            raise ConfigError(f"data.noise is {self.noise}; expected 0 or more")
 
 
 @dataclass(frozen=True)

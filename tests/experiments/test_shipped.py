@@ -23,6 +23,7 @@ PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
 PROMISED |= {"sst2-average"}
 PROMISED |= {"ewt-pos-bilstm", "ewt-pos-transformer"}
+PROMISED |= {"icl-swap", "icl-swap-lstm", "icl-regression", "icl-regression-lstm"}
 DOCS_VOCAB, SHAKESPEARE_VOCAB = 97, 65
 
 
@@ -52,7 +53,7 @@ def test_a_shipped_recipe_says_on_which_text_it_is_measured_and_who_published(na
 
 
 def has_test(data: DataConfig) -> bool:
-    if data.name in ("dates", "prompts") or data.test_path is not None:
+    if data.name in ("dates", "prompts", "swaps", "linear") or data.test_path is not None:
         return True
     if data.name == "docstrings":
         return False
@@ -95,6 +96,17 @@ def test_one_decoder_and_an_encoder_decoder_are_of_equal_size_and_read_the_same_
     assert max(sizes) <= 1.02 * min(sizes), sizes
     for table in ("data", "tokenizer", "objective", "training", "decoding"):
         assert getattr(one, table) == getattr(two, table), table
+
+
+@pytest.mark.parametrize("name", ["icl-swap", "icl-regression"])
+def test_the_two_that_learn_in_context_are_of_equal_size_and_are_asked_the_same_under_the_same_budget(name: str) -> None:
+    one, two = (find_recipe(which).resolved() for which in (name, f"{name}-lstm"))
+    vocab = len(";>") + one.data.letters
+    sizes = [parameters(r.model, vocab, objective=r.objective.kind, dimensions=r.data.dimensions) for r in (one, two)]
+    assert max(sizes) <= 1.02 * min(sizes), sizes
+    assert (one.data, one.objective) == (two.data, two.objective)
+    for setting in ("steps", "batch", "context"):
+        assert getattr(one.training, setting) == getattr(two.training, setting)
 
 
 @pytest.mark.parametrize(("name", "width"), [("medium", 650), ("large", 1500)])

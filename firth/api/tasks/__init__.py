@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firth.api.recipe import Recipe
-from firth.api.tasks import answer, classification, language, masked, span_corruption, tagging, translation
+from firth.api.tasks import answer, classification, in_context, language, masked, span_corruption, tagging, translation
 from firth.api.tasks.splits import Asked
 from firth.api.tasks.task import Task
 from firth.text import Prepared, Progress, TokenizerConfig
+from firth.text.in_context import LinearData, SwapData
 from firth.text.labelled import Labelled
 from firth.text.parallel import Parallel, Tokenizers
 from firth.text.progress import silent
@@ -21,7 +22,7 @@ from firth.text.tagged import Tagged
 if TYPE_CHECKING:
     from firth.api.model import Model
 
-Data = Prepared | Labelled | Parallel | Tagged | Answered
+Data = Prepared | Labelled | Parallel | Tagged | Answered | SwapData | LinearData
 
 __all__ = ["Asked", "Data", "Task", "data_for", "evaluate", "task_for"]
 
@@ -44,6 +45,10 @@ def data_for(recipe: Recipe, tokenizers: TokenizerConfig | Tokenizers, progress:
             return answer.read(recipe, tokenizer, progress)
         case "translation":
             return translation.read(recipe, tokenizers, progress)
+        case "in-context":
+            return in_context.read_swaps(recipe, tokenizer)
+        case "in-context-regression":
+            return in_context.read_linear(recipe, tokenizer)
 
 
 def task_for(recipe: Recipe, data: Data) -> Task:
@@ -56,6 +61,10 @@ def task_for(recipe: Recipe, data: Data) -> Task:
             return answer.AnswerTask(recipe, data)
         case Parallel():
             return translation.TranslationTask(recipe, data)
+        case SwapData():
+            return in_context.SwapTask(recipe, data)
+        case LinearData():
+            return in_context.LinearTask(recipe, data)
         case Prepared():
             return _of_running_text(recipe, data)
 
@@ -88,3 +97,7 @@ def evaluate(model: Model, asked: Asked, progress: Progress) -> dict[str, object
             return answer.evaluate(model, asked, progress)
         case "translation":
             return translation.evaluate(model, asked, progress)
+        case "in-context":
+            return in_context.evaluate_swaps(model, asked, progress)
+        case "in-context-regression":
+            return in_context.evaluate_linear(model, asked, progress)

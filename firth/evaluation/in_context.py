@@ -1,0 +1,180 @@
+"""How well a task is done after 0, 1, 2, … examples of it, beside those who do it as well as it can be done.
+
+Letters: B prompts, E = examples + 1, L letters of a word, A letters that there are, D dimensions, T time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.models import LanguageModel
+from firth.models.in_context import PointReader
+from firth.text.in_context import PointPrompts, SwapPrompts
+from firth.text.progress import Progress, silent
+from firth.training.loop import precision
+
+Floats = NDArray[np.float64]
+P = TypeVar("P", SwapPrompts, PointPrompts)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model made of each answer, behind 0, 1, … examples."""
+
+    right_BE: NDArray[np.bool_]  # in every character
+    nats_BE: Floats  # per character
+
+    @property
+    def loss(self) -> float:
+        """Nats per character of all answers."""
+        return float(self.nats_BE.mean())
+
+    @property
+    def accuracy(self) -> float:
+        """After all examples."""
+        return float(self.right_BE.mean(0)[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """(ŷ − y)² / D behind 0, 1, … examples."""
+
+    error_BE: Floats
+
+    @property
+    def loss(self) -> float:
+        """The mean over all answers."""
+        return float(self.error_BE.mean())
+
+    @property
+    def squared_error(self) -> float:
+        """After all examples."""
+        return float(self.error_BE.mean(0)[-1])
+
+
+@dataclass(frozen=True)
+class AnswersAfter:
+    """Of the answers behind so many examples."""
+
+    examples: int
+    accuracy: float  # share of those that are right in every character
+    best: float  # the same of one who makes the most of the examples; see best_accuracy
+    loss: float  # nats per character
+
+
+@dataclass(frozen=True)
+class ErrorAfter:
+    """(ŷ − y)² / D behind so many examples, the mean over the prompts."""
+
+    examples: int
+    squared_error: float
+    least_squares: float  # of ŵ = argmin Σ (w·x − y)²; see least_squares
+    zero: float  # of who always says 0
+
+
+def answers(
+    model: LanguageModel, prompts: SwapPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
+) -> Answers:
+    """A word is right where each of its characters is the most probable one behind those before it: then what is written by
+    taking the most probable character each time is the answer."""
+    pieces = list(_read(prompts, batch, progress, lambda first, last: _answers(model, prompts, first, last, dtype)))
+    return Answers(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+
+
+def errors(
+    model: PointReader, prompts: PointPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
+) -> Errors:
+    said = list(_read(prompts, batch, progress, lambda first, last: _said(model, prompts, first, last, dtype)))
+    return _errors(prompts, np.concatenate(said))
+
+
+def answers_by_examples(found: Answers, prompts: SwapPrompts) -> list[AnswersAfter]:
+    columns = found.right_BE.mean(0), best_accuracy(prompts), found.nats_BE.mean(0)
+    return [AnswersAfter(k, *map(float, row)) for k, row in enumerate(zip(*columns, strict=True))]
+
+
+def errors_by_examples(found: Errors, prompts: PointPrompts) -> list[ErrorAfter]:
+    beside = (_errors(prompts, said_BE) for said_BE in (least_squares(prompts), np.zeros(prompts.y_BE.shape)))
+    columns = (one.error_BE.mean(0) for one in (found, *beside))
+    return [ErrorAfter(k, *map(float, row)) for k, row in enumerate(zip(*columns, strict=True))]
+
+
+def best_accuracy(prompts: SwapPrompts) -> Floats:
+    """After k examples, how often one is right who knows the letters that they have, and of the others that they are permuted:
+
+        (u − m)! / u!    u letters that no example has, m of them in the question
+
+    Each of the u! ways to permute them is as probable as any other, and (u − m)! of them give the same answer."""
+    _, examples, _ = prompts.word_BEL.shape
+    letters = np.arange(prompts.becomes_BA.shape[1])
+    has_BEA = (prompts.word_BEL[..., None] == letters).any(2)
+    best_E = []
+    for k in range(examples):
+        open_BA = ~has_BEA[:, :k].any(1)
+        asked_BA = open_BA & has_BEA[:, k]
+        pairs = zip(open_BA.sum(1).tolist(), asked_BA.sum(1).tolist(), strict=True)
+        best_E.append(np.mean([1 / math.perm(u, m) for u, m in pairs]))
+    return np.array(best_E)
+
+
+def least_squares(prompts: PointPrompts) -> Floats:
+    """ŷ_BE: x_k·ŵ with ŵ from the points before it; with fewer points than dimensions, the shortest ŵ that meets them all.
+
+    For normal w and x without noise there is no better guess: ŵ is the mean of all w that meet the points."""
+    x_BED, y_BE = torch.from_numpy(prompts.x_BED).double(), torch.from_numpy(prompts.y_BE).double()
+    said_BE = torch.zeros_like(y_BE)
+    for k in range(1, y_BE.shape[1]):
+        w_BD = (torch.linalg.pinv(x_BED[:, :k]) @ y_BE[:, :k, None]).squeeze(-1)
+        said_BE[:, k] = (x_BED[:, k] * w_BD).sum(-1)
+    found: Floats = said_BE.numpy()
+    return found
+
+
+def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, dtype: str) -> tuple[NDArray[np.bool_], Floats]:
+    """Which answers are right, and the nats of each."""
+    batch, device = prompts.batch(first, last), next(model.parameters()).device
+    token_BT, target_BT = (torch.from_numpy(array).to(device) for array in (batch.token_BT, batch.target_BT))
+    with precision(device, dtype):
+        logits_BTV = model(token_BT)[0].float()
+    asked_BT = target_BT >= 0
+    shape = (len(token_BT), *prompts.word_BEL.shape[1:])
+    nats_BT = F.cross_entropy(logits_BTV.mT, target_BT.clamp(min=0), reduction="none")
+    right_BT = logits_BTV.argmax(-1) == target_BT
+    right_BEL, nats_BEL = (_numbers(found_BT[asked_BT]).reshape(shape) for found_BT in (right_BT, nats_BT))
+    return np.asarray(right_BEL.all(2)), nats_BEL.astype(np.float64).mean(2)
+
+
+def _said(model: PointReader, prompts: PointPrompts, first: int, last: int, dtype: str) -> Floats:
+    batch, device = prompts.batch(first, last), next(model.parameters()).device
+    with precision(device, dtype):
+        said_BE = model(torch.from_numpy(batch.x_BED).to(device), torch.from_numpy(batch.y_BE).to(device))
+    return _numbers(said_BE).astype(np.float64)
+
+
+def _errors(prompts: PointPrompts, said_BE: Floats) -> Errors:
+    return Errors((said_BE - prompts.y_BE) ** 2 / prompts.x_BED.shape[2])
+
+
+def _numbers(tensor: Tensor) -> NDArray[Any]:
+    found: NDArray[Any] = tensor.cpu().numpy()
+    return found
+
+
+T = TypeVar("T")
+
+
+@torch.no_grad()
+def _read(prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> Iterator[T]:
+    for first in range(0, len(prompts), batch):
+        last = min(first + batch, len(prompts))
+        yield piece(first, last)
+        progress("evaluating", last, len(prompts))

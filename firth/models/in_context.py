@@ -1,0 +1,62 @@
+"""A model that reads numbers in place of tokens (S30). Letters: B batch, E points, D dimensions, T time, d width."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.models.config import LanguageConfig
+from firth.models.language import language_model
+
+
+class PointReader(nn.Module):
+    """ŷ_k = √D · (a·h_k + b), h_k what a language model makes of W[x_1, 0], W[0, y_1 / √D], …, W[x_k, 0]  (Garg et al. 2022).
+
+    An x and its y are two tokens; ŷ_k is read where x_k is, and y_k stands behind it. With x and w of variance 1, y has variance
+    D: divided by √D, all numbers that go in and out are of order 1.
+    """
+
+    carries = False
+    vocab = 2  # kinds of token: x and y
+    embedding_std = 1.0  # of learned positions: as large as what they are added to
+    embedding_setting = "model.width"
+
+    def __init__(self, config: LanguageConfig, dimensions: int) -> None:
+        super().__init__()
+        self.dimensions = dimensions
+        self.decoder = language_model(config, self.vocab)
+        width, inputs = self.decoder.output_layer()[0].shape[1], self.decoder.embedding.embedding_dim
+        for part in ("output", "output_bias"):  # unused weights would only be saved
+            if hasattr(self.decoder, part):
+                setattr(self.decoder, part, None)
+        setattr(self.decoder, "embedding", nn.Linear(dimensions + 1, inputs))  # noqa: B010 (mypy expects one of tokens)
+        self.output = nn.Linear(width, 1)
+
+    @property
+    def context(self) -> int | None:
+        return self.decoder.context
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        raise ConfigError("this model reads numbers, which have no embedding; leave model.vectors out")
+
+    def forward(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
+        """ŷ_BE, each from the points before its own."""
+        h_BTd, _ = self.decoder.hidden(self.tokens(x_BED, y_BE))
+        y_BE1: Tensor = self.output(h_BTd[:, ::2])
+        return y_BE1.squeeze(-1).float() * math.sqrt(self.dimensions)
+
+    def tokens(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
+        """[x_1, 0], [0, y_1 / √D], …, [x_E, 0]: nothing is asked behind the last y."""
+        x_BEn = F.pad(x_BED, (0, 1))
+        y_BEn = F.pad(y_BE.unsqueeze(-1) / math.sqrt(self.dimensions), (self.dimensions, 0))
+        return torch.stack((x_BEn, y_BEn), dim=2).flatten(1, 2)[:, :-1]
+
+
+def point_reader(config: LanguageConfig, dimensions: int) -> PointReader:
+    """The module, with weights not yet drawn; see models/initialise.py."""
+    return PointReader(config, dimensions)

@@ -1,0 +1,175 @@
+"""Learning in context from recipe to run: that it learns, survives a stop to the bit, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_context_tables import linear_table, swap_table
+from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
+
+from firth.api import Model, compose, load, train_recipe
+from firth.config import Table
+from firth.errors import ConfigError, Interrupted
+from firth.models import parameters
+from firth.models.in_context import PointReader
+from firth.training.log import read as read_log
+
+TABLES: dict[str, Callable[..., Table]] = {"swaps": swap_table, "linear": linear_table}
+
+
+@pytest.fixture(scope="module")
+def swaps(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return load(train_recipe(compose(swap_table()), tmp_path_factory.mktemp("in-context") / "swaps").path)
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """One dimension: a point tells the function, and a tiny model sees that in some hundred steps."""
+    table = linear_table(steps=150, batch=32, warmup=10, log_every=100)
+    table["data"] |= {"dimensions": 1, "count": 3000}
+    return load(train_recipe(compose(table), tmp_path_factory.mktemp("in-context") / "linear").path)
+
+
+def rows(result: dict[str, object]) -> list[dict[str, Any]]:
+    found = result["by_examples"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_it_learns_functions_from_the_points_in_its_prompt(linear: Model) -> None:
+    found = linear.evaluate()
+    assert found.keys() == {"loss", "squared_error", "prompts", "by_examples", "split"}
+    assert (found["split"], found["prompts"]) == ("test", 300)
+    error = [row["squared_error"] for row in rows(found)]
+    assert [row["examples"] for row in rows(found)] == [0, 1, 2, 3, 4]
+    assert error[-1] == found["squared_error"]
+    assert error[0] > 0.5, "what no point tells it cannot know"
+    assert error[-1] < 0.5 * rows(found)[-1]["zero"]
+    assert isinstance(linear.network, PointReader)
+
+
+def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Model) -> None:
+    for split in ("train", "valid", "test"):
+        found = swaps.evaluate(split=split)  # type: ignore[arg-type]
+        assert found.keys() == {"loss", "accuracy", "prompts", "by_examples", "split"}
+        assert found["split"] == split
+        assert [row["examples"] for row in rows(found)] == [0, 1, 2, 3]
+        assert rows(found)[-1]["accuracy"] == found["accuracy"]
+        assert rows(found)[0]["best"] < 0.2
+        assert rows(found)[-1]["best"] > 0.9
+    assert swaps.evaluate() == swaps.evaluate(split="test")
+
+
+def test_a_run_of_swaps_is_a_language_model_and_can_be_asked(swaps: Model) -> None:
+    written = swaps.generate("abc>bca;bad>", tokens=3, temperature=0.0)
+    assert len(written) == 3
+    assert set(written) <= set("abcd;>")
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_stopped_run_goes_on_to_the_bit(name: str, kind: str, tmp_path: Path) -> None:
+    recipe = compose(TABLES[name](kind, evaluate_every=2, checkpoint_every=2))
+    whole = undisturbed(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped", watcher=stopping_at(3))
+    train_recipe(recipe, tmp_path / "stopped", resume=True)
+    assert_identical(outcome(tmp_path / "stopped"), whole)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_validation_is_that_of_evaluate_and_chooses_by_the_loss(name: str, tmp_path: Path) -> None:
+    folder = train_recipe(compose(TABLES[name]()), tmp_path / "run")
+    (line,) = [line for line in read_log(folder.log) if "valid" in line]
+    found = load(folder.path).evaluate(split="valid")
+    assert line["valid"] == pytest.approx({key: found[key] for key in line["valid"]}, rel=1e-5)
+    assert "loss" in line["valid"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str, tmp_path: Path) -> None:
+    folder = train_recipe(compose(TABLES[name](steps=2)), tmp_path / "run")
+    before = load(folder.path).evaluate()
+    shutil.move(folder.path, tmp_path / "moved")
+    model = load(tmp_path / "moved")
+    assert model.evaluate() == before
+    assert model.recipe.data.sha256 is not None
+    assert sum(p.numel() for p in model.network.parameters()) == parameters(
+        model.recipe.model, model.tokenizer.vocab, objective=model.recipe.objective.kind, dimensions=model.recipe.data.dimensions
+    )
+
+
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (lambda model: model.generate("x"), "learns functions from the points in its prompt: it has no next word; use evaluate"),
+        (lambda model: model.classify(["x"]), "it has no classes; use evaluate"),
+        (lambda model: model.embed(["x"]), "PointReader has no layers to take vectors from"),
+        (lambda model: model.attention("x"), "PointReader reads no text to look at"),
+        (lambda model: model.evaluate("some.txt"), "some.txt was given to measure on, and this run is measured on prompts that"),
+        (lambda model: model.evaluate(beam=3), "--beam is a way to measure translations, and this run learns functions from"),
+    ],
+)
+def test_what_numbers_cannot_do_is_refused(linear: Model, ask: Callable[[Model], object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ask(linear)
+
+
+TEXT: Table = {"data": {"text": "abc" * 100}, "model": {"kind": "gru"}}
+REFUSED: list[tuple[Table, str]] = [
+    (swap_table() | {"data": {"text": "ab"}}, 'data.text tells no tasks by examples; expected data.name = "swaps"'),
+    (swap_table() | {"data": {"path": "a.txt"}}, 'data.path = "a.txt" tells no tasks by examples; expected data.name = "swaps"'),
+    (
+        swap_table() | {"data": {"name": "linear"}},
+        'data.name = "linear" tells no tasks by examples; expected data.name = "swaps"',
+    ),
+    (
+        linear_table() | {"data": {"name": "swaps"}},
+        'data.name = "swaps" tells no tasks by examples; expected data.name = "linear"',
+    ),
+    (TEXT | {"data": {"name": "swaps"}}, 'data.name = "swaps" is prompts of tasks, not running text; expected objective.kind = '),
+    (TEXT | {"data": {"text": "a", "examples": 3}}, 'data.examples is of prompts of tasks, and objective.kind is "next-token"'),
+    (TEXT | {"data": {"text": "a", "noise": 0.5}}, "data.noise is of points of functions, and"),
+    (linear_table() | {"data": {"name": "linear", "letters": 3}}, "data.letters is of prompts of tasks, and"),
+    (swap_table() | {"data": {"name": "swaps", "dimensions": 3}}, "data.dimensions is of points of functions, and"),
+    (swap_table() | {"data": {"name": "swaps", "locales": ["fr"]}}, "data.locales is of sentence pairs, and"),
+    (
+        swap_table() | {"data": {"name": "swaps", "test_path": "a.txt"}},
+        "data.test_path is 'a.txt', and prompts of tasks are drawn, those to test too; leave it out",
+    ),
+    (linear_table() | {"data": {"name": "linear", "valid": 0.0}}, "data.valid is 0.0, and points of functions are drawn"),
+    (swap_table() | {"tokenizer": {"kind": "bpe"}}, "[tokenizer] has settings, and prompts of tasks are read character by"),
+    (swap_table(context=30), "training.context is 30, and a prompt has 31 tokens (data.examples = 3); expected 31 or more"),
+    (linear_table(context=8), "training.context is 8, and a prompt has 9 tokens (data.examples = 4); expected 9 or more"),
+    (swap_table("lstm", carry=True), "training.carry is true, but each prompt has a task of its own"),
+    (swap_table("lstm", batch_tokens=10), "training.batch_tokens is of sentence pairs"),
+    (linear_table(select="accuracy"), 'training.select is "accuracy"; expected "loss" for in-context-regression'),
+    (
+        linear_table() | {"model": {"kind": "transformer", "width": 8, "depth": 1, "heads": 2, "context": 8}},
+        "training.context = 9 is longer than model.context = 8",
+    ),
+    (linear_table() | {"model": {"kind": "lstm", "width": 8, "vectors": "v.firth"}}, "model.vectors is of words, and numbers"),
+    (
+        linear_table() | {"model": {"kind": "lstm", "width": 8, "dropout_word": 0.1}},
+        "model.dropout_word is of words, and numbers",
+    ),
+    (
+        linear_table() | {"model": {"family": "encoder", "kind": "lstm"}},
+        'model.family is "encoder" and objective.kind is "in-context-regression"',
+    ),
+    (
+        swap_table() | {"expected": {"metric": "squared_error"}},
+        'expected.metric is "squared_error"; expected one of loss, accuracy',
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "complaint"), REFUSED, ids=[complaint[:40] for _, complaint in REFUSED])
+def test_tables_that_do_not_fit_are_refused(table: Table, complaint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose(table)
+    assert complaint in str(error.value)
