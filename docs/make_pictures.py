@@ -1,11 +1,12 @@
 """The pictures of docs/: every number is computed by firth, drawn by `firth.figures`, written to docs/pictures/*.svg.
 
     pip install '.[docs]'          # kaleido, which needs a Chrome or Chromium
-    python docs/make_pictures.py [--runs FOLDER] [name …]
+    python docs/make_pictures.py [--runs FOLDER] [--looks FOLDER] [--in-context FOLDER] [name …]
 
 A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code. What takes
 minutes of training is measured once, with `--runs`, on the runs dates-rnnenc, dates-rnnsearch and dates-transformer in FOLDER,
-and kept in docs/numbers/; docs/seq2seq.md has the commands that make those runs.
+and kept in docs/numbers/; docs/seq2seq.md has the commands that make those runs. So it is with `--looks` and the runs
+docs-char-transformer and docs-char-lstm of docs/looking.md, and with `--in-context` and the four icl runs of docs/in-context.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from firth.evaluation.translation import LengthBucket
 from firth.figures import attention as draw
 from firth.figures.alignment import alignment_map
 from firth.figures.figure import Figure
+from firth.figures.flow import flow_by_distance
+from firth.figures.in_context import Measure, score_by_examples
 from firth.figures.lengths import score_by_length
+from firth.figures.maps import HeadFacts, attention_overview
+from firth.figures.predictions import surprisal_strip
+from firth.figures.states import states_map
+from firth.inspection.flow import compare_flow, flows_figure
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid
@@ -34,8 +41,12 @@ from firth.layers.position.relative import bucket
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 DATES = FOLDER.parent / "numbers" / "dates.json"
+IN_CONTEXT = FOLDER.parent / "numbers" / "in-context.json"
+LEARNERS = {"Transformer": "", "LSTM": "-lstm"}  # what the names of their runs end in
 TRANSLATORS = {"RNNenc": "dates-rnnenc", "RNNsearch": "dates-rnnsearch", "Transformer": "dates-transformer"}
 ALIGNED = "samedi 14 novembre 2026"
+LOOKS = FOLDER.parent / "numbers" / "looking.json"
+LOOKED_AT = "Return the number of items in the list."
 
 
 def masks() -> Figure:
@@ -132,6 +143,82 @@ def measure_dates(runs: Path) -> None:
     DATES.write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
+def flow() -> Figure:
+    """Four fresh models of about 40,000 parameters, random texts of 100 tokens."""
+    return flows_figure(compare_flow(texts=4))
+
+
+def flow_exploding() -> Figure:
+    """The same with a U four times as large, and what clipping does to it."""
+    wild = compare_flow(["rnn", "lstm"], texts=4, gain=4.0)
+    curves = {"rnn": wild["rnn"].state, "rnn, clipped at 1": wild["rnn"].clipped(1.0).state, "lstm": wild["lstm"].state}
+    return flow_by_distance(curves, "gradient of the last token's loss, U four times as large")
+
+
+def attention_heads() -> Figure:
+    """Every head of a small Transformer that reads LOOKED_AT."""
+    found = _looks()["attention"]
+    facts = [HeadFacts(*one) for one in found["facts"]]
+    return attention_overview(list(range(len(found["thumbnails"]))), found["thumbnails"], facts)
+
+
+def surprisal() -> Figure:
+    """What the same model did not expect."""
+    found = _looks()["surprisal"]
+    return surprisal_strip(*(found[name] for name in ("tokens", "surprisal", "probability", "rank", "entropy", "top")))
+
+
+def states() -> Figure:
+    """What units of an LSTM hold meanwhile."""
+    found = _looks()["states"]
+    return states_map(found["tokens"], found["units"], found["h"], "LSTM: h of the units that react most", "h")
+
+
+def _looks() -> Any:
+    return json.loads(LOOKS.read_text(encoding="utf-8"))
+
+
+def measure_looks(runs: Path) -> None:
+    """What `firth inspect` says of two runs, to the digits that a picture shows."""
+    model, level = load(runs / "docs-char-transformer"), load(runs / "docs-char-lstm").states(LOOKED_AT).levels[0]
+    seen, found = model.attention(LOOKED_AT), model.predictions(LOOKED_AT, top=3)
+    facts = [
+        (layer, head, *(float(of_rows[head].mean()) for of_rows in seen.rows(layer)))
+        for layer in seen.layers
+        for head in range(seen.heads)
+    ]
+    most = level.most(20)
+    numbers = {
+        "attention": {"thumbnails": seen.thumbnails(20).round(3).tolist(), "facts": facts},
+        "surprisal": {name: getattr(found, name).tolist() for name in ("surprisal", "probability", "rank", "entropy")}
+        | {"tokens": found.tokens, "top": found.top},
+        "states": {"tokens": level.tokens, "units": most, "h": level.h[:, most].T.round(3).tolist()},
+    }
+    LOOKS.write_text(json.dumps(_rounded(numbers), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def in_context_swaps() -> Figure:
+    """Accuracy against the number of examples, on permutations that were not in training."""
+    return _in_context("icl-swap", "accuracy")
+
+
+def in_context_linear() -> Figure:
+    return _in_context("icl-regression", "squared_error")
+
+
+def _in_context(recipe: str, measure: Measure) -> Figure:
+    return score_by_examples(json.loads(IN_CONTEXT.read_text(encoding="utf-8"))[recipe], measure)
+
+
+def measure_in_context(runs: Path) -> None:
+    """What `firth evaluate` says of the four runs, to the digits that a picture shows."""
+    numbers = {
+        recipe: {name: _rounded(load(runs / f"{recipe}{end}").evaluate()["by_examples"]) for name, end in LEARNERS.items()}
+        for recipe in ("icl-swap", "icl-regression")
+    }
+    IN_CONTEXT.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+
+
 def _rounded(numbers: Any) -> Any:
     match numbers:
         case dict():
@@ -152,6 +239,13 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "shaw": positions_shaw,
     "dates-by-length": dates_by_length,
     "dates-alignment": dates_alignment,
+    "in-context-swaps": in_context_swaps,
+    "in-context-linear": in_context_linear,
+    "flow": flow,
+    "flow-exploding": flow_exploding,
+    "attention-heads": attention_heads,
+    "surprisal": surprisal,
+    "states": states,
 }
 
 
@@ -183,7 +277,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Draw the pictures of docs/.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(PICTURES)}; all where none is given")
     parser.add_argument("--runs", type=Path, help="a folder of the dates runs, to measure them anew")
+    parser.add_argument("--looks", type=Path, help="a folder of docs-char-transformer and docs-char-lstm, to look at them anew")
+    parser.add_argument("--in-context", type=Path, help="a folder of icl-swap, icl-regression and their -lstm, to measure anew")
     given = parser.parse_args()
+    if given.in_context is not None:
+        measure_in_context(given.in_context)
+    if given.looks is not None:
+        measure_looks(given.looks)
     if given.runs is not None:
         measure_dates(given.runs)
     for name in given.names or PICTURES:

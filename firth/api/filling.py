@@ -34,7 +34,7 @@ def fill(model: Model, text: str, candidates: Sequence[str] | None, proposals: i
     *lefts, _ = parts = text.split(BLANK)
     if not lefts:
         raise DataError(f"the text has no blank; expected {BLANK} in it, once or more")
-    token_T, place_M = _masked(model, parts)
+    token_T, place_M = masked_parts(model, parts)
     log_p_MV = _log_p(model.network, token_T, place_M)
     found = []
     for left, log_p_V in zip(lefts, log_p_MV, strict=True):
@@ -47,7 +47,7 @@ def fill(model: Model, text: str, candidates: Sequence[str] | None, proposals: i
     return found
 
 
-def _masked(model: Model, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
+def masked_parts(model: Model, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
     """The text as a document of its own, with <mask> for each blank; and where those are. A space before a blank belongs to its
     filler, as in completion.py."""
     opening, mask = model.opening(), np.array([model.tokenizer.vocab])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.api import embedding, tasks
+from firth.api import embedding, looking, tasks
 from firth.api.completion import Completion, complete
 from firth.api.embedding import Pooling, TextPool
 from firth.api.filling import Filling, fill
@@ -34,7 +34,10 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.inspection.alignment import Alignment
 from firth.inspection.attention import Attention, attention
+from firth.inspection.flow import Flow
+from firth.inspection.predictions import Predictions
 from firth.inspection.senses import Senses
+from firth.inspection.states import States, states
 from firth.models import Classifier, LanguageModel, Network, Seq2Seq, SpanReader, network
 from firth.models.tagger import Tagger
 from firth.text import Progress, Tokenizer
@@ -275,10 +278,34 @@ class Model:
         """What fills each blank `__` for a run of masked tokens, one token each: the most probable, or the candidates."""
         return fill(self, text, candidates, proposals)
 
-    def attention(self, text: str, *, layers: Sequence[int] | None = None) -> Attention:
-        """Who looks at whom in `text`; `.weights(layer, heads, rows)` and `.rows(layer)` compute it. All layers, or some."""
-        network, ids = self.language, self.ids(text)
-        return attention(network, ids, [self.tokenizer.token(int(id)) for id in ids], layers)
+    def attention(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        context: str | None = None,
+        part: str | None = None,
+        layers: Sequence[int] | None = None,
+    ) -> Attention:
+        """Who looks at whom in `text`, for every model with attention; `.weights(layer, heads, rows)`, `.figure()`, `.text()`.
+
+        A translator also has `target`, or its own translation, to write; one that finds answers has `text` for the question and
+        `context`. `part` is "self", or of a translator "cross", "encoder" or "decoder". All layers, or some."""
+        return attention(looking.reading(self, text, target, context), part, layers)
+
+    def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
+        """What a language model expected in the place of each token of `text`, and next; of a translator, in the place of each
+        token of `target` or of its own translation. `.figure()`, `.text()`."""
+        return looking.predict(self, text, target, top)
+
+    def states(self, text: str, *, target: str | None = None, context: str | None = None) -> States:
+        """What an RNN, LSTM or GRU holds after each token, level by level, and the gates that made it; `.figure()`, `.text()`.
+        `target` and `context` as for `attention`."""
+        return states(looking.reading(self, text, target, context))
+
+    def flow(self, text: str) -> Flow:
+        """How much of the gradient of the last token's loss reaches each token before it; `.figure()`. Of a language model."""
+        return looking.gradient_flow(self, text)
 
     def evaluate(
         self,
@@ -334,6 +361,7 @@ def network_of(recipe: Recipe, source: Tokenizer, tokenizer: Tokenizer) -> Netwo
         classes=classes,
         source_vocab=source.vocab,
         sentinels=span_corruption.sentinels(recipe),
+        dimensions=recipe.data.dimensions,
     )
 
 

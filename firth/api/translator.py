@@ -94,11 +94,11 @@ class Translator:
         if len(source_S) < 2:
             raise DataError(f"the source is {source!r}, which has nothing to read; expected a word or more")
         data, tokenizer = self.recipe.data, self.tokenizers[1]
-        target_T = self._best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
+        target_T = self.best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
         return alignment(self.network, source_S, target_T, *pieces, merged=tokenizer.kind not in ("char", "word"))
 
-    def _best(self, source_S: Ids, config: DecodingConfig) -> Any:
+    def best(self, source_S: Ids, config: DecodingConfig) -> Any:
         hypothesis = self._search(config, False, [0])([source_S])[0][0]
         end = () if hypothesis.finished else (self.tokenizers[1].eos,)
         return np.array((*hypothesis.tokens, *end), dtype=np.int64)

@@ -29,7 +29,7 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
 
     for alpha_TS in weights.values():
         _refuse_misfit(source, target, alpha_TS)
-    above, beside = ([html.escape(_visible(word)) for word in words] for words in (source, target))  # <b> would be markup
+    above, beside = ([html.escape(visible(word)) for word in words] for words in (source, target))  # <b> would be markup
     pairs = [[f"{right} ← {left}" for left in above] for right in beside]
     plot = go.Figure()
     for n, (name, alpha_TS) in enumerate(weights.items()):
@@ -69,7 +69,7 @@ def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows,
     from rich.cells import cell_len, set_cell_size  # a Chinese character takes two cells, an accent by itself none
 
     _refuse_misfit(source, target, alpha_TS)
-    above, beside = ([_visible(word) for word in words] for words in (source, target))
+    above, beside = ([visible(word) for word in words] for words in (source, target))
     cells_S, margin = [max(2, cell_len(word)) for word in above], max(map(cell_len, beside))
     lines = []
     for band in _bands(cells_S, width - margin):
@@ -98,7 +98,7 @@ def _shade(alpha: float) -> str:
     return _SHADES[min(max(int(4 * alpha + 0.5), 0), 4)]
 
 
-def _visible(word: str) -> str:
+def visible(word: str) -> str:
     """White space as a sign for it; what a terminal would obey instead of show as U+FFFD."""
     shown = word.translate(_SEEN) if word.isspace() else word
     return "".join(character if character.isprintable() else "\ufffd" for character in shown) or "∅"
@@ -138,4 +138,4 @@ def _numbers(source: Sequence[str], target: Sequence[str], weights: Mapping[str,
     for name, alpha_TS in weights.items():
         for right, alpha_S in zip(target, alpha_TS, strict=True):
             for left, alpha in zip(source, alpha_S, strict=True):
-                yield name, _visible(right), _visible(left), f"{alpha:.4f}"
+                yield name, visible(right), visible(left), f"{alpha:.4f}"

@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table
 
 Rows = Sequence[Sequence[float]]
 
-_BLUE, _ORANGE = COLOURS[:2]
+_BLUE = COLOURS[0]
 _GREY, _INK = "#E6E6E6", "#222222"
 _YES_NO = [[0.0, _GREY], [1.0, _BLUE]]
-# Blue, white, orange: the two ends differ in hue for every common colour vision, and the middle is light.
-_DIVERGING = [[0.0, _BLUE], [0.5, "#FFFFFF"], [1.0, _ORANGE]]
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
     )
     plot = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.74, 0.26], horizontal_spacing=0.08)
     bar = {"title": "value", "thickness": 12, "len": 0.9, "tickvals": [-1, 0, 1]}
-    plot.add_heatmap(z=_plain(wave_Td), colorscale=_DIVERGING, zmin=-1, zmax=1, colorbar=bar, row=1, col=1)
-    plot.add_heatmap(z=_plain(bit_Tn), colorscale=_DIVERGING, zmin=-1, zmax=1, showscale=False, xgap=2, row=1, col=2)
+    plot.add_heatmap(z=_plain(wave_Td), colorscale=DIVERGING, zmin=-1, zmax=1, colorbar=bar, row=1, col=1)
+    plot.add_heatmap(z=_plain(bit_Tn), colorscale=DIVERGING, zmin=-1, zmax=1, showscale=False, xgap=2, row=1, col=2)
     every = max(1, width // 8)
     plot.update_xaxes(title_text="dimension, fast to slow", tickvals=list(range(0, width, every)), zeroline=False, row=1, col=1)
     plot.update_xaxes(title_text="bit, fast to slow", tickvals=list(range(bits)), zeroline=False, row=1, col=2)
@@ -168,7 +166,7 @@ def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
     last = max(max(row) for row in index_QK)
     z = [list(row) for row in index_QK]
     cells = go.Heatmap(
-        z=z, text=z, texttemplate="%{text}", colorscale=_DIVERGING, zmin=0, zmax=last, showscale=False, xgap=2, ygap=2
+        z=z, text=z, texttemplate="%{text}", colorscale=DIVERGING, zmin=0, zmax=last, showscale=False, xgap=2, ygap=2
     )
     plot = go.Figure(cells)
     plot.update_xaxes(**_cells(len(z[0]), "key")).update_yaxes(**_cells(len(z), "query"), autorange="reversed")

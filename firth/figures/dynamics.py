@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -60,7 +61,7 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
     for n, (name, of) in enumerate(curves.items()):
         line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
         for column, values in enumerate((of.effective_rank, of.mean_distance, of.clusters), start=1):
-            shown = {"name": name, "legendgroup": name, "showlegend": column == 1}
+            shown = {"name": html.escape(name), "legendgroup": name, "showlegend": column == 1}
             plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=1, col=column, **shown)
     plot.update_xaxes(title_text="layer")
     plot.update_layout(template="plotly_white", height=360, margin={"l": 40, "r": 20, "t": 40, "b": 60})

@@ -13,6 +13,8 @@ from firth import files
 # Okabe & Ito 2008: distinct under every common colour vision. Line styles differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+# Blue, white, orange: the two ends differ in hue for every common colour vision, and the middle is light.
+DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
 
 
 @dataclass(frozen=True)

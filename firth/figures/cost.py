@@ -1,0 +1,70 @@
+"""Time of a layer against the length of a text and against its width, on logarithmic scales: a power is a straight line."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from firth.figures.figure import COLOURS, DASHES, Figure, Table
+
+
+class Timing(Protocol):
+    @property
+    def n(self) -> int: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def operations(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
+
+def cost_curves(
+    layers: Mapping[str, tuple[Sequence[Timing], Sequence[Timing]]],
+    exponents: Mapping[str, tuple[float, float]],
+    n: int,
+    d: int,
+) -> Figure:
+    """Of each layer its timings along n at width `d`, left, and along d at length `n`, right, with the exponents they fit."""
+    from plotly.subplots import make_subplots
+
+    plot = make_subplots(1, 2, subplot_titles=(f"against n, at d = {d}", f"against d, at n = {n}"), horizontal_spacing=0.1)
+    for number, (name, both) in enumerate(layers.items()):
+        style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2.5}
+        of_n, of_d = exponents[name]
+        shown = f"{html.escape(name)}: n^{of_n:.2f}, d^{of_d:.2f}"
+        for column, (axis, some) in enumerate(zip(("n", "d"), both, strict=True), start=1):
+            plot.add_scatter(
+                x=[getattr(one, axis) for one in some],
+                y=[one.seconds for one in some],
+                mode="lines+markers",
+                name=shown,
+                legendgroup=name,
+                showlegend=column == 1,
+                line=style,
+                hovertemplate=f"{axis} = %{{x}}<br>%{{y:.3g}} s",
+                row=1,
+                col=column,
+            )
+    plot.update_xaxes(type="log", dtick="D2")
+    plot.update_xaxes(title_text="n, tokens", row=1, col=1)
+    plot.update_xaxes(title_text="d, width", row=1, col=2)
+    plot.update_yaxes(type="log", exponentformat="power")
+    plot.update_yaxes(title_text="seconds, forward", row=1, col=1)
+    plot.update_layout(
+        template="plotly_white",
+        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 70, "r": 20, "t": 40, "b": 80},
+        width=920,
+        height=460,
+    )
+    rows = [
+        (name, axis, f"{one.n}", f"{one.d}", f"{one.seconds:.3e}", f"{one.operations}", f"{one.steps}")
+        for name, both in layers.items()
+        for axis, some in zip(("n", "d"), both, strict=True)
+        for one in some
+    ]
+    return Figure(plot, Table(("layer", "along", "n", "d", "seconds", "operations", "steps"), rows))

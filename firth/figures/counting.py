@@ -1,0 +1,72 @@
+"""Where the parameters of a model are, and what it costs to train and to read with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from firth.figures.figure import COLOURS, Figure, Table
+
+
+class Part(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def weights(self) -> int: ...
+
+
+def parameters(parts: Sequence[Part]) -> Figure:
+    """A bar for each kind of matrix or vector, as long as it has weights, in the order in which a model has them."""
+    import plotly.graph_objects as go
+
+    places = list(range(len(parts)))  # names as positions would lay two bars over each other: there are biases of several shapes
+    total = sum(part.weights for part in parts) or 1
+    shapes = [" × ".join(f"{size:,}" for size in part.shape) for part in parts]
+    plot = go.Figure(
+        go.Bar(
+            x=[part.weights for part in parts],
+            y=places,
+            customdata=[part.name for part in parts],
+            orientation="h",
+            marker={"color": COLOURS[0]},
+            text=[f"{part.weights / total:.1%}" for part in parts],
+            hovertext=[f"{part.count:,} of {shape}" for part, shape in zip(parts, shapes, strict=True)],
+            cliponaxis=False,
+        )
+    )
+    plot.update_layout(
+        template="plotly_white",
+        height=120 + 26 * len(parts),
+        xaxis={"title": "weights", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed", "automargin": True, "tickvals": places, "ticktext": [part.name for part in parts]},
+        margin={"l": 20, "r": 60, "t": 20, "b": 60},
+    )
+    rows = [
+        (part.name, f"{part.count:,}", shape, f"{part.weights:,}", f"{part.weights / total:.2%}")
+        for part, shape in zip(parts, shapes, strict=True)
+    ]
+    return Figure(plot, Table(("part", "how many", "shape of one", "weights", "share"), rows))
+
+
+def short(number: float) -> str:
+    """Three digits and a unit: 175181291520 is 175 G."""
+    for unit in ("", " k", " M", " G", " T"):
+        if number < 999.5:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g} P"
+
+
+def in_bytes(number: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1023.5:
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.3g} TiB"

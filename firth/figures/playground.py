@@ -1,0 +1,174 @@
+"""The steps of attention as cells with their numbers in them: on a page one heat map a step, in a terminal one table a step."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firth.errors import DataError
+from firth.figures.attention import Rows
+from firth.figures.figure import COLOURS, DIVERGING, Figure, Table
+
+_BLUE = COLOURS[0]
+_BLUES = [[0.0, "#FFFFFF"], [1.0, _BLUE]]  # 0 to 1
+_CELL, _SMALL_CELL = 58, 20  # pixels
+_NARROWEST = 420  # pixels, so that a title has room
+_WRITTEN = 12  # columns up to which numbers are written into the cells
+_LONGEST = 16  # characters of a word beside the cells
+_MINUS_INFINITY = "−∞"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One step: a row for each query, a column for each key, −inf where a mask forbids. `share`: its numbers are from 0 to 1."""
+
+    name: str
+    equation: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Rows
+    share: bool
+
+
+def panel_figure(panel: Panel) -> Figure:
+    """One step by itself, without its title: that stands where it is shown."""
+    figure = panels_figure([panel])
+    figure.plot.layout.annotations = ()
+    figure.plot.update_layout(margin={"t": 20}, height=figure.plot.layout.height - 60)
+    return figure
+
+
+def panels_figure(panels: Sequence[Panel]) -> Figure:
+    """The steps one below the other, each under its equation."""
+    from plotly.subplots import make_subplots
+
+    for panel in panels:
+        _refuse_misfit(panel)
+    heights = [len(panel.rows) * _cell(panel) for panel in panels]
+    widest = max(_NARROWEST, *(len(panel.columns) * _cell(panel) for panel in panels))
+    left = 30 + 8 * max(len(_label(row)) for panel in panels for row in panel.rows)
+    gap, top = 110, 80
+    height = sum(heights) + gap * (len(panels) - 1)
+    plot = make_subplots(
+        len(panels),
+        1,
+        subplot_titles=[f"<b>{html.escape(panel.name)}</b>  {html.escape(panel.equation)}" for panel in panels],
+        row_heights=heights,
+        vertical_spacing=gap / height if len(panels) > 1 else 0,
+    )
+    for n, panel in enumerate(panels, start=1):
+        for trace in (_cells(panel), *_forbidden(panel)):
+            plot.add_trace(trace, n, 1)
+        plot.update_xaxes(**_axis(panel.columns), side="bottom", range=[-0.5, widest / _cell(panel) - 0.5], row=n, col=1)
+        plot.update_yaxes(**_axis(panel.rows), range=[len(panel.rows) - 0.5, -0.5], row=n, col=1)
+    plot.update_annotations(x=0, xanchor="left", font_size=14, yshift=6)
+    plot.update_layout(
+        template="plotly_white",
+        margin={"l": left, "r": 20, "t": top, "b": 60},
+        width=left + 20 + widest,
+        height=top + 60 + height,
+    )
+    return Figure(plot, Table(("step", "query", "key or number", "value"), [row for panel in panels for row in _numbers(panel)]))
+
+
+def panels_text(panels: Sequence[Panel], width: int = 80) -> str:
+    """The same for a terminal: the equation, then the numbers in rows; where the columns do not fit, the rest follows below."""
+    from rich.cells import cell_len, set_cell_size
+
+    parts = []
+    for panel in panels:
+        _refuse_misfit(panel)
+        rows, columns = [_label(row) for row in panel.rows], [_label(column) for column in panel.columns]
+        margin, cell = max(map(cell_len, rows)) + 2, max(9, *(cell_len(column) + 2 for column in columns))
+        each = max(1, (width - margin) // cell)
+        lines = [f"{panel.name:<9}{panel.equation}"]
+        for first in range(0, len(columns), each):
+            some = slice(first, first + each)
+            lines.append(" " * margin + "".join(_right(column, cell) for column in columns[some]))
+            lines += [
+                set_cell_size(row, margin) + "".join(_right(_number(value), cell) for value in values[some])
+                for row, values in zip(rows, panel.values, strict=True)
+            ]
+        parts.append("\n".join(line.rstrip() for line in lines))
+    return "\n\n".join(parts)
+
+
+def _cells(panel: Panel) -> Any:
+    import plotly.graph_objects as go
+
+    seen = [abs(value) for row in panel.values for value in row if math.isfinite(value)]
+    edge = 1.0 if panel.share else max(seen, default=0.0) or 1.0
+    rows, columns = ([html.escape(_label(word)) for word in words] for words in (panel.rows, panel.columns))
+    return go.Heatmap(
+        z=[[value if math.isfinite(value) else None for value in row] for row in panel.values],
+        text=[[_number(value) for value in row] for row in panel.values],
+        texttemplate="%{text}" if len(panel.columns) <= _WRITTEN else "",
+        hovertext=[[f"{row} → {column}" for column in columns] for row in rows],
+        hovertemplate="%{hovertext}<br>%{text}<extra></extra>",
+        name=html.escape(panel.name),
+        colorscale=_BLUES if panel.share else DIVERGING,
+        zmin=0 if panel.share else -edge,
+        zmax=edge,
+        xgap=1,
+        ygap=1,
+        showscale=False,
+    )
+
+
+def _forbidden(panel: Panel) -> list[Any]:
+    """−∞ in the cells that have no colour: Plotly writes nothing into those."""
+    import plotly.graph_objects as go
+
+    places = [(x, y) for y, row in enumerate(panel.values) for x, value in enumerate(row) if value == -math.inf]
+    if not places or len(panel.columns) > _WRITTEN:
+        return []
+    x, y = zip(*places, strict=True)
+    return [go.Scatter(x=x, y=y, text=[_MINUS_INFINITY] * len(places), mode="text", hoverinfo="skip", showlegend=False)]
+
+
+def _axis(words: Sequence[str]) -> dict[str, Any]:
+    """Numbered, not named by its words: a word may occur twice."""
+    return {
+        "tickvals": list(range(len(words))),
+        "ticktext": [html.escape(_label(word)) for word in words],
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+def _cell(panel: Panel) -> int:
+    return _CELL if len(panel.columns) <= _WRITTEN else _SMALL_CELL
+
+
+def _label(word: str) -> str:
+    """On one line and no longer than fits; what a terminal would obey instead of show as U+FFFD."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in word)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def _number(value: float) -> str:
+    return _MINUS_INFINITY if value == -math.inf else f"{value:z.4g}" if abs(value) >= 1000 else f"{value:z.2f}"
+
+
+def _right(text: str, cells: int) -> str:
+    from rich.cells import cell_len
+
+    return " " * max(1, cells - cell_len(text)) + text
+
+
+def _numbers(panel: Panel) -> Iterator[tuple[str, str, str, str]]:
+    for row, values in zip(panel.rows, panel.values, strict=True):
+        for column, value in zip(panel.columns, values, strict=True):
+            yield panel.name, row, column, _MINUS_INFINITY if value == -math.inf else f"{value:.6g}"
+
+
+def _refuse_misfit(panel: Panel) -> None:
+    widths = {len(row) for row in panel.values}
+    if not panel.rows or len(panel.values) != len(panel.rows) or widths != {len(panel.columns)}:
+        raise DataError(
+            f"{len(panel.values)} rows of numbers in the step {panel.name} for {len(panel.rows)} queries and "
+            f"{len(panel.columns)} columns; expected a row for each query, and in it a number for each column"
+        )

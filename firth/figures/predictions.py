@@ -1,0 +1,106 @@
+"""What was expected at each position of a text, and what came: a strip of the text, coloured by surprise, and a table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from firth.figures.alignment import visible
+from firth.figures.figure import Figure, Table
+from firth.figures.maps import BLUES, cells, shown
+
+_LINE = 100  # characters of text in a row of the strip
+_MOST_BITS = 12.0  # the darkest: what is more surprising, one in 4,096, looks the same
+
+Likely = Sequence[tuple[str, float]]
+
+
+def surprisal_strip(
+    tokens: Sequence[str],
+    surprisal: Sequence[float] | Any,
+    probability: Sequence[float] | Any,
+    rank: Sequence[int] | Any,
+    entropy: Sequence[float] | Any,
+    top: Sequence[Likely],
+) -> Figure:
+    """The text in rows of cells, a cell for each token: white was certain, dark blue is 12 bits of surprise or more."""
+    import plotly.graph_objects as go
+
+    columns = _columns(tokens)
+    rows = -(-len(tokens) // columns) or 1
+    blank = [""] * (rows * columns - len(tokens))
+    hover = [
+        f"{shown(token)}<br>p = {p:.4f}, rank {place}<br>{bits:.2f} bits<br>expected: {_expected(likely)}"
+        for token, p, place, bits, likely in zip(tokens, probability, rank, surprisal, top, strict=True)
+    ]
+    plot = go.Figure(
+        go.Heatmap(
+            z=cells(_wrapped([*map(float, surprisal), *([float("nan")] * len(blank))], columns)),
+            text=_wrapped([*map(shown, tokens), *blank], columns),
+            texttemplate="%{text}",
+            hovertext=_wrapped([*hover, *blank], columns),
+            hovertemplate="%{hovertext}<extra></extra>",
+            colorscale=BLUES,
+            zmin=0,
+            zmax=_MOST_BITS,
+            xgap=1,
+            ygap=3,
+            colorbar={"title": "bits", "thickness": 12, "outlinewidth": 1},
+        )
+    )
+    plot.update_xaxes(visible=False)
+    plot.update_yaxes(visible=False, autorange="reversed")
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": "surprisal of each token: −log₂ p of what came", "x": 0.01, "xanchor": "left"},
+        margin={"l": 20, "r": 20, "t": 50, "b": 20},
+        width=960,
+        height=110 + 34 * rows,
+    )
+    table = [
+        (f"{at}", visible(token), f"{p:.6f}", f"{place}", f"{bits:.4f}", f"{spread:.4f}", _named(likely))
+        for at, (token, p, place, bits, spread, likely) in enumerate(
+            zip(tokens, probability, rank, surprisal, entropy, top, strict=True)
+        )
+    ]
+    return Figure(plot, Table(("at", "token", "probability", "rank", "surprisal, bits", "entropy, nats", "expected"), table))
+
+
+def predictions_text(
+    tokens: Sequence[str],
+    surprisal: Sequence[float] | Any,
+    probability: Sequence[float] | Any,
+    rank: Sequence[int] | Any,
+    top: Sequence[Likely],
+    then: Likely,
+    width: int = 80,
+) -> str:
+    """A line for each token, what was expected in its place at the end; the last line is what is expected next."""
+    from rich.cells import set_cell_size
+
+    lines = [f"{'came':<14}{'p':>9}{'rank':>7}{'bits':>8}  expected"]
+    for token, bits, p, place, likely in zip(tokens, surprisal, probability, rank, top, strict=True):
+        lines.append(f"{set_cell_size(visible(token), 13)} {p:>9.4f}{place:>7}{bits:>8.2f}  {_named(likely)}")
+    if then:
+        lines.append(f"{'next':<38}  {_named(then)}")
+    return "\n".join(set_cell_size(line, width).rstrip() for line in lines)
+
+
+def _columns(tokens: Sequence[str]) -> int:
+    """Cells are equally wide: as many as the longest of a usual text have room for."""
+    lengths = sorted(len(token) for token in tokens) or [1]
+    usual = lengths[int(0.9 * (len(lengths) - 1))]
+    return max(1, min(len(tokens), _LINE // (usual + 2)))
+
+
+def _wrapped(values: Sequence[Any], columns: int) -> list[list[Any]]:
+    return [list(values[start : start + columns]) for start in range(0, max(1, len(values)), columns)]
+
+
+def _expected(likely: Likely) -> str:
+    return html.escape(_named(likely))
+
+
+def _named(likely: Likely) -> str:
+    return ", ".join(f"{visible(token)} {p:.3f}" for token, p in likely)

@@ -1,0 +1,40 @@
+"""Words in order of a number: a bar for each."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from firth.figures.figure import COLOURS, Figure, Table
+
+
+def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0]) -> Figure:
+    """The first on top."""
+    import plotly.graph_objects as go
+
+    places = list(range(len(rows)))  # words as positions would merge two that are equal
+    plot = go.Figure(
+        go.Bar(
+            x=[value for _, value in rows],
+            y=places,
+            orientation="h",
+            marker={"color": colour},
+            text=[f"{value:.3g}" for _, value in rows],
+            customdata=[word for word, _ in rows],
+            hoverinfo="x",
+            cliponaxis=False,
+        )
+    )
+    plot.update_layout(
+        template="plotly_white",
+        height=100 + 26 * len(rows),
+        xaxis={"title": html.escape(measure)},
+        yaxis={
+            "autorange": "reversed",
+            "automargin": True,
+            "tickvals": places,
+            "ticktext": [html.escape(word) for word, _ in rows],  # Plotly reads <b> and its like as markup
+        },
+        margin={"l": 20, "r": 60, "t": 20, "b": 60},
+    )
+    return Figure(plot, Table(("word", measure), [(word, f"{value:.4f}") for word, value in rows]))

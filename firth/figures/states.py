@@ -1,0 +1,98 @@
+"""What units of a recurrent model do while it reads: a row for each unit, a column for each token."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from firth.errors import DataError
+from firth.figures.alignment import visible
+from firth.figures.figure import DIVERGING, Figure, Table
+from firth.figures.maps import cells, shown, token_axis
+
+_OPEN = ("input", "forget", "output", "reset", "update")  # gates: from 0, shut, to 1, open; what is not one has a sign
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, title: str, gate: str) -> Figure:
+    """A gate from shut to open; a state from blue, below 0, through white to orange."""
+    import plotly.graph_objects as go
+
+    values = _fitting(tokens, units, values_uT)
+    is_open, most = gate in _OPEN, max(1.0, float(np.abs(values).max()))  # a cell state may leave −1 … 1
+    named = len(tokens) <= 256
+    words = [shown(token) for token in tokens]
+    plot = go.Figure(
+        go.Heatmap(
+            z=cells(values),
+            hovertext=[[f"unit {unit} at {word}" for word in words] for unit in units] if named else None,
+            hovertemplate=("%{hovertext}" if named else "%{y} at token %{x}") + "<br>%{z:.3f}<extra></extra>",
+            colorscale="Cividis" if is_open else DIVERGING,
+            zmin=0 if is_open else -most,
+            zmax=1 if is_open else most,
+            colorbar={"title": "open" if is_open else "value", "thickness": 12, "outlinewidth": 1},
+        )
+    )
+    plot.update_xaxes(**token_axis(tokens), side="top", tickangle=-60)
+    plot.update_yaxes(
+        tickvals=list(range(len(units))), ticktext=[f"unit {unit}" for unit in units], autorange="reversed", showgrid=False
+    )
+    top = 80 + 7 * max(map(len, tokens))
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        margin={"l": 80, "r": 20, "t": top, "b": 20},
+        width=200 + max(300, min(1000, 24 * len(tokens))),
+        height=top + 30 + 18 * len(units),
+    )
+    return Figure(plot, Table(("unit", "token", "at", "value"), list(_numbers(tokens, units, values))))
+
+
+def states_text(name: str, tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, width: int = 80) -> str:
+    """Bars from −1 to 1, a column for each token; those that do not fit into `width` follow below."""
+    from rich.cells import cell_len, set_cell_size
+
+    values = _fitting(tokens, units, values_uT)
+    shown_T = [visible(token) for token in tokens]
+    cells_T = [max(1, cell_len(token)) for token in shown_T]
+    margin = 5 + max(len(str(unit)) for unit in units)
+    lines = [f"{name}: units that react most, ▁ is −1 and █ is 1"]
+    for band in _bands(cells_T, width - margin):
+        lines.append("")
+        lines.append(" " * margin + "".join(f" {set_cell_size(shown_T[t], cells_T[t])}" for t in band))
+        for unit, row in zip(units, values, strict=True):
+            bars = "".join(f" {_bar(row[t]) * cells_T[t]}" for t in band)
+            lines.append(f"{f'unit {unit}':<{margin}}{bars}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _bands(cells_T: Sequence[int], room: int) -> Iterator[list[int]]:
+    band: list[int] = []
+    for t, count in enumerate(cells_T):
+        if band and sum(cells_T[k] + 1 for k in band) + count + 1 > room:
+            yield band
+            band = []
+        band.append(t)
+    yield band
+
+
+def _bar(value: float) -> str:
+    return _BARS[min(7, max(0, int(4 * (value + 1))))]
+
+
+def _fitting(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    values = np.asarray(values_uT, np.float64)
+    if values.shape != (len(units), len(tokens)) or not values.size:
+        raise DataError(
+            f"values are {values.shape} for {len(units)} units and {len(tokens)} tokens; expected a row for each unit"
+        )
+    return values
+
+
+def _numbers(tokens: Sequence[str], units: Sequence[int], values: npt.NDArray[np.float64]) -> Iterator[tuple[str, str, str, str]]:
+    for unit, row in zip(units, values.tolist(), strict=True):
+        for at, value in enumerate(row):
+            yield f"{unit}", visible(tokens[at]), f"{at}", f"{value:.4f}"

@@ -1,0 +1,79 @@
+"""Training as its log tells it: any number of the log, of several runs, against steps, tokens or time."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from firth.figures.figure import COLOURS, DASHES, Figure, Table
+
+Against = Literal["step", "tokens", "seconds"]
+Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
+_TITLES = {"step": "steps", "tokens": "tokens read", "seconds": "seconds"}
+_DRAWN = 2000  # points of a curve, at most; the first and the last among them
+
+
+def metrics(logs: Mapping[str, Log]) -> list[str]:
+    """Every number that some log has besides those that say when, the loss first."""
+    found = {
+        name for log in logs.values() for line in log for _, table in _parts(line) for name in table if _is_number(table[name])
+    }
+    return sorted(found - set(_TITLES), key=lambda name: (name != "loss", name))
+
+
+def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Against = "step", log_scale: bool = False) -> Figure:
+    """A line for what each run logged while it trained, and one with dots for what it measured on validation."""
+    import plotly.graph_objects as go
+
+    plot, rows = go.Figure(), []
+    for n, (name, log) in enumerate(logs.items()):
+        colour = COLOURS[n % len(COLOURS)]
+        for split, mode, dash in (("training", "lines", DASHES[n % len(DASHES)]), ("validation", "lines+markers", "dot")):
+            points = _thinned([(line, table[metric]) for line, table in _of(log, split) if _is_number(table.get(metric))])
+            if not points:
+                continue
+            plot.add_scatter(
+                x=[line[against] for line, _ in points],
+                y=[value for _, value in points],
+                mode=mode,
+                name=html.escape(f"{name}, {split}"),
+                line={"color": colour, "dash": dash},
+                marker={"symbol": "diamond", "size": 7},
+            )
+            rows += [(name, split, *(_plain(line[key]) for key in _TITLES), _plain(value)) for line, value in points]
+    scale = "log" if log_scale else "linear"
+    plot.update_layout(
+        template="plotly_white",
+        xaxis={"title": _TITLES[against], "rangemode": "tozero"},
+        yaxis={"title": html.escape(metric.replace("_", " ")), "type": scale},
+        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 60, "r": 20, "t": 20, "b": 60},
+        height=480,
+        showlegend=True,
+    )
+    return Figure(plot, Table(("run", "split", *_TITLES, metric), rows))
+
+
+def _parts(line: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "training", line
+    if isinstance(line.get("valid"), Mapping):
+        yield "validation", line["valid"]
+
+
+def _of(log: Log, split: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    return ((line, table) for line in log for part, table in _parts(line) if part == split)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _thinned(points: list[tuple[Mapping[str, Any], float]]) -> list[tuple[Mapping[str, Any], float]]:
+    if len(points) <= _DRAWN:
+        return points
+    return [points[round(n * (len(points) - 1) / (_DRAWN - 1))] for n in range(_DRAWN)]
+
+
+def _plain(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,45 @@
+"""What may come next: the most probable tokens as bars."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from firth.errors import DataError
+from firth.figures.alignment import visible
+from firth.figures.figure import COLOURS, Figure, Table
+
+
+def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
+    """Two bars a token, the most probable at the top: its probability, and its share once temperature and cuts have acted."""
+    import plotly.graph_objects as go
+
+    if not tokens or not len(tokens) == len(probability) == len(share):
+        raise DataError(
+            f"{len(probability)} probabilities and {len(share)} shares for {len(tokens)} tokens; expected one of each"
+        )
+    names = [html.escape(visible(token)) for token in tokens]
+    plot = go.Figure()
+    for name, values, colour in (("probability", probability, COLOURS[0]), ("share it is drawn with", share, COLOURS[1])):
+        plot.add_bar(
+            x=list(map(float, values)),
+            y=list(range(len(tokens))),
+            orientation="h",
+            name=name,
+            marker={"color": colour},
+            hovertext=names,
+            hovertemplate="%{hovertext}<br>%{x:.4f}<extra></extra>",
+        )
+    plot.update_xaxes(title_text="probability", range=[0, 1.05 * max(*probability, *share)])
+    # Numbered, not named by its tokens: two may look the same.
+    plot.update_yaxes(
+        tickvals=list(range(len(tokens))), ticktext=names, range=[len(tokens) - 0.5, -0.5], zeroline=False, ticklabelstandoff=6
+    )
+    plot.update_layout(
+        template="plotly_white",
+        height=120 + 34 * len(tokens),
+        margin={"l": 40 + 8 * max(map(len, map(visible, tokens))), "r": 20, "t": 40, "b": 50},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    )
+    rows = [(visible(token), f"{p:.6g}", f"{drawn:.6g}") for token, p, drawn in zip(tokens, probability, share, strict=True)]
+    return Figure(plot, Table(("token", "probability", "share it is drawn with"), rows))

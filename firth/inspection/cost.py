@@ -1,0 +1,112 @@
+"""What a layer costs against the length n of a text and its width d (Vaswani et al. 2017, table 1):
+
+    recurrent          O(n·d²) operations in n steps, one after the other
+    self-attention     O(n²·d) operations in one step; its projections add O(n·d²)
+
+Timings come from benchmarks/rnn_vs_transformer.py; here are the counts that they are held against, and the exponents they fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from firth.errors import ConfigError, DataError
+from firth.figures.cost import cost_curves
+from firth.figures.figure import Figure
+
+Layer = Literal["rnn", "lstm", "gru", "attention", "attention with projections"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+_GATES = {"rnn": 1, "lstm": 4, "gru": 3}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One layer, one text of n tokens, width d."""
+
+    layer: Layer
+    n: int
+    d: int
+    seconds: float
+
+    @property
+    def operations(self) -> int:
+        return operations(self.layer, self.n, self.d)
+
+    @property
+    def steps(self) -> int:
+        return steps(self.layer, self.n)
+
+
+def operations(layer: Layer, n: int, d: int) -> int:
+    """Multiplications with an addition each, forward: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o."""
+    match layer:
+        case "rnn" | "lstm" | "gru":
+            return 2 * _GATES[layer] * n * d * d
+        case "attention":
+            return 2 * n * n * d
+        case "attention with projections":
+            return 2 * n * n * d + 4 * n * d * d
+
+
+def steps(layer: Layer, n: int) -> int:
+    """What has to be done one after the other, however many processors there are."""
+    return n if layer in _GATES else 1
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """b of seconds = a · size^b, by least squares of the logarithms."""
+    if len(sizes) != len(seconds) or len(set(sizes)) < 2 or min(seconds) <= 0:
+        raise DataError(f"{len(seconds)} times for {len(sizes)} sizes; expected as many, of two sizes or more, all above 0")
+    slope, _ = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    return float(slope)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Timings along n at one d, and along d at one n."""
+
+    timings: tuple[Timing, ...]
+    n: int  # of those along d
+    d: int  # of those along n
+
+    def along(self, layer: Layer, axis: Literal["n", "d"]) -> list[Timing]:
+        """The timings of a layer along one axis, the smallest first."""
+        fixed, held = ("d", self.d) if axis == "n" else ("n", self.n)
+        found = [one for one in self.timings if one.layer == layer and getattr(one, fixed) == held]
+        if not found:
+            raise ConfigError(f'there are no timings of "{layer}" along {axis}; measure some at {fixed} = {held}')
+        return sorted(found, key=lambda one: int(getattr(one, axis)))
+
+    def exponent(self, layer: Layer, axis: Literal["n", "d"]) -> float:
+        """Of the larger half of the sizes: what is constant hides the growth of small ones."""
+        some = self.along(layer, axis)
+        some = some[(len(some) - 1) // 2 :]
+        return exponent([getattr(one, axis) for one in some], [one.seconds for one in some])
+
+    def theory(self, layer: Layer, axis: Literal["n", "d"]) -> float:
+        """The same of the operations, at the same sizes."""
+        some = self.along(layer, axis)
+        some = some[(len(some) - 1) // 2 :]
+        return exponent([getattr(one, axis) for one in some], [float(one.operations) for one in some])
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(dict.fromkeys(one.layer for one in self.timings))
+
+    def figure(self) -> Figure:
+        exponents = {str(name): (self.exponent(name, "n"), self.exponent(name, "d")) for name in self.layers}
+        along = {str(name): (self.along(name, "n"), self.along(name, "d")) for name in self.layers}
+        return cost_curves(along, exponents, self.n, self.d)
+
+    def text(self) -> str:
+        """Exponents that were measured beside those of the counts."""
+        lines = [f"{'layer':<28}{'n measured':>11}{'counted':>9}{'d measured':>12}{'counted':>9}{'steps':>8}"]
+        for name in self.layers:
+            found = [f(name, axis) for axis in ("n", "d") for f in (self.exponent, self.theory)]
+            last = self.along(name, "n")[-1]
+            lines.append(f"{name:<28}{found[0]:>11.2f}{found[1]:>9.2f}{found[2]:>12.2f}{found[3]:>9.2f}{last.steps:>8}")
+        return "\n".join(lines)

@@ -1,0 +1,495 @@
+"""The attention playground: what attend() does to a sentence, or to a small table of keys and values, one step at a time.
+
+    scores   a_qk = a(q, k)                           how well a key matches a query, see layers/attention/score.py
+    scaled   s_qk = scale · a_qk + bias(k − q)
+    masked   m_qk = s_qk, or −∞ where q may not look at k
+    weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero where q may look at nothing
+    sums     o_q  = Σ_k p_qk v_k
+
+Every number comes from what attend() itself uses, in float64. Letters: H heads, Q queries, K keys, D numbers of a query or a key,
+E of a value, T words of a sentence, d = H·D.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError, DataError
+from firth.figures.figure import Figure
+from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
+from firth.layers import position
+from firth.layers.attention import attend, mask, reference, score
+from firth.layers.attention.call import Call
+from firth.layers.attention.score import ScoreKind
+from firth.layers.attention.weights import weights
+from firth.layers.position import PositionKind
+
+Array = npt.NDArray[np.float64]
+MaskName = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix", "lengths", "documents"]
+ExampleName = Literal["scores", "roles"]
+StepName = Literal["scores", "scaled", "masked", "weights", "sums"]
+
+SCORES: tuple[ScoreKind, ...] = get_args(ScoreKind)
+MASKS: tuple[MaskName, ...] = get_args(MaskName)
+POSITIONS: tuple[PositionKind, ...] = get_args(PositionKind)
+EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
+STEPS: tuple[StepName, ...] = get_args(StepName)
+MOST = 64  # words of a sentence, rows of a table: more cells than 64 × 64 nobody reads one by one
+WIDEST = 1024  # numbers of a vector
+
+ROLES = (("Mina", "director"), ("Tom", "editor"), ("Ravi", "camera"), ("Lena", "editor"))  # the second example
+_CLIP = 2  # of Shaw's distances
+_BUCKETS, _REACH = 8, 16  # of T5's
+
+
+class Vectors(Protocol):
+    """WordVectors, or any other mapping from words to vectors of one width."""
+
+    @property
+    def width(self) -> int: ...
+
+    def __getitem__(self, word: str) -> npt.NDArray[Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is chosen."""
+
+    score: ScoreKind = "scaled_dot"
+    mask: MaskName = "full"
+    limit: int = 2  # keys of a window, of a prefix, before the padding, of each document
+    position: PositionKind = "none"
+    scale: float | None = None  # the score's own: 1/√D for scaled_dot, else 1. 0 averages all keys, a large one picks the best
+    heads: int = 1
+    width: int = 8  # numbers of a word's vector, where no file of vectors is given
+    seed: int = 0  # of the words' vectors, and of the parameters that a score or a position has
+
+    def __post_init__(self) -> None:
+        for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
+            if getattr(self, name) not in known:
+                raise ConfigError(f'{name} is "{getattr(self, name)}"; expected one of {", ".join(known)}')
+        for name, least, most in (("limit", 1, None), ("heads", 1, None), ("width", 1, WIDEST), ("seed", 0, None)):
+            value = getattr(self, name)
+            if value < least or (most is not None and value > most):
+                raise ConfigError(f"{name} is {value}; expected {least} {'or more' if most is None else f'to {most:,}'}")
+        if self.scale is not None and not math.isfinite(self.scale):
+            raise ConfigError(f"scale is {self.scale}; expected a number, or none for the score's own")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    name: StepName
+    equation: str
+    columns: tuple[str, ...]  # the keys, or of the sums what their numbers are
+    values_HQn: Array  # −∞ where a mask forbids
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What went in, and what came of it step by step. `parameters`: what the score and the position were drawn with."""
+
+    settings: Settings
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    q_HQD: Array
+    k_HKD: Array
+    v_HKE: Array
+    parameters: Mapping[str, Array]
+    steps: tuple[Step, ...]
+
+    def step(self, name: StepName) -> Array:
+        """The numbers of one step, by head, query and key; of "sums" by head, query and number."""
+        return next(step.values_HQn for step in self.steps if step.name == name)
+
+    @property
+    def weights(self) -> Array:
+        return self.step("weights")
+
+    @property
+    def sums(self) -> Array:
+        return self.step("sums")
+
+    def panels(self, head: int = 0) -> list[Panel]:
+        if not 0 <= head < self.settings.heads:
+            raise ConfigError(f"head {head} is asked for; there are {self.settings.heads}, 0 … {self.settings.heads - 1}")
+        return [
+            Panel(step.name, step.equation, self.queries, step.columns, step.values_HQn[head].tolist(), step.name == "weights")
+            for step in self.steps
+        ]
+
+    def figure(self, head: int = 0) -> Figure:
+        """All steps of one head, from the scores to the sums."""
+        return panels_figure(self.panels(head))
+
+    def figures(self, head: int = 0) -> dict[str, Figure]:
+        """Each step of one head by itself."""
+        return {panel.name: panel_figure(panel) for panel in self.panels(head)}
+
+    def plot(self, head: int = 0) -> Any:
+        """The Plotly figure, which a notebook shows."""
+        return self.figure(head).plot
+
+    def text(self, width: int = 80) -> str:
+        """Every step of every head as numbers."""
+        several = self.settings.heads > 1
+        parts = [
+            (f"head {head}\n\n" if several else "") + panels_text(self.panels(head), width) for head in range(self.settings.heads)
+        ]
+        return "\n\n".join(parts)
+
+    def facts(self) -> dict[str, object]:
+        """Everything as plain data for JSON, where −∞ is null."""
+        return {
+            "settings": {name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__},
+            "queries": list(self.queries),
+            "keys": list(self.keys),
+            "q": self.q_HQD.tolist(),
+            "k": self.k_HKD.tolist(),
+            "v": self.v_HKE.tolist(),
+            "parameters": {name: value.tolist() for name, value in self.parameters.items()},
+            "steps": [
+                {
+                    "name": step.name,
+                    "equation": step.equation,
+                    "columns": list(step.columns),
+                    "values": np.where(np.isneginf(step.values_HQn), None, step.values_HQn).tolist(),  # type: ignore[call-overload]
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | None = None) -> Played:
+    """Every word looks at every word: q = k = v = x, the words' vectors, cut into heads. They are those of `vectors`, or drawn:
+    for the same word and seed always the same, of length √width."""
+    settings = settings or Settings()
+    words = text.split()
+    _refuse_count("the sentence has", "words", len(words))
+    x_Td = _added(_by_word(words, settings, vectors), settings)
+    x_HTD = _cut(x_Td, settings.heads)
+    columns = tuple(f"{n}" for n in range(x_HTD.shape[2]))
+    return _played(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
+
+
+def of_table(
+    rows: Sequence[tuple[str, str]], query: str, settings: Settings | None = None, vectors: Vectors | None = None
+) -> Played:
+    """A query looks into a table of keys and values. A cell is numbers, "1 0.5 -2", or words: those of keys and query are vectors
+    as in a sentence, each different one of the values is an axis of its own, so that the sum tells the share of each.
+
+    The query stands behind the last key, where a mask or a position asks for that. Each head reads the whole values."""
+    settings = settings or Settings()
+    _refuse_count("the table has", "rows", len(rows))
+    for n, (key, value) in enumerate(rows, start=1):
+        if not key.strip() or not value.strip():
+            raise DataError(f"row {n} of the table is {key!r} → {value!r}; expected a key and a value in each")
+    if not query.strip():
+        raise DataError("the query is empty; give a key to look up, or numbers as wide as the keys")
+    keys, values = [" ".join(key.split()) for key, _ in rows], [" ".join(value.split()) for _, value in rows]
+    query = " ".join(query.split())
+    x_nd = _numbers([*keys, query], "keys and query")
+    if x_nd is None:
+        x_nd = _by_word([*keys, query], settings, vectors)
+    v_KE, columns = _values(values)
+    return _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
+
+
+def example(name: ExampleName, settings: Settings | None = None) -> Played:
+    """scores: q·k of 112 and 96, over √64 that is 14 and 12, whose softmax is 0.88 and 0.12. roles: a name looks up its role, a
+    little of the other roles comes with it, and the larger the scale, the less."""
+    settings = settings or Settings()
+    match name:
+        case "scores":
+            words = ("Thinking", "Machines")
+            k_KD = np.repeat([[1.75], [1.5]], 64, axis=1)  # 64 · 1.75 = 112, 64 · 1.5 = 96
+            return _lookup(words[:1], words, words, np.ones((1, 64)), k_KD, np.eye(2), settings)
+        case "roles":
+            return of_table(ROLES, "Ravi", settings)
+        case _:
+            raise ConfigError(f'there is no example "{name}"; expected {" or ".join(EXAMPLES)}')
+
+
+def read_table(text: str) -> list[tuple[str, str]]:
+    """A row a line, "key → value"; "->", "=", a tab or a comma between the two will do. Empty lines are left out."""
+    rows = []
+    for n, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        mark = next((mark for mark in ("→", "->", "=", "\t", ",") if mark in line), None)
+        if mark is None:
+            raise DataError(f'line {n} of the table is "{_short(line)}"; expected a key and a value, as in "Mina → director"')
+        key, value = line.split(mark, 1)
+        rows.append((key.strip(), value.strip()))
+    return rows
+
+
+def drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
+    """Numbers around 0 of variance 1 that depend on the name and the seed alone, whatever else is drawn."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little")).normal(size=shape)
+
+
+def _lookup(
+    queries: Sequence[str],
+    keys: Sequence[str],
+    columns: Sequence[str],
+    q_QD: Array,
+    k_KD: Array,
+    v_KE: Array,
+    settings: Settings,
+) -> Played:
+    H, K = settings.heads, len(keys)
+    x_nd = _added(np.concatenate((k_KD, q_QD)), settings)
+    q_HQD, k_HKD = _cut(x_nd[K:], H), _cut(x_nd[:K], H)
+    v_HKE = np.repeat(v_KE[None], H, axis=0)
+    return _played(queries, keys, columns, q_HQD, k_HKD, v_HKE, settings, q_start=K)
+
+
+def _played(
+    queries: Sequence[str],
+    keys: Sequence[str],
+    columns: Sequence[str],
+    q_HQD: Array,
+    k_HKD: Array,
+    v_HKE: Array,
+    settings: Settings,
+    q_start: int,
+) -> Played:
+    H, _, D = q_HQD.shape
+    parameters = _score_parameters(settings, H, D) | _position_parameters(settings, H, D, v_HKE.shape[2], q_start == 0)
+    shape = _score(settings.score, parameters)
+    scale = shape.default_scale(D) if settings.scale is None else settings.scale
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
+    allowed, where = _mask(settings, q_start + q.shape[2]), _position(settings.position, parameters, H)
+    o_BHQE = attend(q, k, v, score=shape, mask=allowed, position=where, scale=scale, q_start=q_start)  # refuses what does not fit
+    call = Call(q, k, v, scale, shape, allowed, where, q_start)
+    a_BHQK, s_BHQK = _scores(call)
+    found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
+    equations = _equations(settings, D, shared=q_start == 0)
+    steps = tuple(
+        Step(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
+        for name, values in zip(STEPS, found, strict=True)
+    )
+    return Played(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
+
+
+def _scores(call: Call) -> tuple[Tensor, Tensor]:
+    """a(q, k), and what scale and bias make of it. Shaw's keys are part of the first, a bias of the second."""
+    call = call.reduced()
+    bare = replace(call, scale=1.0, position=call.position if isinstance(call.position, position.Shaw) else None)
+    return reference.scores(bare), reference.scores(call)
+
+
+def _score(kind: ScoreKind, parameters: Mapping[str, Array]) -> score.Score:
+    given = {name: torch.from_numpy(value) for name, value in parameters.items()}
+    match kind:
+        case "scaled_dot":
+            return score.SCALED_DOT
+        case "dot":
+            return score.DOT
+        case "gaussian":
+            return score.GAUSSIAN
+        case "bilinear":
+            return score.bilinear(given["M"])
+        case "additive":
+            return score.additive(given["w"], given["W_q"], given["W_k"])
+
+
+def _score_parameters(settings: Settings, H: int, D: int) -> dict[str, Array]:
+    def fan_in(name: str, shape: tuple[int, ...]) -> Array:
+        return drawn(name, shape, settings.seed) / math.sqrt(D)
+
+    match settings.score:
+        case "bilinear":
+            return {"M": fan_in("M", (H, D, D))}
+        case "additive":
+            return {
+                "w": drawn("w", (H, D), settings.seed),
+                "W_q": fan_in("W_q", (H, D, D)),
+                "W_k": fan_in("W_k", (H, D, D)),
+            }
+        case _:
+            return {}
+
+
+def _mask(settings: Settings, positions: int) -> mask.Mask:
+    match settings.mask:
+        case "full":
+            return mask.FULL
+        case "causal":
+            return mask.CAUSAL
+        case "strictly_causal":
+            return mask.STRICTLY_CAUSAL
+        case "all_but_self":
+            return mask.ALL_BUT_SELF
+        case "window":
+            return mask.window(settings.limit)
+        case "prefix":
+            return mask.prefix([settings.limit])
+        case "lengths":
+            return mask.lengths([settings.limit])
+        case "documents":
+            return mask.documents((torch.arange(positions) // settings.limit).unsqueeze(0))
+
+
+def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> position.Relative | position.Rotation | None:
+    """What acts inside attend(); learned and sinusoidal positions are added before."""
+    given = {name: torch.from_numpy(value) for name, value in parameters.items()}
+    match kind:
+        case "rotary":
+            return position.rotary()
+        case "shaw":
+            return position.shaw(given["a_K"], given.get("a_V"))
+        case "t5":
+            return position.buckets(given["b"], both=True, reach=_REACH)
+        case "alibi":
+            return position.alibi(H)
+        case "none" | "learned" | "sinusoidal":
+            return None
+
+
+def _position_parameters(settings: Settings, H: int, D: int, E: int, shared: bool) -> dict[str, Array]:
+    match settings.position:
+        case "shaw":  # in a table the values have no place: only the keys move
+            tables = {"a_K": drawn("a_K", (2 * _CLIP + 1, D), settings.seed)}
+            return tables | ({"a_V": drawn("a_V", (2 * _CLIP + 1, E), settings.seed)} if shared else {})
+        case "t5":
+            return {"b": drawn("b", (_BUCKETS, H), settings.seed)}
+        case "alibi":
+            return {"m": position.alibi(H).slope_H.double().numpy()}
+        case _:
+            return {}
+
+
+def _added(x_Td: Array, settings: Settings) -> Array:
+    """x_t + p_t, for the positions that are added to the embedding."""
+    T, d = x_Td.shape
+    match settings.position:
+        case "learned":
+            return x_Td + np.stack([drawn(f"p_{t}", (d,), settings.seed) for t in range(T)])
+        case "sinusoidal":
+            if d % 2:
+                raise ConfigError(f"sinusoidal positions pair a sine with a cosine, so the width must be even; given {d}")
+            p_Td: Array = position.sinusoid(torch.arange(T), d).numpy()
+            return x_Td + p_Td
+        case _:
+            return x_Td
+
+
+def _cut(x_Td: Array, heads: int) -> Array:
+    """Head h has the numbers h·D … (h + 1)·D − 1 of each vector."""
+    T, d = x_Td.shape
+    if d % heads:
+        raise ConfigError(f"vectors of {d} numbers cannot be cut into {heads} heads; expected a divisor of {d}")
+    return x_Td.reshape(T, heads, d // heads).transpose(1, 0, 2)
+
+
+def _by_word(words: Sequence[str], settings: Settings, vectors: Vectors | None) -> Array:
+    if vectors is not None:
+        return np.stack([np.asarray(vectors[word], np.float64) for word in words])
+    x_Td = np.stack([drawn(f"word {word}", (settings.width,), settings.seed) for word in words])
+    # Of one length: then no other key matches a query better by q·k than the one that equals it.
+    x_Td *= math.sqrt(settings.width) / np.linalg.norm(x_Td, axis=1, keepdims=True)
+    return x_Td
+
+
+def _values(values: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
+    """Numbers as they are; words as axes: one that stands in several rows is one axis."""
+    numbers = _numbers(values, "values")
+    if numbers is not None:
+        return numbers, tuple(f"{n}" for n in range(numbers.shape[1]))
+    kinds = tuple(dict.fromkeys(values))
+    return np.eye(len(kinds))[[kinds.index(value) for value in values]], kinds
+
+
+def _numbers(cells: Sequence[str], what: str) -> Array | None:
+    """A vector for each cell; None where they are words."""
+    found = [_vector(cell) for cell in cells]
+    given = [vector for vector in found if vector is not None]
+    if not given:
+        return None
+    widths = sorted({len(vector) for vector in given})
+    if len(given) < len(cells) or len(widths) > 1 or widths[0] > WIDEST:
+        words = [cell for cell, vector in zip(cells, found, strict=True) if vector is None]
+        mixed = f'"{_short(words[0])}" among numbers' if words else f"{' and '.join(map(str, widths))} numbers"
+        raise DataError(f"the {what} have {mixed}; expected words alone, or as many numbers in each, at most {WIDEST:,}")
+    return np.array(given)
+
+
+def _vector(cell: str) -> list[float] | None:
+    try:
+        found = [float(part) for part in cell.replace(",", " ").split()]
+    except ValueError:
+        return None
+    return found if all(map(math.isfinite, found)) else None
+
+
+def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
+    key, turned = "k", ""
+    match settings.position:
+        case "shaw":
+            key = "(k + a_K[k − q])"
+        case "rotary":
+            turned = ", both sides turned to where they stand"
+    match settings.score:
+        case "dot" | "scaled_dot":
+            compared = f"q · {key}"
+        case "gaussian":
+            compared = f"−½ ‖q − {key}‖²"
+        case "bilinear":
+            compared = f"qᵀ M {key}"
+        case "additive":
+            compared = f"w · tanh(W_qᵀ q + W_kᵀ {key})" if key == "k" else "w · tanh(W_qᵀ q + W_kᵀ k + a_K[k − q])"
+    bias = {"alibi": " − m |q − k|", "t5": " + b[bucket(k − q)]"}.get(settings.position, "")
+    if settings.scale is not None:
+        scaled = f"{settings.scale:g} · a{bias}"
+    elif settings.score == "scaled_dot":
+        scaled = f"a / √{D}{bias}"
+    else:
+        scaled = f"a{bias}"
+    return {
+        "scores": f"a = {compared}{turned}",
+        "scaled": f"s = {scaled}",
+        "masked": f"m = s{_rule(settings)}",
+        "weights": "p = exp m / Σ exp m, along each row",
+        "sums": "o = Σ p v" if settings.position != "shaw" or not shared else "o = Σ p (v + a_V[k − q])",
+    }
+
+
+def _rule(settings: Settings) -> str:
+    n = settings.limit
+    rules: dict[MaskName, str] = {
+        "full": ": all may look at all",
+        "causal": " where k ≤ q, else −∞",
+        "strictly_causal": " where k < q, else −∞",
+        "all_but_self": " where k ≠ q, else −∞",
+        "window": f" where q − {n} < k ≤ q, else −∞",
+        "prefix": f" where k ≤ q or k < {n}, else −∞",
+        "lengths": f" where k < {n}, else −∞: what comes after is padding",
+        "documents": f" where q and k are of the same {n}, else −∞",
+    }
+    return rules[settings.mask]
+
+
+def _refuse_count(has: str, things: str, count: int) -> None:
+    if not count:
+        raise DataError(f"{has} no {things}; give 1 to {MOST}")
+    if count > MOST:
+        raise DataError(f"{has} {count:,} {things}; the playground shows each by itself, so give at most {MOST}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _plain(x_1HQn: Tensor) -> Array:
+    return cast(Array, x_1HQn[0].numpy())

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from shell import Firth
+
+from firth.inspection.playground import Settings, of_sentence
+from firth.vectors import WordVectors
+
+
+def test_the_first_example_is_112_and_96(firth: Firth) -> None:
+    lines = firth("playground").out.splitlines()
+    rows = [line.split() for line in lines if line.startswith("Thinking")]
+    assert rows == [
+        ["Thinking", "112.00", "96.00"],
+        ["Thinking", "14.00", "12.00"],
+        ["Thinking", "14.00", "12.00"],
+        ["Thinking", "0.88", "0.12"],
+        ["Thinking", "0.88", "0.12"],
+    ]
+    assert "scaled   s = a / √64" in lines
+
+
+def test_every_choice_reaches_the_numbers(firth: Firth) -> None:
+    chosen = ("--score", "additive", "--mask", "window", "--limit", 3, "--position", "t5", "--scale", 0.5, "--heads", 2)
+    answer = firth("playground", "a b c d", *chosen, "--width", 4, "--seed", 7, "--json")
+    settings = Settings(score="additive", mask="window", limit=3, position="t5", scale=0.5, heads=2, width=4, seed=7)
+    assert json.loads(answer.out) == json.loads(json.dumps(of_sentence("a b c d", settings).facts()))
+
+
+def test_a_table_and_a_page(firth: Firth, tmp_path: Path) -> None:
+    table, page = tmp_path / "table.txt", tmp_path / "page.html"
+    table.write_text("Ann → <script>alert(1)</script>\nBo → cook\n", encoding="utf-8")
+    answer = firth("playground", "--table", table, "--query", "Ann", "--scale", 100, "--save", page)
+    assert answer.code == 0, answer.err
+    assert f"{page}: 5 steps" in answer.out
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Attention step by step</h1>" in text
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
+    file = tmp_path / "v.firth"
+    WordVectors(["a", "b"], np.array([[3, 4], [0, 1]], np.float32)).save(file)
+    told = json.loads(firth("playground", "a b", "--vectors", file, "--score", "dot", "--json").out)
+    assert told["steps"][0]["values"] == [[[25, 4], [4, 1]]]
+    answer = firth("playground", "a c", "--vectors", file)
+    assert answer.code == 2
+    assert '"c" is not among the 2 words' in answer.err
+
+
+def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
+    for arguments, message in (
+        (("a b", "--example", "roles"), "a sentence and --example are given"),
+        (("--query", "x"), "--table and --query belong together"),
+        (("--example", "roles", "--vectors", "v.firth"), "--vectors is given, but an example has its own"),
+        (("a", "--score", "cosine"), 'score is "cosine"; expected one of'),
+    ):
+        answer = firth("playground", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert message in answer.err
