@@ -1,0 +1,113 @@
+"""The pictures of docs/lab.md, in docs/lab/: the lab itself, over what `firth tour` left, in a Chromium of this machine.
+
+    firth tour --out tour
+    python docs/make_lab_pictures.py tour [name …]
+
+They show what your tour learned on your disk, and so differ a little from machine to machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import uvicorn
+from playwright.sync_api import Page, sync_playwright
+
+from firth.serving.lab.app import build
+from firth.serving.lab.shelf import from_tour
+
+FOLDER = Path(__file__).resolve().parent / "lab"
+LARGEST = 150_000  # bytes
+WIDTH = 1100
+
+
+def _room(name: str, **state: object) -> str:
+    return f"#/{name}?{urlencode(state)}"
+
+
+# What is shown of each room, and how high the picture is.
+PICTURES = {
+    "first": ("", 660),
+    "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
+    "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
+    "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
+    "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
+    "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
+    "playground": (_room("playground", of="scores"), 1180),
+    "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1060),
+    "describe": (_room("describe", of="gpt3"), 960),
+    "training": (_room("training", runs="rnn\nlstm\ngru\ntransformer", against="tokens"), 960),
+}
+
+
+@contextmanager
+def serving(tour: Path) -> Iterator[str]:
+    shelf = from_tour(tour)
+    if not shelf.runs or not shelf.vectors:
+        sys.exit(f"{tour} is not what a tour left; make it with: firth tour --out {tour}")
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(build(shelf), log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@contextmanager
+def browsing() -> Iterator[Page]:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        sys.exit("there is no Chromium on this machine; install it (on Debian: apt-get install chromium)")
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+        yield browser.new_page()
+        browser.close()
+
+
+def take(page: Page, lab: str, name: str) -> Path:
+    address, height = PICTURES[name]
+    page.goto("about:blank")  # a new address within the page would keep what the last picture left open
+    page.set_viewport_size({"width": WIDTH, "height": height})
+    page.goto(f"{lab}/{address}")
+    page.wait_for_selector("body[data-busy=no][data-ready]", timeout=120_000)
+    told = page.locator("[role=alert]")
+    if told.count():
+        sys.exit(f"{name}: {told.first.text_content()}")
+    page.wait_for_timeout(300)  # the last movements of Plotly
+    path = FOLDER / f"{name}.png"
+    page.screenshot(path=path)
+    size = path.stat().st_size
+    if size > LARGEST:
+        sys.exit(f"{path} has {size:,} bytes; expected at most {LARGEST:,}; make it less high in PICTURES")
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tour", type=Path, help="the folder that `firth tour` wrote")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; all, if none")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in PICTURES:
+            parser.error(f"there is no picture {name}; expected {', '.join(PICTURES)}")
+    with serving(given.tour) as lab, browsing() as page:
+        for name in given.names or PICTURES:
+            print(take(page, lab, name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""firth over HTTP: lab/ is the web page."""

@@ -1,0 +1,99 @@
+// The page: which room is open, the way between them, light and dark.
+
+import { element } from "./lib/dom.js";
+import { Lab, readAddress } from "./lib/lab.js";
+import { redrawAll } from "./lib/plot.js";
+
+const main = document.getElementById("room");
+let open = null; // the Lab of the room that is open
+
+async function contents() {
+  const response = await fetch("/api/lab");
+  if (!response.ok) throw new Error(`the lab answered ${response.status}`);
+  return response.json();
+}
+
+function navigation(info, name) {
+  document.getElementById("rooms").replaceChildren(...info.rooms.map(room => element("li", {}, element("a", {
+    href: `#/${room.name}`, text: room.title, "aria-current": room.name === name ? "page" : null,
+  }))));
+}
+
+function list(heading, rows) {
+  return rows.length ? [element("h2", { text: heading }), element("ul", {}, ...rows.map(text => element("li", { text })))] : [];
+}
+
+function home(info) {
+  document.title = info.title;
+  const cards = info.rooms.map(room => element("li", {},
+    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about })));
+  main.replaceChildren(
+    element("h1", { text: "Look inside a model" }),
+    ...(info.nothing ? [element("p", { "data-nothing": true, text: info.nothing })] : []),
+    element("ul", { class: "cards" }, ...cards),
+    ...list("Runs", info.runs.map(run => `${run.name}: ${run.about}`)),
+    ...list("Word vectors", info.vectors));
+  document.body.dataset.busy = "no";
+  document.body.dataset.ready = "home";
+}
+
+async function enter(info, room, state) {
+  const lab = new Lab(info, room, state);
+  open = lab;
+  lab.root = element("div", { "data-room": room.name });
+  document.title = `${room.title} · ${info.title}`;
+  main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), lab.root);
+  const { default: chosen } = await import(`./rooms/${room.name}.js`);
+  if (open !== lab) return;
+  if (!room.usable.length && room.otherwise) lab.root.append(element("p", { role: "status", "data-otherwise": true, text: room.otherwise }));
+  lab.render = (await chosen.mount(lab.root, lab)) ?? lab.render;
+  await lab.draw();
+}
+
+async function follow() {
+  const { name, state } = readAddress();
+  if (open && open.room.name === name) {
+    open.state = { ...open.first, ...state };
+    open.refreshers.forEach(refresh => refresh());
+    return open.draw();
+  }
+  document.body.dataset.busy = "yes";
+  delete document.body.dataset.ready;
+  open?.left.abort("left");
+  open = null;
+  let info;
+  try {
+    info = await contents();
+  } catch {
+    main.replaceChildren(element("p", { role: "alert", text: "The lab does not answer; is it still running in its terminal?" }));
+    document.body.dataset.busy = "no";
+    return undefined;
+  }
+  const room = info.rooms.find(one => one.name === name);
+  navigation(info, name);
+  if (room) return enter(info, room, state);
+  home(info);
+  if (name) main.prepend(element("p", { role: "alert", text: `There is no room "${name}".` }));
+  return undefined;
+}
+
+function theme() {
+  const button = document.getElementById("theme"), root = document.documentElement;
+  const wishes = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : wishes.matches);
+  const show = () => { button.textContent = dark() ? "Light" : "Dark"; redrawAll(); };
+  const kept = localStorage.getItem("theme");
+  if (kept) root.dataset.theme = kept;
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+    show();
+  });
+  wishes.addEventListener("change", show);
+  show();
+}
+
+document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
+addEventListener("hashchange", follow);
+theme();
+follow();

@@ -1,0 +1,128 @@
+// Controls bound to the state of a room, and so to its address.
+
+import { element } from "./dom.js";
+
+const WAIT = 150; // milliseconds after the last move of a slider
+
+const given = (spec, lab) => {
+  switch (spec.kind) {
+    case "run": return spec.options ?? lab.room.usable;
+    case "many": return spec.options ?? lab.room.usable;
+    case "vectors": return spec.options ?? lab.info.vectors;
+    default: return spec.options ?? [];
+  }
+};
+
+function options(select, choices) {
+  select.replaceChildren(...choices.map(choice => {
+    const [value, text] = Array.isArray(choice) ? choice : [choice, choice];
+    return element("option", { value, text });
+  }));
+}
+
+function input(spec, lab) {
+  const limits = { min: spec.min, max: spec.max, step: spec.step };
+  switch (spec.kind) {
+    case "select": case "run": case "vectors": {
+      const select = element("select");
+      options(select, given(spec, lab));
+      return select;
+    }
+    case "number": return element("input", { type: "number", ...limits, step: spec.step ?? "any" });
+    case "range": return element("input", { type: "range", ...limits });
+    case "flag": return element("input", { type: "checkbox" });
+    case "area": return element("textarea", { placeholder: spec.placeholder, maxlength: spec.longest });
+    case "text": return element("input", { type: "text", placeholder: spec.placeholder, autocomplete: "off", spellcheck: "false", list: spec.list });
+    default: throw new Error(`there is no control of kind "${spec.kind}"`);
+  }
+}
+
+// Several of some names, each with a box of its own; the state has them on lines.
+function many(spec, lab) {
+  const boxes = given(spec, lab).map(name => {
+    const box = element("input", { type: "checkbox", value: name });
+    box.addEventListener("change", () => lab.set({ [spec.name]: boxes.filter(one => one.checked).map(one => one.value).join("\n") }));
+    return box;
+  });
+  const refresh = () => {
+    const chosen = (lab.state[spec.name] ?? "").split("\n");
+    boxes.forEach(box => { box.checked = chosen.includes(box.value); });
+  };
+  lab.refreshers.push(refresh);
+  refresh();
+  const labels = boxes.map(box => element("label", { class: "flag" }, box, element("span", { text: box.value })));
+  return element("fieldset", { "data-control": spec.name }, element("legend", { text: spec.label }), ...labels);
+}
+
+const read = (spec, box) => (spec.kind === "flag" ? String(box.checked) : box.value);
+
+function write(spec, box, value) {
+  if (spec.kind === "flag") box.checked = value === "true";
+  else if (box.value !== value) {
+    // A value that is no longer offered (a run that is gone) stays to be seen, and the server says what is wrong with it.
+    if (box.tagName === "SELECT" && ![...box.options].some(one => one.value === value)) box.append(element("option", { value, text: value }));
+    box.value = spec.kind === "number" && !Number.isFinite(Number(value)) ? "" : value; // the server says what is wrong with it
+  }
+}
+
+function bound(spec, lab) {
+  const box = input(spec, lab);
+  box.name = spec.name;
+  box.dataset.control = spec.name;
+  const told = spec.kind === "range" ? element("span") : null; // no <output>: a label would belong to that
+  let timer;
+  const changed = () => { clearTimeout(timer); lab.set({ [spec.name]: read(spec, box) }); };
+  box.addEventListener("change", changed);
+  if (spec.kind === "range") {
+    box.addEventListener("input", () => {
+      told.textContent = box.value;
+      lab.busy();
+      clearTimeout(timer);
+      timer = setTimeout(changed, WAIT);
+    });
+  }
+  if (spec.kind === "area") box.addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) changed(); });
+  const refresh = () => {
+    write(spec, box, lab.state[spec.name] ?? "");
+    if (told) told.textContent = box.value;
+  };
+  lab.refreshers.push(refresh);
+  refresh();
+  const label = element("label", { class: spec.kind === "flag" ? "flag" : spec.wide || spec.kind === "area" ? "wide" : null });
+  const words = element("span", { text: spec.label });
+  if (told) words.append(" ", told);
+  label.append(...(spec.kind === "flag" ? [box, words] : [words, box]));
+  return label;
+}
+
+function first(spec, lab) {
+  if (spec.value !== undefined) return String(spec.value);
+  const choice = given(spec, lab)[0];
+  return choice === undefined ? "" : String(Array.isArray(choice) ? choice[0] : choice);
+}
+
+// Fills in what the address does not say, and adds a labelled control for each of `specs`; returns them by name.
+export function controls(into, specs, lab) {
+  const panel = element("form", { class: "controls", onsubmit: event => event.preventDefault() });
+  const made = {};
+  for (const spec of specs) {
+    if (spec.kind === "button") {
+      made[spec.name] = element("button", {
+        type: "button", text: spec.label, class: spec.main ? "main" : null, "data-control": spec.name, onclick: () => spec.press(),
+      });
+      panel.append(made[spec.name]);
+      continue;
+    }
+    lab.first[spec.name] = first(spec, lab);
+    if (lab.state[spec.name] === undefined) lab.state[spec.name] = lab.first[spec.name];
+    if (spec.kind === "many") {
+      panel.append(made[spec.name] = many(spec, lab));
+      continue;
+    }
+    const label = bound(spec, lab);
+    made[spec.name] = label.querySelector("[data-control]");
+    panel.append(label);
+  }
+  into.append(panel);
+  return made;
+}

@@ -1,0 +1,145 @@
+"""`firth lab`: where it serves, what it takes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Firth
+from tiny_runs import firth_process
+
+ADDRESS = re.compile(r"The lab is open at (http://127\.0\.0\.1:\d+/) \(Ctrl-C closes it\)\n")
+
+
+@contextmanager
+def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its address. It is ended at the end, if it has not been."""
+    before = f"import os; os.chdir({str(cwd)!r}); import sys; sys.argv[0] = 'firth'"
+    process = firth_process("lab", *map(str, arguments), "--no-open", before=before)
+    assert process.stdout is not None
+    try:
+        found = ADDRESS.fullmatch(process.stdout.readline())
+        assert found, process.communicate()
+        yield process, found[1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def told(address: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{address}api/lab") as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
+def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with lab("--port", port, cwd=tmp_path) as (process, address):
+            assert address != f"http://127.0.0.1:{port}/"
+            assert [run["name"] for run in told(address)["runs"]] == ["gru"]
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert out == "The lab is closed.\n"
+    assert err.splitlines()[0] == f"firth: note: port {port} is taken; trying the next"
+    assert "Traceback" not in err
+
+
+def test_it_takes_runs_and_vectors_and_says_where_there_are_none(
+    firth: Firth, char_run: Path, tmp_path: Path, served: Served
+) -> None:
+    (tmp_path / "v.firth").touch()
+    assert firth("lab", char_run, "--vectors", tmp_path / "v.firth", "--no-open", "--port", 0).code == 0
+    (shelf,) = served
+    assert list(shelf.runs) == ["char"]
+    assert list(shelf.vectors) == ["v.firth"]
+
+
+Served = list[Any]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    """The shelves of the labs that were not served."""
+    from firth.cli import lab as verb
+
+    shelves: Served = []
+    monkeypatch.setattr(verb, "_serve", lambda shelf, listening, address, opening: (shelves.append(shelf), listening.close()))
+    return shelves
+
+
+def test_without_anything_it_opens_and_says_so(
+    firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = firth("lab", "--no-open", "--port", 0)
+    assert answer.code == 0
+    assert "none of `firth tour` in this folder" in answer.err
+    assert not served[0].runs
+
+
+def test_what_is_no_run_is_refused_in_one_line(firth: Firth, tmp_path: Path, served: Served) -> None:
+    for path, message in (
+        (tmp_path / "absent", "is not a folder; expected a run"),
+        (tmp_path, "holds no run"),
+    ):
+        answer = firth("lab", path, "--no-open")
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert message in answer.err
+    answer = firth("lab", "--vectors", tmp_path / "absent.firth", "--no-open")
+    assert answer.code == 2
+    assert "is not a file; expected word vectors" in answer.err
+    answer = firth("lab", "--corpus", "wiki9", "--no-open")
+    assert answer.code == 2
+    assert 'neither a file nor a data set "wiki9" to look words up in. Did you mean "wiki8"?' in answer.err
+    assert not served
+
+
+def test_the_browser_is_opened_unless_it_is_not_wanted(firth: Firth, monkeypatch: pytest.MonkeyPatch) -> None:
+    import webbrowser
+
+    import uvicorn
+
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        monkeypatch.setattr(uvicorn.Server, "startup", _nothing)
+        with pytest.raises(StopIteration):  # a coroutine that waits for nothing needs no loop
+            type(server).startup(server, sockets).send(None)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    assert firth("lab", "--port", 0).code == 0
+    assert len(opened) == 1
+    assert opened[0].startswith("http://127.0.0.1:")
+    assert firth("lab", "--port", 0, "--no-open").code == 0
+    assert len(opened) == 1
+
+
+def test_ctrl_c_is_how_a_lab_ends_however_uvicorn_tells_of_it(firth: Firth, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    def interrupted(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn.Server, "run", interrupted)
+    answer = firth("lab", "--port", 0, "--no-open")
+    assert (answer.code, answer.out) == (0, "The lab is closed.\n")
+
+
+async def _nothing(server: object, sockets: object = None) -> None: ...

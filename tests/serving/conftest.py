@@ -1,0 +1,140 @@
+"""The lab as its users have it: a real server on a free port, and a real Chromium.
+
+Where there is no Chromium the tests that need one are skipped, or fail if FIRTH_BROWSER=required.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Screenshot, Visit, Watched, serving, small_vectors, staged
+from translations import pair_table, write_pairs
+
+from firth.api import compose, train_recipe
+from firth.serving.lab.shelf import Shelf
+
+
+@pytest.fixture(scope="session")
+def vectors_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("vectors") / "small.firth"
+    small_vectors().save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def shelf(char_run: Path, transformer_run: Path, bpe_run: Path, vectors_file: Path) -> Shelf:
+    """char (GRU), transformer, bpe (Transformer over subwords) and small.firth."""
+    return Shelf([char_run, transformer_run, bpe_run], [vectors_file])
+
+
+@pytest.fixture(scope="session")
+def lab(shelf: Shelf) -> Iterator[str]:
+    """The address of a lab over `shelf`; tests that need another shelf put it in its place with `serving`."""
+    with staged(shelf) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def pair_shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """rnnsearch, transformer and rnnenc: digits → their names, as well as a few seconds teach it."""
+    folder = tmp_path_factory.mktemp("pairs")
+    pairs = write_pairs(folder / "numbers.tsv")
+    steps = {"rnnsearch": 120, "transformer": 60, "rnnenc": 5}
+    return Shelf([train_recipe(compose(pair_table(pairs, name, steps=n)), folder / name).path for name, n in steps.items()])
+
+
+@pytest.fixture
+def pair_lab(lab: str, pair_shelf: Shelf) -> Iterator[str]:
+    """The address of a lab over `pair_shelf`."""
+    with serving(pair_shelf) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The system's Chromium, started once."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        reason = "there is no Chromium on this machine; install it (on Debian: apt-get install chromium)"
+        pytest.fail(reason) if os.environ.get("FIRTH_BROWSER") == "required" else pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        # All pages in one process, which then has Plotly compiled for the second of them.
+        browser = playwright.chromium.launch(executable_path=found, args=["--process-per-site", *["--no-sandbox"] * root])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def window(chromium: Any) -> Any:
+    """What the pages of all tests share: the cache, which holds Plotly, and the clipboard."""
+    return _window(chromium)
+
+
+def _window(chromium: Any, **settings: Any) -> Any:
+    context = chromium.new_context(viewport={"width": 1200, "height": 900}, **settings)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return context
+
+
+@pytest.fixture(scope="session")
+def kept_pages() -> dict[str, Watched]:
+    """A page of each lab that lives as long as the tests: to load Plotly takes longer than most of them."""
+    return {}
+
+
+@pytest.fixture
+def visit(chromium: Any, window: Any, lab: str, kept_pages: dict[str, Watched]) -> Iterator[Visit]:
+    """visit("#/describe?of=gpt3") opens a page of the lab; at the end of the test no page may have complained.
+
+    The first of a test is a page that earlier tests used, and that comes to the room from elsewhere; all others are new, so that
+    what they show is what their address says. visit(…, at=address) opens that of another lab, visit(…, expect=("…",)) allows
+    complaints with that text, and what else is given makes a window of its own: visit(…, color_scheme="dark")."""
+    own: list[Any] = []
+    opened: list[tuple[Watched, tuple[str, ...]]] = []
+    new: list[Watched] = []
+
+    def call(address: str, *, at: str = lab, expect: tuple[str, ...] = (), **settings: Any) -> Watched:
+        if settings:
+            own.append(_window(chromium, **settings))
+        used = {id(one) for one, _ in opened}
+        watched = kept_pages.get(at)
+        if settings or at != lab or (watched is not None and id(watched) in used):
+            watched = Watched((own[-1] if settings else window).new_page(), at)
+            new.append(watched)
+        elif watched is None:
+            watched = kept_pages[at] = Watched(window.new_page(), at)
+        else:
+            watched.leave()
+        opened.append((watched, expect))
+        return watched.open(address)
+
+    yield call
+    complaints = [text for one, allowed in opened for text in one.wrong if not any(part in text for part in allowed)]
+    for watched in new:
+        watched.page.close()
+    for context in own:
+        context.close()
+    assert not complaints, complaints
+
+
+@pytest.fixture
+def screenshot(tmp_path: Path) -> Screenshot:
+    """screenshot(page, "describe") keeps a picture: in FIRTH_SCREENSHOTS, or in the folder that pytest keeps of the test."""
+    folder = Path(os.environ.get("FIRTH_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def take(watched: Watched, name: str) -> Path:
+        path = folder / f"lab-{name}.png"
+        watched.page.screenshot(path=path, full_page=True)
+        assert path.stat().st_size > 1000
+        return path
+
+    return take

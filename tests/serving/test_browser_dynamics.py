@@ -1,0 +1,100 @@
+"""The room Dynamics in a browser: the points are those of `evolve`, the curves those of a model's layers."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import Screenshot, Visit, executed
+
+from firth.api import load
+from firth.errors import ConfigError
+from firth.inspection.contextual import depth
+from firth.inspection.dynamics import curves, evolve, preset
+from firth.serving.lab.room import Asked
+from firth.serving.lab.rooms.dynamics import path
+from firth.serving.lab.shelf import Shelf
+
+
+def test_both_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/dynamics?depth=45&layer=45&seed=3")
+    for name in ("lecture", "clusters"):
+        evolved = evolve(preset(name, seed=3), 45)  # type: ignore[arg-type]
+        (dots,) = page.plot(name)["data"]
+        np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), evolved.v_Lnd[45])
+        lines = [trace["y"] for trace in page.plot("curves")["data"] if trace["name"] == name]
+        expected = (evolved.curves.effective_rank, evolved.curves.mean_distance, evolved.curves.clusters)
+        assert lines == [list(values) for values in expected]
+    screenshot(page, "dynamics")
+
+
+def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: Visit) -> None:
+    page = visit("#/dynamics?beside=false&n=12&d=3&p=-0.2&depth=30").set("q", "2.5").set("seed", "5").set("layer", "20")
+    system = preset("lecture", n=12, d=3, p=-0.2, seed=5)
+    evolved = evolve(dataclasses.replace(system, Q_dd=2.5 * system.Q_dd), 30)
+    assert page.plot("curves")["data"][0]["y"] == list(evolved.curves.effective_rank)
+    again = visit(page.hash())
+    assert again.plot("lecture")["data"] == page.plot("lecture")["data"]
+    assert again.plot("curves")["data"] == page.plot("curves")["data"]
+    assert again.page.locator("[data-figure=clusters]").count() == 0
+    copied = executed(page.python("curves"))["figures"]
+    assert page.table("curves") == [list(row) for row in copied["curves"].table.rows]
+    assert page.table("lecture") == [list(row) for row in copied["lecture"].table.rows]
+
+
+def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
+    page = visit("#/dynamics?depth=5&beside=false").set("preset", "clusters")
+    assert len(page.plot("clusters")["data"][0]["x"]) == 40
+    assert page.page.locator("[data-control=p]").input_value() == "0.1"
+
+
+def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
+    page = visit("#/dynamics?depth=10&beside=false")
+    asked: list[str] = []
+    page.page.on("request", lambda request: asked.append(request.url))
+    page.set("layer", "7")
+    np.testing.assert_array_equal(page.plot("lecture")["data"][0]["x"], evolve(preset("lecture"), 10).v_Lnd[7, :, 0])
+    assert not asked
+
+
+def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_run: Path) -> None:
+    page = visit("#/dynamics?depth=5&beside=false&text=the+list+has+a+name.").set("run", "transformer")
+    model = load(transformer_run)
+    vectors = [model.embed(["the list has a name."], layer=n, pool=None)[0] for n in range(depth(model.network) + 1)]
+    expected = curves(vectors)
+    drawn = [trace["y"] for trace in page.plot("model")["data"]]
+    assert drawn[0] == pytest.approx(expected.effective_rank)
+    assert drawn[1] == pytest.approx(expected.mean_distance)
+    assert drawn[2] == list(expected.clusters)
+    assert page.table("model") == [list(row) for row in executed(page.python("model"))["figure"].table.rows]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("#/dynamics?n=1&beside=false", "n is 1; expected a whole number from 2 to 256"),
+        ("#/dynamics?depth=many&beside=false", 'depth is "many"; expected a whole number'),
+        ("#/dynamics?p=9&depth=1000&beside=false", "the points have left all bounds after"),
+        ("#/dynamics?depth=5&beside=false&run=transformer&text=", "the text is empty"),
+        (
+            "#/dynamics?depth=5&beside=false&run=transformer&text=" + "a" * 20_001,
+            "text has 20,001 characters; the lab reads at most 20,000",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_and_the_room_goes_on(visit: Visit, address: str, message: str) -> None:
+    page = visit(address)
+    assert message in page.alert()
+    page.open("#/dynamics?n=8&depth=6&beside=false")
+    assert page.page.locator("[role=alert]").count() == 0
+    assert len(page.plot("lecture")["data"][0]["x"]) == 8
+
+
+def test_points_that_leave_all_bounds_are_told_with_the_layer_at_which_they_do() -> None:
+    with np.errstate(all="ignore"), pytest.raises(ConfigError) as whole:
+        evolve(preset("lecture", p=9.0), 1000)
+    with pytest.raises(ConfigError, match=re.escape(str(whole.value))):
+        path(Asked({"p": 9, "depth": 1000, "beside": False}), Shelf(), lambda done, of, message: None)

@@ -1,0 +1,147 @@
+"""The room Generate in a browser: its text is that of generate(), its bars are the model's probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+from browsing import Screenshot, Visit, Watched, executed, serving
+
+from firth.api import load
+from firth.api.writing import next_token
+from firth.serving.lab.shelf import Shelf
+
+
+def _written(page: Watched) -> str:
+    found: str = page.page.locator("[data-written]").text_content()
+    return found
+
+
+def _tokens(page: Watched) -> list[int]:
+    given = dict(part.split("=") for part in page.hash().split("?")[1].split("&"))
+    return [int(id) for id in given.get("tokens", "").split("%2C") if id]
+
+
+def _assert_bars(page: Watched, run: Path, prompt: str, **settings: float) -> None:
+    model = load(run)
+    found = next_token(model, prompt, _tokens(page), model.decoding(dict(settings)))
+    given, shares = page.plot("next")["data"]
+    np.testing.assert_allclose(given["x"], [one.probability for one in found.candidates], rtol=1e-5)
+    np.testing.assert_allclose(shares["x"], [one.share for one in found.candidates], rtol=1e-5, atol=1e-12)
+
+
+def test_step_by_step_and_in_one_run_it_writes_what_generate_writes(visit: Visit, char_run: Path, screenshot: Screenshot) -> None:
+    page = visit("#/generate?run=char&prompt=the+&seed=5&more=10")
+    for _ in range(3):
+        page.press("step")
+    expected = load(char_run).generate("the ", tokens=13, seed=5)
+    assert _written(page) == "the " + expected[:3]
+    page.press("write")
+    assert _written(page) == "the " + expected
+    _assert_bars(page, char_run, "the ", seed=5)
+    screenshot(page, "generate")
+    again = visit(page.hash())
+    assert _written(again) == "the " + expected
+    figure = executed(again.python("next"))["figure"]
+    np.testing.assert_allclose(figure.plot.data[0].x, again.plot("next")["data"][0]["x"], rtol=1e-6)
+
+
+def test_temperature_and_cuts_change_the_shares_and_not_what_is_written(visit: Visit, transformer_run: Path) -> None:
+    page = visit("#/generate?run=transformer&prompt=the+list&seed=1")
+    page.press("step")
+    before, tokens = _written(page), _tokens(page)
+    page.set("temperature", "0.5")
+    page.set("top_k", "3")
+    page.set("top_p", "0.9")
+    _assert_bars(page, transformer_run, "the list", temperature=0.5, top_k=3, top_p=0.9, seed=1)
+    assert (_written(page), _tokens(page)) == (before, tokens)
+    page.set("temperature", "0")
+    assert page.plot("next")["data"][1]["x"][:2] == [1, 0]
+
+
+def test_a_token_is_taken_back_and_another_chosen(visit: Visit, transformer_run: Path) -> None:
+    page = visit("#/generate?run=transformer&prompt=the+list")
+    page.page.locator("[data-candidate]").nth(1).click()
+    page.settled()
+    second = next_token(load(transformer_run), "the list", [], load(transformer_run).decoding({})).candidates[1]
+    assert _tokens(page) == [second.id]
+    page.press("back")
+    assert _written(page) == "the list"
+    page.page.go_back()
+    page.page.wait_for_selector("[data-token]")
+    assert _tokens(page) == [second.id]
+
+
+def test_another_prompt_begins_anew(visit: Visit) -> None:
+    page = visit("#/generate?run=char&prompt=the+")
+    page.press("step")
+    page.set("prompt", "a name")
+    assert _written(page) == "a name"
+    assert _tokens(page) == []
+
+
+def test_numbers_as_a_table_and_text_that_looks_like_a_script(visit: Visit, bpe_run: Path) -> None:
+    prompt = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    page = visit(f"#/generate?run=bpe&prompt={quote(prompt)}")
+    assert _written(page).startswith(prompt)
+    assert page.page.locator("main img").count() == 0
+    _assert_bars(page, bpe_run, prompt)
+    assert len(page.table("next")) == 12
+
+
+def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
+    page = visit("#/")
+    for address, message in (
+        ("#/generate?run=char&prompt=Ω", "which this model never saw in training"),
+        (f"#/generate?run=char&prompt={'a' * 100_000}", "prompt has 100,000 characters; the lab reads at most 20,000"),
+        ("#/generate?run=char&tokens=x", 'tokens is "x"; expected the numbers of tokens'),
+        ("#/generate?run=char&tokens=99999", "token 99999 was written"),
+        ("#/generate?run=char&temperature=-1", "temperature is -1"),
+        ("#/generate?run=chat", 'there is no run "chat" in the lab. Did you mean "char"?'),
+    ):
+        page.open(address)
+        page.page.locator("[role=alert]", has_text=message).wait_for()
+        assert page.settled().page.locator("button[data-control=step]").is_disabled()
+    page.open("#/generate?run=char&prompt=the")
+    page.page.locator("button[data-control=step]:enabled").wait_for()
+    page.settled().press("step")
+    assert page.page.locator("[role=alert]").count() == 0
+
+
+def test_an_empty_prompt_begins_a_line(visit: Visit, char_run: Path) -> None:
+    page = visit("#/generate?run=char&prompt=&seed=2&more=5")
+    page.press("write")
+    assert _written(page) == load(char_run).generate("", tokens=5, seed=2)
+
+
+def test_what_a_recurrent_network_has_in_mind(visit: Visit, char_run: Path) -> None:
+    page = visit("#/generate?run=char&prompt=the+list")
+    (level,) = load(char_run).states("the list").levels
+    most = level.most(32)
+    np.testing.assert_allclose(page.plot("state")["data"][0]["z"], level.h[:, most].T, atol=1e-4)
+    page.set("gate", "reset")
+    np.testing.assert_allclose(page.plot("state")["data"][0]["z"], level.gates()["reset"][:, most].T, atol=1e-4)
+    again = visit(page.hash())
+    np.testing.assert_allclose(again.plot("state")["data"][0]["z"], level.gates()["reset"][:, most].T, atol=1e-4)
+    again.set("run", "transformer")
+    assert not again.page.locator("[data-figure=state]").is_visible()
+
+
+def test_a_long_run_can_be_cancelled(visit: Visit) -> None:
+    page = visit("#/generate?run=char&prompt=the&more=500")
+    page.page.locator("button[data-control=write]").click()
+    cancel = page.page.locator("[data-testid=cancel]")
+    cancel.wait_for(timeout=60_000)
+    cancel.click()
+    page.page.wait_for_selector("[data-cancelled]")
+    page.settled()
+    assert _written(page) == "the"
+    page.press("step")
+    assert len(_tokens(page)) == 1
+
+
+def test_without_a_run_that_writes_the_room_says_what_to_do(visit: Visit) -> None:
+    with serving(Shelf()) as address:
+        page = visit("#/generate", at=address)
+        assert "train a language model" in page.page.locator("[data-otherwise]").text_content()

@@ -1,0 +1,150 @@
+"""The room Words in a browser: what it shows is what the vectors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import WORDS, Screenshot, Visit, executed, serving, small_vectors
+
+from firth.errors import ConfigError
+from firth.serving.lab.rooms.words import _some
+from firth.serving.lab.shelf import Shelf
+from firth.vectors.contexts import company
+from firth.vectors.encoding import encoded
+from firth.vectors.map import word_map
+
+GREENS = (
+    "ong choy is delicious sauteed with garlic\nong choy is superb over rice\nong choy leaves with salty sauces\n"
+    "spinach sauteed with garlic over rice\nchard stems and leaves are delicious\n"
+    "<i>evil</i> greens with <script>alert(1)</script>\n"
+)
+
+
+def test_neighbours_are_those_of_the_vectors(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/words?look=neighbours&vectors=small.firth&word=king&top=4")
+    expected = small_vectors().most_similar("king", topn=4)
+    (bars,) = page.plot("neighbours")["data"]
+    assert bars["customdata"] == [word for word, _ in expected]
+    assert bars["x"] == pytest.approx([cosine for _, cosine in expected], rel=1e-6)
+    assert page.table("neighbours") == [[word, f"{cosine:.4f}"] for word, cosine in expected]
+    screenshot(page, "words")
+
+
+def test_king_without_man_and_with_woman_is_a_queen(visit: Visit) -> None:
+    page = visit("#/words").set("look", "analogy").set("sum", "king − man + woman")
+    (bars,) = page.plot("analogy")["data"]
+    expected = small_vectors().most_similar(["king", "woman"], ["man"])
+    assert bars["customdata"] == [word for word, _ in expected]
+    assert bars["customdata"][0] == "queen"
+    assert "≈ queen" in page.page.locator("[data-told]").text_content()
+    page.set("method", "mul")
+    assert page.plot("analogy")["data"][0]["x"] == pytest.approx(
+        [score for _, score in small_vectors().most_similar(["king", "woman"], ["man"], method="mul")], rel=1e-6
+    )
+
+
+def test_the_address_restores_the_view(visit: Visit) -> None:
+    first = visit("#/words").set("look", "analogy").set("sum", "queen - woman + boy").set("top", "3")
+    again = visit(first.hash())
+    assert again.plot("analogy")["data"] == first.plot("analogy")["data"]
+    assert again.page.locator("[data-control=sum]").input_value() == "queen - woman + boy"
+    assert len(again.table("analogy")) == 3
+
+
+@pytest.mark.parametrize("look", ["neighbours", "analogy", "map"])
+def test_the_python_that_is_copied_draws_the_same(visit: Visit, look: str) -> None:
+    page = visit(f"#/words?look={look}&vectors=small.firth")
+    figure = executed(page.python())["figure"]
+    assert page.table(look) == [list(row) for row in figure.table.rows]
+
+
+def test_the_first_word_is_one_that_means_something() -> None:
+    words = [f"w{n}" for n in range(60)] + ["of", "2024x", "tensor", "matrix", "array"]
+    assert _some(words, 2) == ["tensor", "matrix"]
+    assert _some([*words, "woman", "man", "queen", "king"], 3) == ["king", "man", "woman"]
+    assert _some(["a", "b", "c"], 2) == ["a", "b"]
+    with pytest.raises(ConfigError, match="there are only 1 words; expected at least 3"):
+        _some(["a"], 3)
+
+
+def test_the_cosine_of_each_two_words(visit: Visit) -> None:
+    page = visit("#/words?look=similarity&vectors=small.firth&words=king+queen+apple")
+    vectors, words = small_vectors(), ("king", "queen", "apple")
+    expected = [[a, *(f"{vectors.similarity(a, b):.4f}" for b in words)] for a in words]
+    assert page.table("similarity") == expected
+    assert [list(row) for row in executed(page.python())["rows"]] == expected
+
+
+def test_the_map_has_every_word_at_its_point(visit: Visit) -> None:
+    page = visit("#/words?look=map&vectors=small.firth")
+    (dots,) = page.plot("map")["data"]
+    expected = word_map(small_vectors(), list(WORDS))
+    assert dots["customdata"] == list(WORDS)
+    np.testing.assert_allclose(np.stack((dots["x"], dots["y"]), 1), expected.point_Nk, atol=1e-6)
+
+
+def test_words_are_found_on_the_map_by_their_letters(visit: Visit) -> None:
+    page = visit("#/words?look=map&vectors=small.firth").set("find", "PRIN")
+    for one in (page, visit(page.hash())):
+        (dots,) = one.plot("map")["data"]
+        assert [word for word, label in zip(WORDS, dots["text"], strict=True) if label] == ["prince", "princess"]
+        assert [word for word, size in zip(WORDS, dots["marker"]["size"], strict=True) if size > 6] == ["prince", "princess"]
+
+
+def test_a_word_that_looks_like_markup_is_shown_as_it_is_spelled(visit: Visit) -> None:
+    page = visit("#/words?look=neighbours&vectors=small.firth&word=<b>bold</b>")
+    assert page.page.locator("h2", has_text="Nearest to <b>bold</b>").count() == 1
+    page.set("word", "tree")
+    ticks = page.page.locator("[data-figure=neighbours] .ytick text").all_text_contents()
+    assert "<b>bold</b>" in ticks
+    assert any(row[0] == "<b>bold</b>" for row in page.table("neighbours"))
+
+
+def test_an_unknown_word_is_told_with_near_ones_and_the_room_goes_on(visit: Visit) -> None:
+    page = visit("#/words?look=neighbours&vectors=small.firth&word=quen")
+    assert '"quen" is not among the 12 words. Did you mean "queen"?' in page.alert()
+    page.set("word", "queen")
+    assert page.page.locator("[role=alert]").count() == 0
+    assert page.plot("neighbours")["data"][0]["customdata"][0] == small_vectors().most_similar("queen")[0][0]
+
+
+def test_a_click_on_a_bar_goes_on_to_that_word_and_back_returns(visit: Visit) -> None:
+    page = visit("#/words?look=neighbours&vectors=small.firth&word=king&top=5")
+    first = page.plot("neighbours")["data"][0]["customdata"][0]
+    page.page.locator("[data-figure=neighbours] .bars .point path").first.hover(force=True)
+    page.page.locator("[data-figure=neighbours] .nsewdrag").click(position={"x": 30, "y": 12})
+    page.until(f"document.querySelector('[data-control=word]').value === '{first}'")
+    page.page.go_back()
+    page.until("document.querySelector('[data-control=word]').value === 'king'")
+    assert page.plot("neighbours")["data"][0]["customdata"][0] == first
+
+
+def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp_path: Path) -> None:
+    text = tmp_path / "greens.txt"
+    text.write_text(GREENS, encoding="utf-8")
+    with serving(Shelf([], [vectors_file], [str(text)])) as address:
+        page = visit("#/words?look=contexts&words=choy+spinach", at=address)
+        expected = [company(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
+        for one in expected:
+            (bars,) = page.plot(f"near {one.word}")["data"]
+            assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx({t.word: t.score for t in one.telling})
+        rows = [[" ".join(line.left), one.word, " ".join(line.right)] for one in expected for line in one.lines]
+        assert page.table("contexts") == rows
+        copied = executed(page.python())
+        assert [[list(row) for row in figure.table.rows] for figure in copied["figures"].values()] == [
+            page.table(f"near {one.word}") for one in expected
+        ]
+        page.set("words", "greens")
+        assert "<i>evil</i>" in page.table("contexts")[0][0]
+
+
+def test_without_vectors_the_room_says_how_to_make_some_and_looks_words_up(visit: Visit, tmp_path: Path) -> None:
+    text = tmp_path / "greens.txt"
+    text.write_text(GREENS, encoding="utf-8")
+    with serving(Shelf([], [], [str(text)])) as address:
+        page = visit("#/words", at=address)
+        assert "firth vectors train" in page.page.locator("[data-otherwise]").text_content()
+        page.set("words", "choy")
+        assert page.table("contexts")

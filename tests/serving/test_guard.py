@@ -1,0 +1,114 @@
+"""Who may talk to the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from firth.serving.lab.app import build
+from firth.serving.lab.guard import MOST_BYTES, Guard
+from firth.serving.lab.shelf import Shelf
+
+OWN = "http://127.0.0.1:8421"
+VIEW = "/api/describe/count"
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    with TestClient(build(Shelf()), base_url=OWN) as client:
+        yield client
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8421", "localhost:8421", "[::1]:8421", "LOCALHOST", "127.0.0.1"])
+def test_it_answers_to_the_names_of_this_machine(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8421", "127.0.0.1.evil.example", "localhost.evil.example:8421", "", "0.0.0.0:8421"]
+)
+@pytest.mark.parametrize("path", ["/", "/plotly.js", "/page/app.js", "/api/lab"])
+def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(client: TestClient, host: str, path: str) -> None:
+    answer = client.get(path, headers={"host": host})
+    assert answer.status_code == 403
+    assert "127.0.0.1 and localhost only" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "http://127.0.0.1:9999"},  # another server of this machine
+        {"origin": "https://127.0.0.1:8421"},
+        {"origin": "null"},  # a sandboxed frame, or a file
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_another_page_has_nothing_done(client: TestClient, headers: dict[str, str]) -> None:
+    answer = client.post(VIEW, json={"of": "gpt2"}, headers=headers)
+    assert answer.status_code == 403
+    assert "shown" not in answer.text
+    assert client.get("/api/lab", headers=headers).status_code == 403
+
+
+def test_the_labs_own_page_and_a_program_are_answered(client: TestClient) -> None:
+    for headers in ({"origin": OWN, "sec-fetch-site": "same-origin"}, {}):
+        answer = client.post(VIEW, json={"of": "gpt2"}, headers=headers)
+        assert answer.status_code == 200
+        assert "shown" in answer.text
+
+
+def test_a_form_of_another_page_cannot_be_taken_for_a_request(client: TestClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
+        assert client.post(VIEW, content='{"of": "gpt2"}', headers={"content-type": kind}).status_code == 415
+
+
+def test_nobody_else_may_read_the_answers(client: TestClient) -> None:
+    answer = client.post(VIEW, json={"of": "gpt2"}, headers={"origin": OWN})
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+    refused = {"access-control-request-method": "POST"}
+    assert client.options(VIEW, headers={"origin": "https://evil.example"} | refused).status_code == 403
+
+
+def test_a_request_of_any_size_is_refused_beyond_the_limit(client: TestClient) -> None:
+    much = b'{"of": "' + b"x" * MOST_BYTES + b'"}'
+    kind = {"content-type": "application/json"}
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(much), 1 << 16):
+            yield much[start : start + (1 << 16)]
+
+    for content in (much, pieces()):
+        answer = client.post(VIEW, content=content, headers=kind)
+        assert answer.status_code == 413
+        assert f"more than {MOST_BYTES:,} bytes" in answer.json()["error"]
+
+
+def test_a_request_that_says_it_is_too_large_is_not_even_read() -> None:
+    async def nothing(*given: object) -> None:
+        pytest.fail("it was read, or answered by the lab")
+
+    told: list[dict[str, object]] = []
+
+    async def send(message: dict[str, object]) -> None:
+        told.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", str(MOST_BYTES + 1).encode())]
+    scope = {"type": "http", "method": "POST", "path": VIEW, "headers": headers}
+    with pytest.raises(StopIteration):  # a coroutine that waits for nothing needs no loop
+        Guard(nothing)(scope, nothing, send).send(None)  # type: ignore[arg-type]
+    assert told[0]["status"] == 413
+
+
+@pytest.mark.parametrize("path", ["/", "/page/app.js", "/plotly.js", "/api/lab"])
+def test_every_answer_says_what_the_page_may_do(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'self'"
+    assert "script-src" not in policy  # so that scripts, too, come from here and are never inline
+    assert policy["frame-ancestors"] == policy["base-uri"] == policy["object-src"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == ("no-store" if path.startswith("/api") else "no-cache")

@@ -1,0 +1,127 @@
+"""A view at work: progress, cancelling, two at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import warnings
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+from firth.serving.lab import streaming
+from firth.serving.lab.room import Shown
+from firth.serving.lab.streaming import Teller, lines, notices
+
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def _tell_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_BETWEEN", 0.0)
+
+
+def run(listening: Coroutine[Any, Any, T]) -> T:
+    """In a thread without a loop: while a browser is open, Playwright has one in this thread."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, listening).result()
+
+
+async def first(stream: AsyncIterator[str]) -> dict[str, object]:
+    told: dict[str, object] = json.loads(await anext(stream))
+    return told
+
+
+def test_progress_comes_while_the_view_is_at_work() -> None:
+    seen = threading.Event()
+
+    def work(progress: Teller) -> Shown:
+        progress(1, 4, "a quarter")
+        assert seen.wait(10)  # goes on only when the first line has arrived
+        return Shown({}, "x = 1\n")
+
+    async def listen() -> list[dict[str, object]]:
+        stream = lines(work)
+        told = [await first(stream)]
+        seen.set()
+        return told + [json.loads(line) async for line in stream]
+
+    assert run(listen()) == [
+        {"progress": 0.25, "message": "a quarter"},
+        {"shown": {"figures": {}, "python": "x = 1\n", "facts": {}, "table": None}, "notes": []},
+    ]
+
+
+def test_a_view_stops_when_nobody_listens_any_more() -> None:
+    ended, left = threading.Event(), threading.Event()
+    steps = 0
+
+    def work(progress: Teller) -> Shown:
+        nonlocal steps
+        try:
+            while True:
+                progress(steps, 0, "working")
+                steps += 1
+                left.wait(0.01)
+        finally:
+            ended.set()
+
+    async def listen() -> None:
+        stream = lines(work)
+        assert await first(stream) == {"progress": 0.0, "message": "working"}
+        await stream.aclose()  # type: ignore[attr-defined]
+        left.set()
+
+    run(listen())
+    assert ended.wait(10)
+
+
+def test_what_a_view_warns_of_goes_to_whoever_asked_each_time() -> None:
+    def work(progress: Teller) -> Shown:
+        for _ in range(2):
+            warnings.warn("never seen: blorp", stacklevel=1)
+        return Shown({}, "")
+
+    async def listen() -> list[str]:
+        return [line async for line in lines(work)]
+
+    elsewhere: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *rest: elsewhere.append(str(message))
+        with notices():
+            for _ in range(2):
+                assert json.loads(run(listen())[-1])["notes"] == ["never seen: blorp"]
+            warnings.warn("of nobody's view", stacklevel=1)
+    assert elsewhere == ["of nobody's view"]
+
+
+def test_two_views_are_at_work_at_once() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def work(progress: Teller) -> Shown:
+        both.wait()
+        return Shown({}, "")
+
+    async def listen() -> list[list[str]]:
+        async def all_of() -> list[str]:
+            return [line async for line in lines(work)]
+
+        return await asyncio.gather(all_of(), all_of())
+
+    assert all("shown" in told[-1] for told in run(listen()))
+
+
+def test_progress_is_told_a_few_times_a_second_and_never_beyond_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(streaming, "_BETWEEN", 0.1)
+    monkeypatch.setattr(streaming.time, "monotonic", lambda: now)
+    told: list[str] = []
+    teller = Teller(told.append)
+    for done in range(10):
+        now += 0.04
+        teller(done, 4, "step")
+    assert [json.loads(line)["progress"] for line in told] == [0.0, 0.75, 1.0, 1.0]
