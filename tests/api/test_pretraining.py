@@ -152,7 +152,6 @@ REFUSED = {
     "generate": lambda model: model.generate("a"),
     "classify": lambda model: model.classify(["a"]),
     "translate": lambda model: model.translate(["a"]),
-    "attention": lambda model: model.attention("a"),
 }
 
 

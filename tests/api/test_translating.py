@@ -337,7 +337,6 @@ CALLS: dict[str, tuple[Any, str]] = {
     "generate": (lambda model: model.generate("a"), "this run translates: it has no next word; use translate, or a run of a"),
     "score": (lambda model: model.score(["a"]), "it has no next word"),
     "classify": (lambda model: model.classify(["a"]), "this run translates: it has no classes; use translate"),
-    "attention": (lambda model: model.attention("a"), "it has no next word"),
     "one text": (lambda model: model.translate("1 2"), r"translate takes a list of texts; .*translate\(\['1 2'\]\)"),
     "no beam": (lambda model: model.translate(["1"], beam=0), r"decoding\.beam is 0; expected at least 1"),
     "no tokens": (lambda model: model.translate(["1"], tokens=0), r"decoding\.tokens is 0; expected at least 1"),

@@ -43,6 +43,7 @@ def test_thumbnails_then_one_head_and_a_click_opens_another(visit: Visit, bpe_ru
     _assert_map(page, seen, 0, None)
 
 
+@pytest.mark.long
 def test_a_run_brings_its_own_text_until_another_is_written(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "firth.serving.lab.app.example", lambda recipe: "the list" if recipe.tokenizer.kind == "char" else "is empty"
@@ -72,6 +73,7 @@ def test_pieces_are_merged_into_words_and_the_address_restores_it(visit: Visit, 
     assert len(again.table("map")) == len(merged.queries) ** 2
 
 
+@pytest.mark.long
 def test_entropy_and_rollout_by_layer(visit: Visit, transformer_run: Path) -> None:
     page = visit(f"#/attention?run=transformer&text={quote(TEXT)}")
     seen = load(transformer_run).attention(TEXT)
@@ -99,6 +101,7 @@ def test_cross_attention_of_a_translator(visit: Visit, pair_shelf: Shelf, pair_l
         _assert_map(page, shorter, 1, 0)
 
 
+@pytest.mark.long
 def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Path) -> None:
     questions = write_questions(tmp_path / "questions.jsonl", RECORDS[:40])
     run = train_recipe(compose(answer_table(questions, steps=2)), tmp_path / "answers").path
@@ -149,6 +152,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, bpe_run: Path) -> 
     assert page.page.locator("main img, main b").count() == 0
 
 
+@pytest.mark.long
 def test_a_run_that_disappears_is_told_of(visit: Visit, transformer_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "gone"
     shutil.copytree(transformer_run, run)

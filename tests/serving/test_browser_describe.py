@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from browsing import Screenshot, Visit, executed
 
 from firth.api import load
@@ -30,11 +31,13 @@ def test_gpt3_is_counted_to_the_last_weight(visit: Visit, screenshot: Screenshot
     screenshot(page, "describe")
 
 
+@pytest.mark.long
 def test_every_preset_recipe_and_run_is_offered(visit: Visit) -> None:
     offered = visit("#/describe").page.locator("[data-control=of] option").all_text_contents()
     assert set(offered) == {*PRESETS, *shipped(), "char", "transformer", "bpe"}
 
 
+@pytest.mark.long
 def test_a_run_its_address_and_the_python_that_counts_it(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/describe?of=gpt2").set("of", "transformer")
     model = load(transformer_run)
@@ -47,6 +50,7 @@ def test_a_run_its_address_and_the_python_that_counts_it(visit: Visit, transform
     assert f"{copied['found'].parameters:,}" == page.table("totals")[0][2]
 
 
+@pytest.mark.long
 def test_a_recipe_with_other_settings(visit: Visit) -> None:
     page = visit("#/describe?of=hello")
     before = sum(page.plot("parameters")["data"][0]["x"])

@@ -45,12 +45,14 @@ def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: V
     assert page.table("lecture") == [list(row) for row in copied["lecture"].table.rows]
 
 
+@pytest.mark.long
 def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
     page = visit("#/dynamics?depth=5&beside=false").set("preset", "clusters")
     assert len(page.plot("clusters")["data"][0]["x"]) == 40
     assert page.page.locator("[data-control=p]").input_value() == "0.1"
 
 
+@pytest.mark.long
 def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
     page = visit("#/dynamics?depth=10&beside=false")
     asked: list[str] = []
@@ -72,6 +74,7 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
     assert page.table("model") == [list(row) for row in executed(page.python("model"))["figure"].table.rows]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("address", "message"),
     [
@@ -93,6 +96,7 @@ def test_what_cannot_be_drawn_is_told_and_the_room_goes_on(visit: Visit, address
     assert len(page.plot("lecture")["data"][0]["x"]) == 8
 
 
+@pytest.mark.long
 def test_points_that_leave_all_bounds_are_told_with_the_layer_at_which_they_do() -> None:
     with np.errstate(all="ignore"), pytest.raises(ConfigError) as whole:
         evolve(preset("lecture", p=9.0), 1000)

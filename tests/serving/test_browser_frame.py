@@ -40,6 +40,7 @@ def test_the_first_page_leads_to_every_room(visit: Visit, screenshot: Screenshot
     page.until("document.body.dataset.ready === 'home'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", list(ROOMS))
 def test_every_room_opens_without_a_complaint(visit: Visit, room: str) -> None:
     page = visit(f"#/{room}")
@@ -67,6 +68,7 @@ def test_with_nothing_on_the_shelf_every_room_opens_and_the_page_says_how_to_mak
             assert page.page.locator("[role=alert]").count() == 0, name
 
 
+@pytest.mark.long
 def test_a_room_that_is_not_there_is_told_as_text(visit: Visit) -> None:
     page = visit(f"#/{EVIL}")
     assert "There is no room" in page.alert()
@@ -82,6 +84,7 @@ def test_text_that_looks_like_markup_is_shown_and_never_run(visit: Visit) -> Non
     assert page.page.locator("main img, main script").count() == 0
 
 
+@pytest.mark.long
 def test_a_figure_of_evil_text_runs_nothing(visit: Visit) -> None:
     """Whatever a room forgot to escape: Plotly leaves out scripts, the policy of the page stops what is left, tables are text."""
 
@@ -123,6 +126,7 @@ def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     assert '"gpt3" is a preset, which has no settings to change' in page.alert()
 
 
+@pytest.mark.long
 def test_the_table_opens_and_closes_by_keys(visit: Visit) -> None:
     page = visit("#/describe?of=gpt2")
     summary = page.page.locator("details[data-numbers=parameters] summary")
@@ -134,6 +138,7 @@ def test_the_table_opens_and_closes_by_keys(visit: Visit) -> None:
     assert not page.page.locator("[data-table=parameters]").is_visible()
 
 
+@pytest.mark.long
 def test_light_and_dark_follow_the_machine_and_the_button(visit: Visit, screenshot: Screenshot) -> None:
     def colours() -> tuple[str, str]:
         paper = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -154,6 +159,7 @@ def test_light_and_dark_follow_the_machine_and_the_button(visit: Visit, screensh
     assert colours()[0] == "rgb(253, 253, 251)"  # it is remembered
 
 
+@pytest.mark.long
 def test_what_a_view_warns_of_stands_above_its_answer(visit: Visit) -> None:
     def warning(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         if asked.text("of") == "gpt2":
@@ -219,6 +225,7 @@ def test_slow_work_shows_progress_and_can_be_cancelled(visit: Visit) -> None:
         assert page.plot("parameters")["data"][0]["x"] == [part.weights for part in describe("bert-base").of.parts]
 
 
+@pytest.mark.long
 def test_a_newer_question_and_leaving_stop_the_older_one(visit: Visit) -> None:
     with slow_lab() as (address, slow):
         page = visit("#/describe?of=gpt2", at=address)
@@ -246,6 +253,7 @@ def test_two_people_use_the_lab_at_once(visit: Visit) -> None:
         assert sum(first.settled().plot("parameters")["data"][0]["x"]) == describe("gpt3").of.parameters
 
 
+@pytest.mark.long
 def test_the_page_says_when_the_lab_has_ended(visit: Visit) -> None:
     with listening(build(Shelf())) as address:
         page = visit("#/describe?of=gpt2", at=address, expect=("ERR_CONNECTION_REFUSED",))
@@ -272,6 +280,7 @@ def other_page() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.long
 def test_another_page_can_neither_post_to_the_lab_nor_read_nor_frame_it(window: Any) -> None:
     asked: list[str] = []
 
@@ -305,6 +314,7 @@ def test_another_page_can_neither_post_to_the_lab_nor_read_nor_frame_it(window: 
         page.close()
 
 
+@pytest.mark.long
 def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, char_run: Path, tmp_path: Path) -> None:
     shutil.copytree(char_run, tmp_path / "gone")
     with serving(Shelf([tmp_path / "gone", char_run])) as address:

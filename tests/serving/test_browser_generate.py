@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 
 from firth.api import load
-from firth.api.writing import next_token
+from firth.api.writing import next_token, write
+from firth.serving.lab.rooms import generate
 from firth.serving.lab.shelf import Shelf
 
 
@@ -47,6 +52,7 @@ def test_step_by_step_and_in_one_run_it_writes_what_generate_writes(visit: Visit
     np.testing.assert_allclose(figure.plot.data[0].x, again.plot("next")["data"][0]["x"], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_temperature_and_cuts_change_the_shares_and_not_what_is_written(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/generate?run=transformer&prompt=the+list&seed=1")
     page.press("step")
@@ -60,6 +66,7 @@ def test_temperature_and_cuts_change_the_shares_and_not_what_is_written(visit: V
     assert page.plot("next")["data"][1]["x"][:2] == [1, 0]
 
 
+@pytest.mark.long
 def test_a_token_is_taken_back_and_another_chosen(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/generate?run=transformer&prompt=the+list")
     page.page.locator("[data-candidate]").nth(1).click()
@@ -73,6 +80,7 @@ def test_a_token_is_taken_back_and_another_chosen(visit: Visit, transformer_run:
     assert _tokens(page) == [second.id]
 
 
+@pytest.mark.long
 def test_another_prompt_begins_anew(visit: Visit) -> None:
     page = visit("#/generate?run=char&prompt=the+")
     page.press("step")
@@ -81,6 +89,7 @@ def test_another_prompt_begins_anew(visit: Visit) -> None:
     assert _tokens(page) == []
 
 
+@pytest.mark.long
 def test_numbers_as_a_table_and_text_that_looks_like_a_script(visit: Visit, bpe_run: Path) -> None:
     prompt = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     page = visit(f"#/generate?run=bpe&prompt={quote(prompt)}")
@@ -109,6 +118,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     assert page.page.locator("[role=alert]").count() == 0
 
 
+@pytest.mark.long
 def test_an_empty_prompt_begins_a_line(visit: Visit, char_run: Path) -> None:
     page = visit("#/generate?run=char&prompt=&seed=2&more=5")
     page.press("write")
@@ -128,7 +138,13 @@ def test_what_a_recurrent_network_has_in_mind(visit: Visit, char_run: Path) -> N
     assert not again.page.locator("[data-figure=state]").is_visible()
 
 
-def test_a_long_run_can_be_cancelled(visit: Visit) -> None:
+def test_a_long_run_can_be_cancelled(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*given: Any) -> Iterator[int]:
+        for id in write(*given):
+            time.sleep(0.05)
+            yield id
+
+    monkeypatch.setattr(generate, "write", slowly)
     page = visit("#/generate?run=char&prompt=the&more=500")
     page.page.locator("button[data-control=write]").click()
     cancel = page.page.locator("[data-testid=cancel]")
@@ -141,6 +157,7 @@ def test_a_long_run_can_be_cancelled(visit: Visit) -> None:
     assert len(_tokens(page)) == 1
 
 
+@pytest.mark.long
 def test_without_a_run_that_writes_the_room_says_what_to_do(visit: Visit) -> None:
     with serving(Shelf()) as address:
         page = visit("#/generate", at=address)

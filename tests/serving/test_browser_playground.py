@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
+import pytest
 from browsing import Screenshot, Visit, Watched, executed
 
 from firth.inspection.playground import STEPS, Played, Settings, example, of_sentence, of_table
@@ -37,6 +38,7 @@ def test_a_name_finds_its_role_and_the_larger_the_scale_the_surer(visit: Visit) 
     assert page.plot("sums")["data"][0]["text"] == [["0.00", "0.00", "1.00"]]
 
 
+@pytest.mark.long
 def test_every_choice_reaches_the_picture_and_the_address_restores_it(visit: Visit) -> None:
     page = visit("#/playground?of=sentence&text=a+b+c+d&limit=3&scale=0.5&heads=2&head=1&width=4&seed=7")
     _assert_shows(page, of_sentence("a b c d", Settings(scale=0.5, heads=2, width=4, seed=7)), head=1)
@@ -51,6 +53,7 @@ def test_every_choice_reaches_the_picture_and_the_address_restores_it(visit: Vis
     np.testing.assert_allclose(figure.plot.data[0].z, of_sentence("a b c d", settings).weights[1])
 
 
+@pytest.mark.long
 def test_step_by_step_with_the_keyboard(visit: Visit) -> None:
     page = visit("#/playground")
     page.press("first")
@@ -64,6 +67,7 @@ def test_step_by_step_with_the_keyboard(visit: Visit) -> None:
     assert page.page.locator("[data-step=scores]").is_visible()
 
 
+@pytest.mark.long
 def test_a_table_of_ones_own_with_vectors_of_a_file(visit: Visit, vectors_file: Path) -> None:
     page = visit("#/playground?of=table&vectors=small.firth")
     page.set("table", "king = royal\napple = fruit")
@@ -74,6 +78,7 @@ def test_a_table_of_ones_own_with_vectors_of_a_file(visit: Visit, vectors_file: 
     assert executed(page.python("weights"))["played"].keys == ("king", "apple")
 
 
+@pytest.mark.long
 def test_text_that_looks_like_a_script_is_shown(visit: Visit) -> None:
     text = "<img src=x onerror=alert(1)> <script>alert(2)</script> <b>x</b>"
     page = visit(f"#/playground?of=sentence&text={quote(text)}")

@@ -13,6 +13,7 @@ from firth.serving.lab.shelf import Shelf
 from firth.training.log import read
 
 
+@pytest.mark.long
 def test_the_curves_of_several_runs_are_those_of_their_logs(
     visit: Visit, screenshot: Screenshot, char_run: Path, transformer_run: Path
 ) -> None:
@@ -39,6 +40,7 @@ def test_any_number_of_the_log_against_anything_and_the_address_restores_it(visi
     assert page.table("curves") == [list(row) for row in executed(page.python())["figure"].table.rows]
 
 
+@pytest.mark.long
 def test_runs_are_chosen_by_their_boxes(visit: Visit) -> None:
     page = visit("#/training")
     assert {trace["name"].partition(",")[0] for trace in page.plot("curves")["data"]} == {"char", "transformer", "bpe"}
@@ -46,6 +48,7 @@ def test_runs_are_chosen_by_their_boxes(visit: Visit) -> None:
     assert {trace["name"].partition(",")[0] for trace in page.settled().plot("curves")["data"]} == {"char", "transformer"}
 
 
+@pytest.mark.long
 def test_it_opens_with_the_runs_that_learn_the_same_as_the_first(visit: Visit, pair_shelf: Shelf, char_run: Path) -> None:
     with serving(Shelf([*pair_shelf.places, char_run])) as address:
         page = visit("#/training", at=address)
@@ -78,6 +81,7 @@ def test_a_log_that_grows_is_drawn_again_by_itself(visit: Visit, half: Path) -> 
         assert page.plot("curves")["data"][0]["y"][-1] == 1.25
 
 
+@pytest.mark.long
 def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, half: Path, char_run: Path) -> None:
     with serving(Shelf([half, char_run])) as address:
         page = visit("#/training?runs=half", at=address)
@@ -90,6 +94,7 @@ def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, half: 
         assert page.page.locator("[role=alert]").count() == 0
 
 
+@pytest.mark.long
 def test_a_run_begun_while_the_lab_is_open_appears(visit: Visit, half: Path, tmp_path: Path) -> None:
     shelf = tmp_path / "runs"
     shelf.mkdir()
@@ -101,6 +106,7 @@ def test_a_run_begun_while_the_lab_is_open_appears(visit: Visit, half: Path, tmp
         assert "begun: running" in page.settled().page.locator("[data-states]").inner_text()
 
 
+@pytest.mark.long
 def test_no_model_is_loaded_for_it(visit: Visit, half: Path) -> None:
     (half / "model.safetensors").write_bytes(b"no weights")
     with serving(Shelf([half])) as address:

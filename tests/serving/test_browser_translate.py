@@ -46,6 +46,7 @@ def test_the_best_of_a_beam_and_the_alignment_of_each(
     assert [one.text for one in found] == [row[1] for row in expected]
 
 
+@pytest.mark.long
 def test_beam_penalty_and_a_translation_of_ones_own(visit: Visit, pair_shelf: Shelf, pair_lab: str) -> None:
     page = visit("#/translate?run=transformer", at=pair_lab)
     assert page.page.locator("[data-hint]").text_content() == "Type a sentence to translate."  # these pairs are of no known kind
@@ -59,6 +60,7 @@ def test_beam_penalty_and_a_translation_of_ones_own(visit: Visit, pair_shelf: Sh
     _assert_alignment(page, pair_shelf, "transformer", "1 2", "nine eight", "layer 2, head 1")
 
 
+@pytest.mark.long
 def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
     visit: Visit, pair_shelf: Shelf, pair_lab: str
 ) -> None:
@@ -92,6 +94,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_shelf: S
     assert page.settled().table("translations") == _rows(pair_shelf, "rnnsearch", "4 7 1", 3)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_text_that_looks_like_a_script_is_shown(visit: Visit, pair_lab: str) -> None:
     text = "<img src=x onerror=alert(1)> <script>alert(2)</script>"
@@ -100,6 +103,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, pair_lab: str) -> 
     assert len(page.table("alignment")) > 0
 
 
+@pytest.mark.long
 def test_without_a_run_that_translates_the_room_says_what_to_do(visit: Visit, lab: str) -> None:
     page = visit("#/translate")  # of language models only
     assert "train a model of sentence pairs" in page.page.locator("[data-otherwise]").text_content()

@@ -53,6 +53,7 @@ def test_the_address_restores_the_view(visit: Visit) -> None:
     assert len(again.table("analogy")) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("look", ["neighbours", "analogy", "map"])
 def test_the_python_that_is_copied_draws_the_same(visit: Visit, look: str) -> None:
     page = visit(f"#/words?look={look}&vectors=small.firth")
@@ -60,6 +61,7 @@ def test_the_python_that_is_copied_draws_the_same(visit: Visit, look: str) -> No
     assert page.table(look) == [list(row) for row in figure.table.rows]
 
 
+@pytest.mark.long
 def test_the_first_word_is_one_that_means_something() -> None:
     words = [f"w{n}" for n in range(60)] + ["of", "2024x", "tensor", "matrix", "array"]
     assert _some(words, 2) == ["tensor", "matrix"]
@@ -69,6 +71,7 @@ def test_the_first_word_is_one_that_means_something() -> None:
         _some(["a"], 3)
 
 
+@pytest.mark.long
 def test_the_cosine_of_each_two_words(visit: Visit) -> None:
     page = visit("#/words?look=similarity&vectors=small.firth&words=king+queen+apple")
     vectors, words = small_vectors(), ("king", "queen", "apple")
@@ -77,6 +80,7 @@ def test_the_cosine_of_each_two_words(visit: Visit) -> None:
     assert [list(row) for row in executed(page.python())["rows"]] == expected
 
 
+@pytest.mark.long
 def test_the_map_has_every_word_at_its_point(visit: Visit) -> None:
     page = visit("#/words?look=map&vectors=small.firth")
     (dots,) = page.plot("map")["data"]
@@ -85,6 +89,7 @@ def test_the_map_has_every_word_at_its_point(visit: Visit) -> None:
     np.testing.assert_allclose(np.stack((dots["x"], dots["y"]), 1), expected.point_Nk, atol=1e-6)
 
 
+@pytest.mark.long
 def test_words_are_found_on_the_map_by_their_letters(visit: Visit) -> None:
     page = visit("#/words?look=map&vectors=small.firth").set("find", "PRIN")
     for one in (page, visit(page.hash())):
@@ -93,6 +98,7 @@ def test_words_are_found_on_the_map_by_their_letters(visit: Visit) -> None:
         assert [word for word, size in zip(WORDS, dots["marker"]["size"], strict=True) if size > 6] == ["prince", "princess"]
 
 
+@pytest.mark.long
 def test_a_word_that_looks_like_markup_is_shown_as_it_is_spelled(visit: Visit) -> None:
     page = visit("#/words?look=neighbours&vectors=small.firth&word=<b>bold</b>")
     assert page.page.locator("h2", has_text="Nearest to <b>bold</b>").count() == 1
@@ -102,6 +108,7 @@ def test_a_word_that_looks_like_markup_is_shown_as_it_is_spelled(visit: Visit) -
     assert any(row[0] == "<b>bold</b>" for row in page.table("neighbours"))
 
 
+@pytest.mark.long
 def test_an_unknown_word_is_told_with_near_ones_and_the_room_goes_on(visit: Visit) -> None:
     page = visit("#/words?look=neighbours&vectors=small.firth&word=quen")
     assert '"quen" is not among the 12 words. Did you mean "queen"?' in page.alert()
@@ -110,6 +117,7 @@ def test_an_unknown_word_is_told_with_near_ones_and_the_room_goes_on(visit: Visi
     assert page.plot("neighbours")["data"][0]["customdata"][0] == small_vectors().most_similar("queen")[0][0]
 
 
+@pytest.mark.long
 def test_a_click_on_a_bar_goes_on_to_that_word_and_back_returns(visit: Visit) -> None:
     page = visit("#/words?look=neighbours&vectors=small.firth&word=king&top=5")
     first = page.plot("neighbours")["data"][0]["customdata"][0]
@@ -140,6 +148,7 @@ def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp
         assert "<i>evil</i>" in page.table("contexts")[0][0]
 
 
+@pytest.mark.long
 def test_without_vectors_the_room_says_how_to_make_some_and_looks_words_up(visit: Visit, tmp_path: Path) -> None:
     text = tmp_path / "greens.txt"
     text.write_text(GREENS, encoding="utf-8")

@@ -21,7 +21,7 @@ function bar(into, cancel) {
   const fill = element("div"), message = element("span", { text: "working" });
   const track = element("div", { role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "progress" }, fill);
   const button = element("button", { type: "button", text: "Cancel", "data-testid": "cancel", onclick: cancel });
-  const working = element("div", { class: "working", "data-working": true }, track, message, button);
+  const working = element("div", { class: "working", "data-working": true }, track, button, message); // the message last: it grows, and the button stays where it is
   const shows = setTimeout(() => into.prepend(working), PATIENCE);
   return {
     tell(share, text) {
