@@ -8,7 +8,8 @@ TORCH ?= cpu
 TORCH_INDEX ?=
 
 VENV := .venv
-PYTEST := --numprocesses 2 --dist loadfile
+# Files in their own order: by the number of tests, as xdist would sort them, the few slow ones would come last, on one core.
+PYTEST := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
