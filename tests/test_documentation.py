@@ -18,8 +18,6 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PAGES = [path for path in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))) if path.is_file()]
-# Pages that train for half a minute and more are followed by `make test-all`.
-LONG = {"encoders.md", "in-context.md", "language-models.md", "looking.md", "results.md", "seq2seq.md"}
 RUN = ("sh", "console", "python")
 OTHER_NAMES = {"bash": "sh", "shell": "sh", "zsh": "sh", "py": "python", "python3": "python", "pycon": "python"}
 _FENCE = re.compile(r"^(?P<indent> *)(?P<mark>```+|~~~+)\s*(?P<language>[\w-]*)")
@@ -108,7 +106,8 @@ def _typed(text: str) -> str:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.long] if path.name in LONG else []) for path in PAGES],
+    # README is followed each time; the pages of docs/, six minutes of commands in all, by `make test-all`.
+    [pytest.param(path, marks=[] if path.name == "README.md" else [pytest.mark.long]) for path in PAGES],
     ids=[path.relative_to(CHECKOUT).as_posix() for path in PAGES],
 )
 def test_what_a_page_says_works(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,7 @@ def test_a_model_without_attention_is_told_of_and_another_can_be_chosen(visit: V
     assert page.page.locator("[data-figure]:visible").count() == 0
 
 
+@pytest.mark.long
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/")
     for address, message in (
@@ -140,6 +141,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_r
     _assert_map(page.settled(), load(transformer_run).attention(TEXT), 0, 0)
 
 
+@pytest.mark.long
 def test_text_that_looks_like_a_script_is_shown(visit: Visit, bpe_run: Path) -> None:
     text = "<img src=x onerror=alert(1)> <script>alert(2)</script> <b>x</b>"
     page = visit(f"#/attention?run=bpe&words=true&text={quote(text)}")

@@ -31,6 +31,7 @@ def test_both_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -
     screenshot(page, "dynamics")
 
 
+@pytest.mark.long
 def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: Visit) -> None:
     page = visit("#/dynamics?beside=false&n=12&d=3&p=-0.2&depth=30").set("q", "2.5").set("seed", "5").set("layer", "20")
     system = preset("lecture", n=12, d=3, p=-0.2, seed=5)

@@ -99,6 +99,7 @@ def test_numbers_as_a_table_and_text_that_looks_like_a_script(visit: Visit, bpe_
     assert len(page.table("next")) == 12
 
 
+@pytest.mark.long
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     page = visit("#/")
     for address, message in (

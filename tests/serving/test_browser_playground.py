@@ -89,6 +89,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit) -> None:
     assert "<b>x</b>" in ticks
 
 
+@pytest.mark.long
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     page = visit("#/")
     for address, message in (

@@ -32,6 +32,7 @@ def test_neighbours_are_those_of_the_vectors(visit: Visit, screenshot: Screensho
     screenshot(page, "words")
 
 
+@pytest.mark.long
 def test_king_without_man_and_with_woman_is_a_queen(visit: Visit) -> None:
     page = visit("#/words").set("look", "analogy").set("sum", "king − man + woman")
     (bars,) = page.plot("analogy")["data"]
@@ -129,6 +130,7 @@ def test_a_click_on_a_bar_goes_on_to_that_word_and_back_returns(visit: Visit) ->
     assert page.plot("neighbours")["data"][0]["customdata"][0] == first
 
 
+@pytest.mark.long
 def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp_path: Path) -> None:
     text = tmp_path / "greens.txt"
     text.write_text(GREENS, encoding="utf-8")
