@@ -14,8 +14,9 @@ the runs. Quality is measured by firth's evaluation for both: Spearman's ρ on W
 analogies answered; the mean over seeds, its standard error, and each seed's value. Seeds differ by about a point in SimLex, so
 fewer than six do not tell half a point.
 
-With --keep each run is written down when it is finished and not run again by the same command: the file knows a run by its
-settings, its seed, gensim's version, and the sources of firth.vectors. Speeds are then those of the hour they were measured in.
+With --keep each run is written down when it is finished and is not run again; several commands at once may share the file. It
+knows a run by its settings, its seed, gensim's version, and the sources of firth.vectors. Speeds are then those of the hour they
+were measured in.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--words", type=int, default=None, help="only so many words from the start of the text")
-    parser.add_argument("--seeds", type=int, default=None, help=f"so many, from 1 on; {SEEDS} unless --quick")
+    parser.add_argument("--seeds", type=int, default=None, help=f"so many; {SEEDS} unless --quick")
+    parser.add_argument("--first-seed", type=int, default=1, help="of those: to run some of them elsewhere, or at the same time")
     parser.add_argument("--rounds", type=int, default=1, help="so many runs of each for every seed")
     parser.add_argument("--quick", action="store_true", help="speed alone")
     parser.add_argument("--only", choices=["firth", "gensim"], help="one side alone")
@@ -111,8 +113,8 @@ def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -
     if arguments.one_thread:
         sides["firth, 1 thread"] = lambda seed: firth_run(arguments, path, seed, 1)
     runs: dict[str, list[Figures]] = {name: [] for name in sides}
-    kept = Kept(arguments)
-    for number, (seed, turn) in enumerate(itertools.product(range(1, arguments.seeds + 1), range(arguments.rounds))):
+    kept, seeds = Kept(arguments), range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    for number, (seed, turn) in enumerate(itertools.product(seeds, range(arguments.rounds))):
         for name in list(sides)[:: -1 if number % 2 else 1]:
             figures = kept.find(name, seed, turn, words)
             if figures is None:
@@ -122,18 +124,19 @@ def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -
                 kept.add(name, seed, turn, words, figures)
             runs[name].append(figures)
             print(f"seed {seed}, {name}: {figures['rate'] / 1e3:,.0f} k words/s{figures['remark']}", flush=True)
-    report(runs)
+    report(runs, arguments.threads)
 
 
 class Kept:
     """Finished runs in a file of JSON lines; without a file, none."""
 
-    OF_ALL_RUNS = ("seeds", "rounds", "only", "one_thread", "keep", "shapes")  # these change no run
+    OF_ALL_RUNS = ("seeds", "first_seed", "rounds", "only", "one_thread", "keep", "shapes")  # these change no run
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.path: Path | None = arguments.keep
         self.settings = {name: value for name, value in vars(arguments).items() if name not in self.OF_ALL_RUNS}
-        self.firth, self.gensim = source_of_vectors(), version("gensim")  # now: the sources may change while this runs
+        self.firth = source_of_vectors()  # now: the sources may change while this runs
+        self.gensim = version("gensim") if arguments.only != "firth" else ""
         lines = self.path.read_text().splitlines() if self.path is not None and self.path.exists() else []
         self.runs: list[Figures] = [json.loads(line) for line in lines]
 
@@ -214,7 +217,7 @@ def scores(vectors: WordVectors, data: Path) -> dict[str, float]:
     return found | {name: section.accuracy or 0.0 for name, section in parts.items()}
 
 
-def report(runs: dict[str, list[Figures]]) -> None:
+def report(runs: dict[str, list[Figures]], threads: int) -> None:
     print()
     speed = {name: [figures["rate"] for figures in of_side] for name, of_side in runs.items()}
     for name, rates in speed.items():
@@ -224,7 +227,7 @@ def report(runs: dict[str, list[Figures]]) -> None:
     if "gensim" in medians and "firth" in medians:
         print(f"firth / gensim: {medians['firth'] / medians['gensim']:.1f} ×")
     if "firth, 1 thread" in medians:
-        print(f"two threads / one: {medians['firth'] / medians['firth, 1 thread']:.2f} ×")
+        print(f"{threads} threads / one: {medians['firth'] / medians['firth, 1 thread']:.2f} ×")
     by_side = {name: columns([run["scores"] for run in of_side if run["scores"]]) for name, of_side in runs.items()}
     for name, row in by_side.items():
         cells = [

@@ -42,6 +42,15 @@ class Tree(NamedTuple):
             at_V[moving_V] = self.V + (self.up[at_V[moving_V]] >> 1)
         return length_V
 
+    def below(self, share_V: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """For each inner node the sum of the shares of the words below it."""
+        at_V, sum_N = np.arange(self.V), np.zeros(self.V - 1)
+        while (moving_V := at_V < len(self.up)).any():
+            node = self.up[at_V[moving_V]] >> 1
+            sum_N += np.bincount(node, share_V[moving_V], self.V - 1)
+            at_V[moving_V] = self.V + node
+        return sum_N
+
     def paths(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
         """All ways from the root, end to end: word v's steps are step[end_V[v − 1] : end_V[v]]."""
         end_V = np.cumsum(self.lengths())

@@ -6,11 +6,17 @@ Letters: V vocabulary.
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from firth.vectors.huffman import huffman
+
+if TYPE_CHECKING:
+    from firth.vectors.config import VectorsConfig
+
+Shares = npt.NDArray[np.float64]
 POWER = 0.75  # Mikolov et al. 2013, section 2.2
 _WORD = 2**32  # draws are whole numbers of 32 bits
 
@@ -31,6 +37,17 @@ def negative_probability(count_V: npt.NDArray[np.int64]) -> npt.NDArray[np.float
     """count^0.75 / Σ count^0.75."""
     weight_V = count_V.astype(np.float64) ** POWER
     return np.asarray(weight_V / weight_V.sum())
+
+
+def busy_rows(config: VectorsConfig, count_V: npt.NDArray[np.int64]) -> tuple[Shares, Shares]:
+    """How often a step is expected to change each row of the input and of the output matrix."""
+    share_V = count_V * keep_probability(count_V, config.sample)
+    share_V = share_V / share_V.sum()
+    if config.loss == "hs":
+        output = huffman(count_V).below(share_V)
+    else:
+        output = share_V + config.negatives * negative_probability(count_V)
+    return (config.window + 1) * share_V, output
 
 
 def thresholds(probability_V: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:

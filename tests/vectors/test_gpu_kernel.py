@@ -14,7 +14,7 @@ from interpreter import INTERPRETED
 from firth.errors import ConfigError
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
-from firth.vectors.sampling import alias_table, negative_probability
+from firth.vectors.sampling import alias_table, busy_rows, negative_probability
 
 pytest.importorskip("triton", reason="the kernel is written in Triton")
 from firth.vectors import gpu
@@ -141,7 +141,7 @@ class TestAgainstALoop:
         config = config_of(model=model, loss=loss)
         input_Vd, output_Vd = matrices(config)
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
-        ease = tuple(np.minimum(0.2 / busy, 1) for busy in gpu.busy_rows(config, COUNT_V))
+        ease = tuple(np.minimum(0.2 / busy, 1) for busy in busy_rows(config, COUNT_V))
         assert all(len(set(table)) > 2 and table.max() == 1 for table in ease[loss == "hs" :])
         by_hand(config, v, u, (0.1, 0.02), 7, ease)  # type: ignore[arg-type]
         kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, DEVICE)
@@ -178,16 +178,6 @@ class TestCalls:
         f = COUNT_V[0] / COUNT_V.sum()
         expected = math.sqrt(1e-2 / f) + 1e-2 / f
         assert abs(share - expected) < 5 * math.sqrt(expected * (1 - expected) / 20_000)
-
-
-def test_rows_are_as_busy_as_the_words_are_frequent() -> None:
-    inputs, outputs = gpu.busy_rows(config_of(), COUNT_V)
-    share_V = COUNT_V / COUNT_V.sum()
-    np.testing.assert_allclose(inputs, 4 * share_V)  # window 3: one to three words on either side, four on average
-    np.testing.assert_allclose(outputs, share_V + 4 * negative_probability(COUNT_V))
-    tree, nodes = huffman(COUNT_V), gpu.busy_rows(config_of(loss="hs"), COUNT_V)[1]
-    for node in range(V - 1):
-        assert nodes[node] == pytest.approx(sum(share_V[word] for word in range(V) if node in tree.of(word)[0]))
 
 
 def test_the_exact_softmax_is_refused() -> None:

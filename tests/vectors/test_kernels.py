@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -118,18 +119,47 @@ def test_every_window_equals_the_oracle(window):
 @pytest.mark.parametrize("words", [120, 3_000])  # with one merge at the end, and with some before it
 def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, words, monkeypatch):
     monkeypatch.setattr(hot, "SHARE", 1)
+    monkeypatch.setattr(hot, "TOGETHER", 1e9)
     config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3)
     assert hot.hot_rows(config, 12) == 4
     check_against_the_oracle(config, words=words)
 
 
 def test_a_merge_keeps_what_both_sides_have_added():
-    shared = np.array([1, 2, 3], np.float32)
-    own, before = hot.copies(shared.reshape(3, 1), 0, 3)[1:]
-    own += np.array([10, 0, 5], np.float32)
-    shared += np.array([0, 200, 100], np.float32)  # another thread's
-    hot.merge(shared, own, before)
-    assert shared.tolist() == own.tolist() == before.tolist() == [11, 202, 108]
+    matrix = np.array([[0, 0], [1, 2], [3, 4]], np.float32)
+    shared, own, before, ease = hot.copies(matrix, 1, np.array([1, 0.5], np.float32))
+    own += np.array([10, 0, 5, 6], np.float32)
+    matrix[1:] += np.array([[0, 200], [100, 0]], np.float32)  # another thread's
+    hot.merge(shared, own, before, ease, 2)
+    assert matrix.tolist() == [[0, 0], [11, 202], [105.5, 7]]
+    assert own.tolist() == before.tolist() == [11, 202, 105.5, 7]
+
+
+def test_rows_that_all_threads_change_often_are_changed_by_less():
+    busy = np.array([0, 0.001, hot.TOGETHER / hot.MERGE / 4, 0.5])
+    np.testing.assert_allclose(hot.eases(busy, 4), [1, 1, 1, hot.TOGETHER / (4 * hot.MERGE * 0.5)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["ns", "hs"])
+def test_many_threads_that_merge_at_once_do_not_diverge(loss, monkeypatch):
+    """Sixteen calls from the same matrices whose changes are added up: what as many cores do between two merges."""
+    monkeypatch.setattr(hot, "SHARE", Fraction(1, 16))
+    config = VectorsConfig(dim=8, window=3, sample=0, loss=loss, threads=16)
+    ids, _, count_V = corpus(words=16 * hot.MERGE)
+    ends = np.arange(1, 17) * hot.MERGE
+    assert hot.hot_rows(config, len(count_V)) == len(count_V)
+    shared = matrices(config, len(count_V))
+    kernel, losses = kernel_for(config, count_V, *shared), []
+    for turn in range(20):
+        before, results = [matrix.copy() for matrix in shared], []
+        for thread in range(16):
+            for matrix, start in zip(shared, before, strict=True):
+                matrix[:] = start
+            losses.append(kernel(ids, ends, thread, thread + 1, 0.025, 0.025, 16 * turn + thread).mean)
+            results.append([matrix.copy() for matrix in shared])
+        for n, start in enumerate(before):
+            shared[n][:] = start + sum(result[n] - start for result in results)
+    assert np.mean(losses[-16:]) < np.mean(losses[:16])
 
 
 def test_copies_of_hot_rows_stay_small_and_one_thread_has_none():

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from firth.vectors.config import VectorsConfig
+from firth.vectors.huffman import huffman
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
-from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
+from firth.vectors.sampling import alias_table, busy_rows, keep_probability, negative_probability, thresholds
 
 UNLIKELY = 1e-4  # the draws are the same in every run; a right table fails for one seed in ten thousand
 ZIPF = (1e5 / np.arange(1, 101)).astype(np.int64)
@@ -83,3 +85,13 @@ def test_successive_negatives_are_independent(seed):
     draw_negatives(np.full(n, 99, np.uint32), n, 2, *uniform, np.uint64(seed), negative)
     pairs = np.histogram2d(negative[::2], negative[1::2], bins=10)[0]
     assert stats.chisquare(pairs.ravel()).pvalue > UNLIKELY
+
+
+def test_rows_are_as_busy_as_the_words_are_frequent():
+    inputs, outputs = busy_rows(VectorsConfig(window=3, negatives=4, sample=0), ZIPF)
+    share_V = ZIPF / ZIPF.sum()
+    np.testing.assert_allclose(inputs, 4 * share_V)  # window 3: one to three words on either side, four on average
+    np.testing.assert_allclose(outputs, share_V + 4 * negative_probability(ZIPF))
+    tree, nodes = huffman(ZIPF), busy_rows(VectorsConfig(loss="hs", sample=0), ZIPF)[1]
+    for node in range(len(ZIPF) - 1):
+        assert nodes[node] == pytest.approx(sum(share_V[word] for word in range(len(ZIPF)) if node in tree.of(word)[0]))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.vectors.huffman import huffman
-from firth.vectors.sampling import alias_table, keep_probability, negative_probability
+from firth.vectors.sampling import alias_table, busy_rows, keep_probability, negative_probability
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
@@ -30,7 +30,6 @@ PROGRAMS = 1024  # more are faster, and see less of one another
 SHORTEST = 64  # words that are worth a program
 TOGETHER = 32  # programs that may take whole steps from the same place
 WARPS = 1
-Table = npt.NDArray[np.float64]
 
 
 class GPUKernel:
@@ -115,19 +114,6 @@ class GPUKernel:
 
     def _moved(self, array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
-
-
-def busy_rows(config: VectorsConfig, count_V: npt.NDArray[np.int64]) -> tuple[Table, Table]:
-    """How often a step is expected to change each row of the input and of the output matrix."""
-    share_V = count_V * keep_probability(count_V, config.sample)
-    share_V = share_V / share_V.sum()
-    if config.loss == "hs":
-        end_V, step = huffman(count_V).paths()
-        share = np.repeat(share_V, np.diff(end_V, prepend=0))  # of the word whose path the step is on
-        output_N = np.bincount(step >> 1, share, len(count_V) - 1).astype(np.float64)
-    else:
-        output_N = share_V + config.negatives * negative_probability(count_V)
-    return (config.window + 1) * share_V, output_N
 
 
 _NOTHING = np.zeros(1, np.int32)

@@ -5,6 +5,10 @@ softmax changes, makes two threads slower than one. So where threads work side b
 rows of its own, and every MERGE words it adds what it has changed to the shared matrix and reads what the others have added.
 Hogwild loses some of such changes; this loses none but those of two merges at the same moment.
 
+That none is lost has a price, as on a GPU. Between two merges a hot row comes near its best place in every thread; if each adds
+the whole way, P threads overshoot P-fold, and with eight of them training diverges. So a row that all threads together are
+expected to change more than TOGETHER times between two merges is changed by less in that ratio (`ease`).
+
 One thread alone works on the matrices themselves, so none of this is in its results.
 """
 
@@ -14,6 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from firth.vectors.kernels import Floats
 from firth.vectors.kernels.compiling import compiled
 
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
 MERGE = 512  # words between two merges, of those that subsampling has left
 NUMBERS = 1 << 15  # of the hottest rows of a matrix: an eighth of a megabyte, which stays near
+TOGETHER = 32  # steps that may be taken from the same place, each a whole one
 SHARE = 40  # all threads' copies together are at most a fortieth of the matrices … twice: the copy, and the copy before
 
 
@@ -31,6 +39,7 @@ class Hot(NamedTuple):
     shared: Floats
     own: Floats
     before: Floats
+    ease: Floats  # a number for each row
 
 
 def hot_rows(config: VectorsConfig, V: int) -> int:
@@ -38,16 +47,23 @@ def hot_rows(config: VectorsConfig, V: int) -> int:
     return min(NUMBERS // config.dim, V // (SHARE * config.workers)) if config.workers > 1 else 0
 
 
-def copies(matrix_Vd: Floats, first: int, last: int) -> Hot:
-    shared = matrix_Vd[first:last].reshape(-1)  # a view: the rows lie side by side
-    return Hot(shared, shared.copy(), shared.copy())
+def eases(busy: npt.NDArray[np.float64], threads: int) -> Floats:
+    """For rows that a step changes so many times, on average."""
+    return (TOGETHER / np.maximum(threads * MERGE * busy, TOGETHER)).astype(np.float32)
+
+
+def copies(matrix_Vd: Floats, first: int, ease: Floats) -> Hot:
+    shared = matrix_Vd[first : first + len(ease)].reshape(-1)  # a view: the rows lie side by side
+    return Hot(shared, shared.copy(), shared.copy(), ease)
 
 
 @compiled
-def merge(shared, own, before):
-    """shared ← shared + own − before, and own and before ← shared."""
-    for n in range(len(own)):
-        now = shared[n] + (own[n] - before[n])
-        shared[n] = now
-        own[n] = now
-        before[n] = now
+def merge(shared, own, before, ease, d):
+    """shared ← shared + ease · (own − before), and own and before ← shared."""
+    for row in range(len(ease)):
+        part = ease[row]
+        for n in range(row * d, (row + 1) * d):
+            now = shared[n] + part * (own[n] - before[n])
+            shared[n] = now
+            own[n] = now
+            before[n] = now

@@ -14,6 +14,7 @@ undivided, C times its share, as word2vec and gensim do. The rate changes from s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +26,9 @@ from firth.vectors.kernels import LINE, Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
 from firth.vectors.kernels.compiling import compile_once, compiled, inlined
 from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
-from firth.vectors.kernels.hot import MERGE, copies, hot_rows, merge
+from firth.vectors.kernels.hot import MERGE, Hot, copies, eases, hot_rows, merge
 from firth.vectors.kernels.tiles import HEIGHT_T, LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
-from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
+from firth.vectors.sampling import alias_table, busy_rows, keep_probability, negative_probability, thresholds
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
@@ -80,9 +81,11 @@ class Desk(NamedTuple):
     input_shared: Floats  # Hot, of the inputs and of the outputs
     input_own: Floats
     input_before: Floats
+    input_ease: Floats
     output_shared: Floats
     output_own: Floats
     output_before: Floats
+    output_ease: Floats
 
 
 class At(NamedTuple):
@@ -102,11 +105,10 @@ class At(NamedTuple):
     output_own: int
 
 
-def desk_for(form: Form, input_Vd: Floats, output_Vd: Floats, longest: int, deepest: int) -> Desk:
+def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) -> Desk:
     """For sentences of up to `longest` words and steps of up to `deepest` targets; tiles may touch LANES beyond an end."""
     rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows of whole chunks
     mean = np.empty(form.d, np.float32)
-    hot = *copies(input_Vd, 0, form.hot), *copies(output_Vd, form.hot_first, form.hot_last)
     sign = np.full(deepest + LANES, -1, np.float32)
     sign[0] = 1  # as negative sampling needs them; hierarchical softmax writes its own
     return Desk(
@@ -125,7 +127,8 @@ def desk_for(form: Form, input_Vd: Floats, output_Vd: Floats, longest: int, deep
         np.array([mean.ctypes.data]),
         np.repeat(np.array([0, 1], np.float32), LANES),
         group_sizes(deepest, tile.TARGETS if form.d >= LANES else 1),
-        *hot,
+        *inputs,
+        *outputs,
     )
 
 
@@ -142,8 +145,8 @@ def _signature() -> Any:
     known = {np.dtype(np.uint32): uints, np.dtype(np.int64): longs, np.dtype(np.float32): floats}
     form = types.NamedTuple((types.boolean, *[types.int64] * 8), Form)
     tables = types.NamedUniTuple(uints, 4, Tables)
-    matrix = np.empty((1, 1), np.float32)
-    example = desk_for(Form(False, 1, 1, 1, 0, 0, 0, 0, 0), matrix, matrix, longest=1, deepest=1)
+    none_hot = copies(np.empty((1, 1), np.float32), 0, np.empty(0, np.float32))
+    example = desk_for(Form(False, 1, 1, 1, 0, 0, 0, 0, 0), none_hot, none_hot, longest=1, deepest=1)
     desk = types.NamedTuple([known[array.dtype] for array in example], Desk)
     ids, ends = (types.Array(kind, 1, "C", readonly=True) for kind in (types.uint32, types.int64))
     place, rate = types.int64, types.float64
@@ -159,7 +162,7 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
     up = tables.up
     kept, span, repeat, negative, place, row, target = desk[:7]
     sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[7:15]
-    input_shared, input_own, input_before, output_shared, output_own, output_before = desk[15:]
+    input_shared, input_own, input_before, input_ease, output_shared, output_own, output_before, output_ease = desk[15:]
     at = At(
         row.ctypes.data,
         target.ctypes.data,
@@ -214,11 +217,11 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
             terms += R
             unmerged += 1
             if unmerged == MERGE:
-                merge(input_shared, input_own, input_before)
-                merge(output_shared, output_own, output_before)
+                merge(input_shared, input_own, input_before, input_ease, form.d)
+                merge(output_shared, output_own, output_before, output_ease, form.d)
                 unmerged = 0
-    merge(input_shared, input_own, input_before)
-    merge(output_shared, output_own, output_before)
+    merge(input_shared, input_own, input_before, input_ease, form.d)
+    merge(output_shared, output_own, output_before, output_ease, form.d)
     return loss + read_totals(totals), terms
 
 
@@ -390,13 +393,17 @@ class TiledKernel:
         hot_outputs = (0, hot) if negatives else (rows - min(hot, rows), rows)
         self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses, hot, *hot_outputs)
         self.tables, self.deepest = _tables(config, count_V)
+        input_busy, output_busy = busy_rows(config, count_V)
+        self.eases = eases(input_busy[:hot], config.workers), eases(output_busy[slice(*hot_outputs)], config.workers)
         compile_once(train, SIGNATURE, compiling)
 
     def __call__(self, ids: Ids, ends: Longs, first: int, last: int, rate_first: float, rate_last: float, seed: int) -> Counts:
         if first >= last:
             return Counts(0.0, 0, 0)
         lengths = np.diff(ends[first:last], prepend=ends[first - 1] if first else 0)
-        desk = desk_for(self.form, *self.matrices, int(lengths.max()), self.deepest)
+        firsts = 0, self.form.hot_first
+        inputs, outputs = itertools.starmap(copies, zip(self.matrices, firsts, self.eases, strict=True))
+        desk = desk_for(self.form, inputs, outputs, int(lengths.max()), self.deepest)
         loss, terms = train(ids, ends, first, last, rate_first, rate_last, np.uint64(seed), self.form, self.tables, desk)
         return Counts(loss, terms, int(lengths.sum()))
 

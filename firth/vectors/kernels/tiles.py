@@ -145,7 +145,7 @@ def long_at(typing, address):
 
 @intrinsic
 def prefetch(typing, address):
-    """Ask for the cache line at this address; it will be written to."""
+    """Ask for the cache line at this address. To ask for it to be written to is slower, with two threads as with one."""
 
     def codegen(context, builder, signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
