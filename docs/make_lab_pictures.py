@@ -41,10 +41,12 @@ PICTURES = {
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
+    "reading": (_room("reading", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
     "playground": (_room("playground", of="scores"), 1180),
     "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1060),
+    "compare": (_room("compare", look="flow"), 820),
     "describe": (_room("describe", of="gpt3"), 960),
     "training": (_room("training", runs="rnn\nlstm\ngru\ntransformer", against="tokens"), 960),
 }

@@ -44,6 +44,8 @@ def _table(found: Description) -> dict[str, Any]:
 
 
 def _print(found: Description) -> None:
+    from firth.figures.counting import in_bytes, short
+
     of = found.of
     print(f"{found.name}: {found.summary}" if found.summary else found.name)
     if found.differs:
@@ -59,28 +61,12 @@ def _print(found: Description) -> None:
     print(f"{'matrices':<20}{of.matrices:,}, with {of.weights:,} weights")
     keys = f", looking at {found.context:,} tokens" if found.context and of.flops_per_key else ""
     print(
-        f"{'FLOPs per token':<20}{_short(found.flops_per_token)} to read{keys}; {_short(found.training_flops_per_token)} to train"
+        f"{'FLOPs per token':<20}{short(found.flops_per_token)} to read{keys}; {short(found.training_flops_per_token)} to train"
     )
     print(
-        f"{'memory, training':<20}about {_bytes(found.training_bytes)}: float32, AdamW, a batch of {found.tokens:,} tokens "
-        f"(of it {_bytes(found.tokens * of.activations_per_token)} for the backward pass)"
+        f"{'memory, training':<20}about {in_bytes(found.training_bytes)}: float32, AdamW, a batch of {found.tokens:,} tokens "
+        f"(of it {in_bytes(found.tokens * of.activations_per_token)} for the backward pass)"
     )
-    kept = f"; {_bytes(of.state_per_token)} for each token so far" if of.state_per_token else ""
-    kept += f"; {_bytes(of.state)} of state" if of.state else ""
-    print(f"{'memory, reading':<20}{_bytes(found.inference_bytes)}: float32, one text{kept}")
-
-
-def _short(number: float) -> str:
-    for unit in ("", " k", " M", " G", " T"):
-        if number < 1000:
-            return f"{number:.3g}{unit}"
-        number /= 1000
-    return f"{number:.3g} P"
-
-
-def _bytes(number: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
-        number /= 1024
-    return f"{number:.3g} TiB"
+    kept = f"; {in_bytes(of.state_per_token)} for each token so far" if of.state_per_token else ""
+    kept += f"; {in_bytes(of.state)} of state" if of.state else ""
+    print(f"{'memory, reading':<20}{in_bytes(found.inference_bytes)}: float32, one text{kept}")

@@ -56,6 +56,8 @@ def evaluate(
     with Display() as display:
         model = load(run)
         others = _opened_beside(beside or (), model, save)
+        if save is not None:
+            _refuse_undrawn(model)
         part = cast("Split | None", split)  # what it is not, evaluate says
         result = model.evaluate(
             data,
@@ -197,6 +199,19 @@ def _print_translation(result: dict[str, Any]) -> None:
         print(f"{name:<20}{bleu}, exact {bucket['exact']:.2%} of {bucket['sentences']:,}")
 
 
+def _refuse_undrawn(model: Model) -> None:
+    """Before anything is measured: there is nothing to draw of this run."""
+    from firth.api.objectives import ABOUT
+    from firth.errors import ConfigError
+
+    kind = model.recipe.objective.kind
+    if kind != "classification" and not kind.startswith("in-context") and ABOUT[kind].reads != "sentence pairs":
+        raise ConfigError(
+            "--save draws translation by sentence length, which classes are taken for which, or answers by number of examples; "
+            "this run has none of these: leave it out"
+        )
+
+
 def _opened_beside(runs: Sequence[Path], model: Model, save: Path | None) -> dict[Path, Model]:
     """Other runs, which are to be asked the same."""
     from firth.api import load
@@ -221,7 +236,6 @@ def _names(runs: Sequence[Path]) -> list[str]:
 
 def _save(path: Path, results: Mapping[Path, dict[str, Any]]) -> None:
     """Of the first of them; of several, where they are drawn side by side."""
-    from firth.errors import ConfigError
     from firth.evaluation.translation import LengthBucket
     from firth.figures.confusion import confusion_map
     from firth.figures.figure import Table
@@ -245,11 +259,6 @@ def _save(path: Path, results: Mapping[Path, dict[str, Any]]) -> None:
         section = Section("By number of examples", lead, Table((), []), [score_by_examples(models, _measure(result))])
         write_text(path, page(", ".join(models), [section], "Measured by firth evaluate."))
         return
-    if "buckets" not in result:
-        raise ConfigError(
-            "--save draws translation by sentence length, or which classes are taken for which; this run has neither: leave it"
-            " out"
-        )
     buckets = {run.name: [LengthBucket(**bucket) for bucket in result["buckets"]]}
     figures = [score_by_length(buckets, "bleu"), score_by_length(buckets, "exact")]
     lead = f"{result['sentences']:,} sentences of {result['split']}, translated with a beam of {result['beam']}."

@@ -59,6 +59,8 @@ def _shelf(runs: list[Path], vectors: list[Path], corpora: list[str]) -> Shelf:
     for path in vectors:
         if not path.is_file():
             raise ConfigError(f"{path} is not a file; expected word vectors, as `firth vectors train` writes them")
+        if not path.stat().st_size:
+            raise ConfigError(f"{path} is empty; expected word vectors, as `firth vectors train` writes them")
     for name in corpora:
         _check_corpus(name)
     if runs or vectors:

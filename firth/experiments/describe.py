@@ -63,10 +63,7 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
         return _of_run(name, RunFolder.open(path))
     if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
-        raise ConfigError(
-            f'"{name}" is neither a preset ({", ".join(PRESETS)}) nor a recipe (`firth recipes`) nor a run.'
-            f"{did_you_mean(name, known)}"
-        )
+        raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
     recipe = find_recipe(name, assignments).resolved()
     data = data_for(recipe, recipe.tokenizer, progress)
     with torch.device("meta"):

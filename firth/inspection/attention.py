@@ -204,7 +204,7 @@ class Attention:
     def _call(self, layer: int) -> Call:
         if layer not in self._part.calls:
             there = ", ".join(map(str, self.layers))
-            raise ConfigError(f"layer {layer} was not looked at, only {there}; name it in layers= when the text is read")
+            raise ConfigError(f"layer {layer} was not looked at; expected one of {there}")
         return self._part.calls[layer]
 
     def _summary(self, layer: int, side: int) -> tuple[Array, Rows]:

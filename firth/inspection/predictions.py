@@ -97,7 +97,8 @@ def predictions(log_p: Iterable[Tensor], came: Ints, name: Callable[[int], str],
 
 @torch.inference_mode()
 def of_text(network: LanguageModel, ids: Ints) -> Iterator[Tensor]:
-    """log p_TV after each token, in pieces, in the same windows in which a text is scored (api/reading.py)."""
+    """log p_TV after each token, in pieces. A recurrent model reads on and on. A Transformer reads windows of `context` tokens
+    that overlap by half, so that each token beyond the first window has at least half a context before it."""
     token_T = torch.from_numpy(ids).to(next(network.parameters()).device)
     state, at = network.start(1), 0
     while at < len(token_T):

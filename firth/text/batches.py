@@ -5,8 +5,9 @@ B rows, T tokens. The target is the input shifted by one. Arrays are int64 and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from firth.errors import DataError
 from firth.text.permutation import keys, permuted
 from firth.text.special import Ids
 
+Made = TypeVar("Made")
+Change = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of some windows, and the windows' numbers
 _ORDER, _OFFSET = 0, 1  # what an epoch's keys are for
 _AHEAD = 2048  # windows whose places are worked out at once; per batch it would cost more than reading the tokens
 
@@ -30,8 +33,8 @@ class Batch:
         return self.target_BT.size
 
 
-class Windows:
-    """Windows of `context` tokens in shuffled order, for models that carry nothing from one window to the next.
+class _Shuffled:
+    """Windows of `context` tokens in shuffled order.
 
     Each epoch cuts the text at new places: windows start at a random offset below `context`, one after the other. The
     one that would run past the end is the first window of the text in even epochs, the last in odd ones, so that both
@@ -53,7 +56,7 @@ class Windows:
     def seek(self, position: int) -> None:
         self.position = position
 
-    def next(self) -> Batch:
+    def _next(self) -> Batch:
         first = self.position * self._batch
         known, starts = self._ahead
         if not known <= first <= first + self._batch <= known + len(starts):
@@ -70,6 +73,26 @@ class Windows:
         start = (offset + place * np.uint64(self._context)).astype(np.int64)
         last = len(self._ids) - 1 - self._context
         return np.where(start <= last, start, np.where(epoch % 2 == 0, 0, last))
+
+
+class Windows(_Shuffled):
+    """Windows in shuffled order, for models that carry nothing from one window to the next."""
+
+    def next(self) -> Batch:
+        return self._next()
+
+
+class ChangedWindows(_Shuffled, Generic[Made]):
+    """Windows in shuffled order, and what `change` makes of them. Their numbers count through all epochs: a change that draws by
+    them draws anew in each, and a run that is resumed draws what it would have drawn."""
+
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int, change: Change[Made]) -> None:
+        super().__init__(ids, batch, context, seed)
+        self._change = change
+
+    def next(self) -> Made:
+        first = self.position * self._batch
+        return self._change(self._next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
 
 
 class Streams:
@@ -112,6 +135,18 @@ def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
         yield _batch(ids, np.arange(first, min(first + batch, whole)) * context, context, fresh=True)
     if predicted % context:
         yield _batch(ids, np.array([whole * context]), predicted % context, fresh=True)
+
+
+def changed_sweep(ids: Ids, batch: int, context: int, change: Change[Made], shortest: int = 1) -> Iterator[Made]:
+    """Once over the text, in windows that do not overlap and are changed as their place in it says; what is left is a shorter
+    one, unless it has fewer than `shortest` tokens."""
+    whole = len(ids) // context
+    for first in range(0, whole, batch):
+        last = min(first + batch, whole)
+        token_BT = np.asarray(ids[first * context : last * context], np.int64).reshape(-1, context)
+        yield change(token_BT, np.arange(first, last, dtype=np.uint64))
+    if len(ids) % context >= shortest:
+        yield change(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
 
 
 def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[Batch]:

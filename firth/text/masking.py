@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.batches import Windows
+from firth.text.batches import ChangedWindows, changed_sweep
 from firth.text.pairs import PADDING
 from firth.text.permutation import keys
 from firth.text.special import Ids
@@ -116,30 +116,14 @@ def _smallest_words(score_BT: NDArray[np.uint64], begins_BT: NDArray[np.bool_], 
     return np.take_along_axis(place_BM, order_BM, 1), np.take_along_axis(chosen_BM, order_BM, 1)
 
 
-class MaskedWindows:
-    """Windows of running text in shuffled order, masked; see batches.Windows."""
+class MaskedWindows(ChangedWindows[MaskedBatch]):
+    """Windows of running text in shuffled order, masked."""
 
     def __init__(self, ids: Ids, batch: int, context: int, masking: Masking) -> None:
-        self._windows, self._batch, self._masking = Windows(ids, batch, context, masking.seed), batch, masking
-
-    @property
-    def position(self) -> int:
-        return self._windows.position
-
-    @position.setter
-    def position(self, position: int) -> None:
-        self.seek(position)
-
-    @property
-    def per_epoch(self) -> int:
-        return self._windows.per_epoch
-
-    def seek(self, position: int) -> None:
-        self._windows.seek(position)
+        super().__init__(ids, batch, context, masking.seed, masking)
 
     def next(self) -> MaskedBatch:
-        first = self.position * self._batch
-        made = self._masking(self._windows.next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
+        made = super().next()
         if not made.places:
             raise DataError(
                 f"none of the {made.tokens:,} tokens of a batch can be masked; expected some that are not <eos> or <unk>, and "
@@ -149,11 +133,5 @@ class MaskedWindows:
 
 
 def masked_sweep(ids: Ids, batch: int, context: int, masking: Masking) -> Iterator[MaskedBatch]:
-    """Once over the text, in windows that do not overlap, masked as their place in it says; what is left is a shorter one."""
-    whole = len(ids) // context
-    for first in range(0, whole, batch):
-        last = min(first + batch, whole)
-        token_BT = np.asarray(ids[first * context : last * context], np.int64).reshape(-1, context)
-        yield masking(token_BT, np.arange(first, last, dtype=np.uint64))
-    if len(ids) % context:
-        yield masking(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
+    """Once over the text, masked."""
+    return changed_sweep(ids, batch, context, masking)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.batches import Windows
+from firth.text.batches import ChangedWindows, changed_sweep
 from firth.text.masking import numbers
 from firth.text.pairs import PairBatch
 from firth.text.permutation import keys
@@ -97,42 +97,15 @@ def restore(source: Sequence[int], target: Sequence[int], vocab: int) -> list[in
     return [token for piece in source for token in (spans[piece] if piece >= vocab else [piece])]
 
 
-class CorruptedWindows:
-    """Windows of running text in shuffled order, with spans cut out; see batches.Windows."""
+class CorruptedWindows(ChangedWindows[PairBatch]):
+    """Windows of running text in shuffled order, with spans cut out."""
 
     def __init__(self, ids: Ids, batch: int, corruption: Corruption) -> None:
-        self._windows = Windows(ids, batch, corruption.context, corruption.seed)
-        self._batch, self._corruption = batch, corruption
-
-    @property
-    def position(self) -> int:
-        return self._windows.position
-
-    @position.setter
-    def position(self, position: int) -> None:
-        self.seek(position)
-
-    @property
-    def per_epoch(self) -> int:
-        return self._windows.per_epoch
-
-    def seek(self, position: int) -> None:
-        self._windows.seek(position)
-
-    def next(self) -> PairBatch:
-        first = self.position * self._batch
-        return self._corruption(self._windows.next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
+        super().__init__(ids, batch, corruption.context, corruption.seed, corruption)
 
 
 def corrupted_sweep(ids: Ids, batch: int, corruption: Corruption) -> Iterator[PairBatch]:
-    """Once over the text, in windows that do not overlap, cut as their place in it says; what is left is a shorter one."""
+    """Once over the text, with spans cut out."""
     if len(ids) < SHORTEST:
         raise DataError(f"the text has {len(ids)} tokens; at least {SHORTEST} are needed to cut some out")
-    context = corruption.context
-    whole = len(ids) // context
-    for first in range(0, whole, batch):
-        last = min(first + batch, whole)
-        token_BT = np.asarray(ids[first * context : last * context], np.int64).reshape(-1, context)
-        yield corruption(token_BT, np.arange(first, last, dtype=np.uint64))
-    if len(ids) % context >= SHORTEST:
-        yield corruption(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
+    return changed_sweep(ids, batch, corruption.context, corruption, SHORTEST)

@@ -161,7 +161,7 @@ def test_a_recurrent_model_reads_a_long_text_in_pieces_without_forgetting(
     model = load(char_run)
     ids = model.ids(TEXT[:100])
     whole = read_log_probabilities(model.network, ids)
-    monkeypatch.setattr("firth.api.reading._PIECE", 7)
+    monkeypatch.setattr("firth.inspection.predictions._PIECE", 7)
     assert len(whole) == 99
     assert read_log_probabilities(model.network, ids) == pytest.approx(whole, abs=1e-5)
 

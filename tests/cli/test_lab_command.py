@@ -64,6 +64,9 @@ def test_it_takes_runs_and_vectors_and_says_where_there_are_none(
     firth: Firth, char_run: Path, tmp_path: Path, served: Served
 ) -> None:
     (tmp_path / "v.firth").touch()
+    refused = firth("lab", char_run, "--vectors", tmp_path / "v.firth", "--no-open", "--port", 0)
+    assert (refused.code, "v.firth is empty; expected word vectors" in refused.err) == (2, True)
+    (tmp_path / "v.firth").write_bytes(b"1 1\na 1\n")
     assert firth("lab", char_run, "--vectors", tmp_path / "v.firth", "--no-open", "--port", 0).code == 0
     (shelf,) = served
     assert list(shelf.runs) == ["char"]

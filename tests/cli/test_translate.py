@@ -522,7 +522,7 @@ def test_evaluation_by_length_is_saved_as_a_page(firth: Firth, run: Path, char_r
     assert "By length of the source" in (tmp_path / "a.html").read_text(encoding="utf-8")
     refused = firth("evaluate", char_run, "--save", tmp_path / "b.html")
     assert refused.code == 2
-    assert "this run has neither: leave it out" in refused.err
+    assert "this run has none of these: leave it out" in refused.err
     assert not (tmp_path / "b.html").exists()
 
 

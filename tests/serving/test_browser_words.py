@@ -91,6 +91,15 @@ def test_the_map_has_every_word_at_its_point(visit: Visit) -> None:
 
 
 @pytest.mark.long
+def test_a_map_of_three_dimensions(visit: Visit) -> None:
+    page = visit("#/words?look=map&vectors=small.firth", expect=("WebGL", "Canvas2D"), color_scheme="dark").set("dimensions", "3")
+    (dots,) = page.plot("map")["data"]
+    expected = word_map(small_vectors(), list(WORDS), dimensions=3)
+    np.testing.assert_allclose(np.stack((dots["x"], dots["y"], dots["z"]), 1), expected.point_Nk, atol=1e-6)
+    assert page.table("map") == [list(row) for row in executed(page.python())["figure"].table.rows]
+
+
+@pytest.mark.long
 def test_words_are_found_on_the_map_by_their_letters(visit: Visit) -> None:
     page = visit("#/words?look=map&vectors=small.firth").set("find", "PRIN")
     for one in (page, visit(page.hash())):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.errors import ConfigError, RunError, did_you_mean
+from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class Shelf:
 
         return read_recipe(RunFolder.open(self.path(name)).recipe)
 
+    def suited(self, suits: Callable[[Recipe], bool]) -> tuple[str, ...]:
+        """The runs whose recipe suits; one that cannot be read does not, and is told of where it is chosen."""
+        return tuple(name for name in self.runs if self._suits(name, suits))
+
+    def _suits(self, name: str, suits: Callable[[Recipe], bool]) -> bool:
+        try:
+            return suits(self.recipe(name))
+        except FirthError:
+            return False
+
     @contextlib.contextmanager
     def using(self, name: str, progress: Progress) -> Iterator[Model]:
         """The model of a run, for one user at a time; another waits, and can be cancelled while waiting."""
@@ -113,6 +123,12 @@ class Shelf:
             with self._lock:
                 self._words[path] = held
         return held[1]
+
+
+def reads_text(recipe: Recipe) -> bool:
+    from firth.api.objectives import ABOUT
+
+    return ABOUT[recipe.objective.kind].reads != "points of functions"
 
 
 def from_tour(folder: Path = TOUR) -> Shelf:

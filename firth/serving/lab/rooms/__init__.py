@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from firth.serving.lab.room import Room
-from firth.serving.lab.rooms import attention, describe, dynamics, generate, playground, training, translate, words
+from firth.serving.lab.rooms import (
+    attention,
+    compare,
+    describe,
+    dynamics,
+    generate,
+    playground,
+    reading,
+    training,
+    translate,
+    words,
+)
 
-ROOMS: dict[str, Room] = {
-    module.ROOM.name: module.ROOM for module in (words, generate, attention, translate, playground, dynamics, describe, training)
-}
+_IN_ORDER = (words, generate, reading, attention, translate, playground, dynamics, compare, describe, training)
+ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}

@@ -7,13 +7,12 @@ from typing import cast
 
 import numpy as np
 
-from firth.api.objectives import ABOUT
-from firth.errors import ConfigError, FirthError
+from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
 from firth.inspection.contextual import depth as depth_of
 from firth.inspection.dynamics import Curves, Path, PresetName, System, curves, evolve, preset
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.shelf import Shelf, reads_text
 
 _PRESETS = ("lecture", "clusters")
 _AT_ONCE = 20  # layers between two looks whether someone still waits
@@ -120,14 +119,7 @@ def model(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
 
 
 def usable(shelf: Shelf) -> Usable:
-    return Usable(tuple(name for name in shelf.runs if _reads_text(shelf, name)))
-
-
-def _reads_text(shelf: Shelf, name: str) -> bool:
-    try:
-        return ABOUT[shelf.recipe(name).objective.kind].reads != "points of functions"
-    except FirthError:  # a run that cannot be read is told of where it is chosen
-        return False
+    return Usable(shelf.suited(reads_text))
 
 
 ROOM = Room(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firth.api import Model
 from firth.api.writing import Next, next_token, write
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError, FirthError
+from firth.errors import ConfigError
 from firth.models import RecurrentLM
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
@@ -113,15 +113,8 @@ def _facts(found: Next) -> dict[str, object]:
 
 
 def usable(shelf: Shelf) -> Usable:
-    names = tuple(name for name in shelf.runs if _writes(shelf, name))
+    names = shelf.suited(lambda recipe: recipe.objective.kind == "next-token")
     return Usable(names, "No run here writes text: train a language model, as `firth train docs-char-gru --out runs/gru`.")
-
-
-def _writes(shelf: Shelf, name: str) -> bool:
-    try:
-        return shelf.recipe(name).objective.kind == "next-token"
-    except FirthError:  # a run that cannot be read is told of where it is chosen
-        return False
 
 
 ROOM = Room(

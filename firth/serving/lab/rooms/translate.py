@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from firth.api import Model
 from firth.api.objectives import ABOUT
-from firth.errors import ConfigError, DataError, FirthError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Table
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
@@ -81,17 +81,10 @@ def _refuse_long(model: Model, text: str, target: str = "") -> None:
 
 
 def usable(shelf: Shelf) -> Usable:
-    names = tuple(name for name in shelf.runs if _translates(shelf, name))
+    names = shelf.suited(lambda recipe: ABOUT[recipe.objective.kind].reads == "sentence pairs")
     return Usable(
         names, "No run here translates: train a model of sentence pairs, as `firth train dates-rnnsearch --out runs/dates`."
     )
-
-
-def _translates(shelf: Shelf, name: str) -> bool:
-    try:
-        return ABOUT[shelf.recipe(name).objective.kind].reads == "sentence pairs"
-    except FirthError:  # a run that cannot be read is told of where it is chosen
-        return False
 
 
 ROOM = Room(

@@ -82,16 +82,17 @@ def map_(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     name, projection = asked.text("vectors"), cast(Projection, asked.choice("projection", ("pca", "tsne"), "pca"))
     vectors = shelf.words(name)
     chosen = list(dict.fromkeys(asked.names("words", ())))
-    top = asked.number("top", int, 200, least=3, most=_MOST)
+    top, dimensions = asked.number("top", int, 200, least=3, most=_MOST), asked.number("dimensions", int, 2, least=2, most=3)
     progress(0, 1, f"projecting {len(chosen) or top:,} words")
-    drawn = word_map(vectors, chosen or list(vectors.words[:top]), projection)
-    axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)] or ["t-SNE 1", "t-SNE 2"]
+    drawn = word_map(vectors, chosen or list(vectors.words[:top]), projection, dimensions)
+    axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)]
+    axes = axes or [f"t-SNE {n + 1}" for n in range(dimensions)]
     python = (
         "import firth\n"
         "from firth.figures.embedding import embedding_map\n"
         "from firth.vectors.map import word_map\n\n"
         f"vectors = firth.vectors.load({_path(shelf, name)!r})\n"
-        f"drawn = word_map(vectors, {repr(chosen) if chosen else f'list(vectors.words[:{top}])'}, {projection!r})\n"
+        f"drawn = word_map(vectors, {repr(chosen) if chosen else f'list(vectors.words[:{top}])'}, {projection!r}, {dimensions})\n"
         f"figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), {axes!r})\n"
         "figure.plot\n"
     )

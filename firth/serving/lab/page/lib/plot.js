@@ -19,7 +19,9 @@ const axis = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), li
 // Whatever the figure itself says wins, except for the paper and the ink, which are the page's.
 function dressed(given) {
   const hoverlabel = { bgcolor: css("--panel"), font: { color: css("--ink") } };
-  const template = merged(given.template ?? {}, { layout: { xaxis: axis(), yaxis: axis(), hoverlabel } });
+  const space = { ...axis(), showbackground: false };
+  const scene = { xaxis: space, yaxis: space, zaxis: space };
+  const template = merged(given.template ?? {}, { layout: { xaxis: axis(), yaxis: axis(), scene, hoverlabel } });
   const layout = merged(given, { template, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" });
   layout.font = merged(layout.font ?? {}, { color: css("--ink") });
   layout.autosize = true;

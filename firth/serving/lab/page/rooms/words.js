@@ -5,7 +5,7 @@ const USED = {
   neighbours: ["vectors", "word", "top"],
   analogy: ["vectors", "sum", "method", "top"],
   similarity: ["vectors", "words"],
-  map: ["vectors", "drawn", "projection", "most", "find"],
+  map: ["vectors", "drawn", "projection", "dimensions", "most", "find"],
   contexts: ["corpus", "words", "window", "lower"],
 };
 
@@ -24,6 +24,7 @@ export default {
       { name: "corpus", label: "Text", kind: "select", options: lab.info.corpora },
       { name: "method", label: "Method", kind: "select", options: [["add", "3CosAdd"], ["mul", "3CosMul"]] },
       { name: "projection", label: "Projection", kind: "select", options: [["pca", "PCA"], ["tsne", "t-SNE"]] },
+      { name: "dimensions", label: "Dimensions", kind: "select", options: ["2", "3"] },
       { name: "top", label: "How many", kind: "number", min: 1, max: 100, step: 1, value: 10 },
       { name: "most", label: "How many of the first", kind: "number", min: 3, max: 2000, step: 1, value: 200 },
       { name: "find", label: "Find", kind: "text", value: "", placeholder: "part of a word" },
@@ -85,8 +86,8 @@ export default {
         out.replaceChildren();
         lab.plainTable(out, shown.table, "similarity", { code: shown.python });
       },
-      async map({ vectors, drawn, projection, most, find }) {
-        const shown = await mapped({ vectors, words: drawn, projection, top: most });
+      async map({ vectors, drawn, projection, dimensions, most, find }) {
+        const shown = await mapped({ vectors, words: drawn, projection, dimensions, top: most });
         if (!shown) return;
         out.replaceChildren();
         await point(await lab.figure(out, shown, "map"), find);
