@@ -2,7 +2,7 @@
 
     python benchmarks/rnn_vs_transformer.py [--device cpu|cuda] [--longest 4096] [--widest 1024] [--rounds 5] [--save page.html]
 
-One text, forward, float32; the median of a few rounds in which all layers take turns. Counted are O(n·d²) operations in n steps
+One text, forward, float32; the best of a few rounds in which all layers take turns. Counted are O(n·d²) operations in n steps
 for the recurrent layers and O(n²·d) in one for attention, with O(n·d²) for its projections: printed are the exponents of n and d
 that the timings fit beside those of the counts at the same sizes. Quality by length is in docs/seq2seq.md (figures/lengths.py).
 """
@@ -28,7 +28,7 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device(given.device)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
-    print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads, float32; median of {given.rounds}\n")
+    print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads, float32; best of {given.rounds}\n")
     lengths, widths = doubled(64, given.longest), doubled(32, given.widest)
     costs = timed(lengths, widths, n=given.n, d=given.d, rounds=given.rounds, device=device)
     for one in costs.timings:

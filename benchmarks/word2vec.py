@@ -1,4 +1,4 @@
-"""word2vec on wiki8, firth beside gensim, speed beside quality:
+"""word2vec on wiki8, firth beside gensim, and fastText where it is installed, speed beside quality:
 
     FIRTH_DATA=… python benchmarks/word2vec.py                                  5 epochs of 16.9 M words, 6 seeds: half an hour
     FIRTH_DATA=… python benchmarks/word2vec.py --keep runs.jsonl                the same, and goes on where it was broken off
@@ -7,12 +7,13 @@
     FIRTH_DATA=… python benchmarks/word2vec.py --only firth --device cuda --dim 128   on a GPU; without --device beside it
     python benchmarks/word2vec.py --shapes                                      GFLOP/s by dimension and negatives
 
-Both train with the same settings on the same lines of 10,000 words, taking turns: rounds × seeds of each. gensim gets them as
-lists in memory; with --gensim file it reads the file by itself, which may be faster and has given it worse vectors. words/s =
-words of the text × epochs / seconds after the vocabulary has been counted and, for firth, the kernel compiled; the median over
-the runs. Quality is measured by firth's evaluation for both: Spearman's ρ on WordSim-353, MEN and SimLex-999, and the share of
-analogies answered; the mean over seeds, its standard error, and each seed's value. Seeds differ by about a point in SimLex, so
-fewer than six do not tell half a point.
+All train with the same settings on the same lines of 10,000 words, taking turns: rounds × seeds of each. gensim gets them as
+lists in memory; with --gensim file it reads the file by itself, which may be faster and has given it worse vectors. fastText
+(pip install fasttext-wheel) reads the file, too, without pieces of words (minn = maxn = 0); it takes no seed, and what a training
+of no epochs takes is taken off its time. words/s = words of the text × epochs / seconds after the vocabulary has been counted
+and, for firth, the kernel compiled; the median over the runs. Quality is measured by firth's evaluation for all: Spearman's ρ on
+WordSim-353, MEN and SimLex-999, and the share of analogies answered; the mean over seeds, its standard error, and each seed's
+value. Seeds differ by about a point in SimLex, so fewer than six do not tell half a point.
 
 With --keep each run is written down when it is finished and is not run again; several commands at once may share the file. It
 knows a run by its settings, its seed, gensim's version, and the sources of firth.vectors. Speeds are then those of the hour they
@@ -32,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ LINE = 10_000  # words
 SEEDS = 6  # see above
 SIMILARITY = {"WS-353": "EN-WS-353-ALL.txt", "MEN": "EN-MEN-TR-3k.txt", "SimLex": "EN-SIMLEX-999.txt"}
 Run = tuple[float, WordVectors, str]  # words/s, vectors, what else there is to say
+PEERS = {"gensim": "gensim", "fasttext": "fasttext-wheel"}  # and the packages they are in
 Figures = dict[str, Any]  # of a run: "rate", "remark" and "scores"
 
 
@@ -82,7 +85,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=1, help="of those: to run some of them elsewhere, or at the same time")
     parser.add_argument("--rounds", type=int, default=1, help="so many runs of each for every seed")
     parser.add_argument("--quick", action="store_true", help="speed alone")
-    parser.add_argument("--only", choices=["firth", "gensim"], help="one side alone")
+    parser.add_argument("--only", choices=["firth", "gensim", "fasttext"], help="one side alone")
     parser.add_argument("--keep", type=Path, help="a file to which finished runs are written, and from which they are taken")
     parser.add_argument("--one-thread", action="store_true", help="firth with one thread as well, in turn")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of firth")
@@ -108,6 +111,8 @@ def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -
         "firth": lambda seed: firth_run(arguments, path, seed, arguments.threads),
         "gensim": lambda seed: gensim_run(arguments, path, words, seed),
     }
+    if find_spec("fasttext") is not None:
+        sides["fasttext"] = lambda seed: fasttext_run(arguments, path, words)
     if arguments.only:
         sides = {arguments.only: sides[arguments.only]}
     if arguments.one_thread:
@@ -136,7 +141,7 @@ class Kept:
         self.path: Path | None = arguments.keep
         self.settings = {name: value for name, value in vars(arguments).items() if name not in self.OF_ALL_RUNS}
         self.firth = source_of_vectors()  # now: the sources may change while this runs
-        self.gensim = version("gensim") if arguments.only != "firth" else ""
+        self.peers = {name: version(package) for name, package in PEERS.items() if find_spec(name) is not None}
         lines = self.path.read_text().splitlines() if self.path is not None and self.path.exists() else []
         self.runs: list[Figures] = [json.loads(line) for line in lines]
 
@@ -150,7 +155,7 @@ class Kept:
                 file.write(json.dumps({"run": self.facts(name, seed, turn, words), "figures": figures}) + "\n")
 
     def facts(self, name: str, seed: int, turn: int, words: int) -> dict[str, Any]:
-        code = self.gensim if name == "gensim" else self.firth
+        code = self.peers.get(name, self.firth)
         return {**self.settings, "name": name, "seed": seed, "turn": turn, "words": words, "code": code}
 
 
@@ -208,6 +213,31 @@ def gensim_run(arguments: argparse.Namespace, path: Path, words: int, seed: int)
     return words * arguments.epochs / seconds, WordVectors(model.wv.index_to_key, model.wv.vectors), ""
 
 
+def fasttext_run(arguments: argparse.Namespace, path: Path, words: int) -> Run:
+    import fasttext
+
+    settings = {
+        "model": arguments.model,
+        "loss": arguments.loss,
+        "dim": arguments.dim,
+        "neg": arguments.negatives,
+        "thread": arguments.threads,
+        "ws": 5,
+        "minCount": 5,
+        "t": 1e-3,
+        "lr": 0.025,
+        "minn": 0,
+        "maxn": 0,
+        "verbose": 0,
+    }
+    times = []
+    for epochs in (0, arguments.epochs):
+        began = time.perf_counter()
+        model = fasttext.train_unsupervised(str(path), epoch=epochs, **settings)
+        times.append(time.perf_counter() - began)
+    return words * arguments.epochs / (times[1] - times[0]), WordVectors(model.get_words(), model.get_input_matrix()), ""
+
+
 def scores(vectors: WordVectors, data: Path) -> dict[str, float]:
     found = {}
     for name, file in SIMILARITY.items():
@@ -224,8 +254,9 @@ def report(runs: dict[str, list[Figures]], threads: int) -> None:
         spread = f"({min(rates) / 1e3:,.0f} – {max(rates) / 1e3:,.0f})"
         print(f"{name:16}{statistics.median(rates) / 1e3:9,.0f} k words/s {spread}")
     medians = {name: statistics.median(rates) for name, rates in speed.items()}
-    if "gensim" in medians and "firth" in medians:
-        print(f"firth / gensim: {medians['firth'] / medians['gensim']:.1f} ×")
+    for peer in PEERS:
+        if peer in medians and "firth" in medians:
+            print(f"firth / {peer}: {medians['firth'] / medians[peer]:.1f} ×")
     if "firth, 1 thread" in medians:
         print(f"{threads} threads / one: {medians['firth'] / medians['firth, 1 thread']:.2f} ×")
     by_side = {name: columns([run["scores"] for run in of_side if run["scores"]]) for name, of_side in runs.items()}
@@ -236,9 +267,10 @@ def report(runs: dict[str, list[Figures]], threads: int) -> None:
         ]
         if cells:
             print(f"{name:16}" + " · ".join(cells))
-    if by_side.get("gensim") and by_side.get("firth"):
-        ours, theirs = by_side["firth"], by_side["gensim"]
-        print("firth − gensim, in points: " + " · ".join(difference(key, ours, theirs) for key in ours))
+    for peer in PEERS:
+        if by_side.get(peer) and by_side.get("firth"):
+            ours, theirs = by_side["firth"], by_side[peer]
+            print(f"firth − {peer}, in points: " + " · ".join(difference(key, ours, theirs) for key in ours))
 
 
 def columns(rows: list[dict[str, float]]) -> dict[str, list[float]]:

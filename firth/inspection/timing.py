@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 
@@ -36,7 +35,7 @@ def timed(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Costs:
-    """Every layer at each of `lengths` with width d, and at each of `widths` with length n; the median of `rounds` in which all
+    """Every layer at each of `lengths` with width d, and at each of `widths` with length n; the best of `rounds` in which all
     layers take turns."""
     sizes = sorted({*((length, d) for length in lengths), *((n, width) for width in widths)})
     found: list[Timing] = []
@@ -53,7 +52,7 @@ def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
     for _ in range(rounds + 1):
         for layer, run in work.items():
             taken[layer].append(_seconds(run, x_1Td))
-    return [Timing(layer, n, d, statistics.median(times[1:])) for layer, times in taken.items()]
+    return [Timing(layer, n, d, min(times[1:])) for layer, times in taken.items()]
 
 
 def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], object]:

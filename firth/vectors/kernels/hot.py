@@ -27,7 +27,7 @@ from firth.vectors.kernels.compiling import compiled
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-MERGE = 512  # words between two merges, of those that subsampling has left
+MERGE = 256  # words between two merges, of those that subsampling has left
 NUMBERS = 1 << 13  # of the hottest rows of a matrix: merging them takes time, and with four times as many threads were slower
 TOGETHER = 32  # steps that may be taken from the same place, each a whole one
 SHARE = 40  # all threads' copies together are at most a fortieth of the matrices … twice: the copy, and the copy before
