@@ -75,7 +75,10 @@ def _opened(shelf: Shelf, run: str) -> str:
 
 
 def usable(shelf: Shelf) -> Usable:
-    return Usable(shelf.suited(reads_text), "No run here reads text: train one, as `firth train docs-char-gru --out runs/gru`.")
+    """Language models first: of them every look but one has something to show."""
+    language = shelf.suited(lambda recipe: recipe.objective.kind == "next-token")
+    others = tuple(name for name in shelf.suited(reads_text) if name not in language)
+    return Usable(language + others, "No run here reads text: train one, as `firth train docs-char-gru --out runs/gru`.")
 
 
 ROOM = Room(

@@ -13,7 +13,7 @@ const given = (spec, lab) => {
   }
 };
 
-function options(select, choices) {
+export function options(select, choices) {
   select.replaceChildren(...choices.map(choice => {
     const [value, text] = Array.isArray(choice) ? choice : [choice, choice];
     return element("option", { value, text });

@@ -3,7 +3,7 @@
 //   #/attention?run=gpt&text=…      the room, and its state: strings, each bound to a control
 
 import * as asking from "./asking.js";
-import { controls } from "./controls.js";
+import { controls, options } from "./controls.js";
 import { element, fresh, table } from "./dom.js";
 import { figure, plainTable, python } from "./plot.js";
 
@@ -93,6 +93,12 @@ export class Lab {
 
   plainTable(into, shown, name, options) {
     return plainTable(into, shown, name, options);
+  }
+
+  // Gives a select its choices, which only an answer could tell.
+  offer(select, choices, chosen) {
+    options(select, choices);
+    select.value = chosen;
   }
 
   controls(into, specs) {

@@ -12,11 +12,6 @@ const controls = lab => [
 ];
 const READ = ["run", "text", "target", "context", "part", "words"]; // what another reading or part is needed for
 
-function offer(lab, select, choices) {
-  select.replaceChildren(...choices.map(([value, text]) => lab.element("option", { value, text })));
-  select.value = lab.state[select.name];
-}
-
 const about = (lab, run) => lab.info.runs.find(one => one.name === run)?.about ?? "";
 
 // What a choice does not use is not to be seen; a layer or head that the new run does not have becomes the first.
@@ -24,9 +19,9 @@ function settle(lab, made, { parts, part, layers, heads }) {
   const chosen = { part, layer: layers.includes(Number(lab.state.layer)) ? lab.state.layer : layers[0] };
   const known = lab.state.head === "mean" || Number(lab.state.head) < heads;
   lab.set({ ...chosen, head: known ? lab.state.head : "0" }, { render: false });
-  offer(lab, made.part, parts.map(name => [name, name]));
-  offer(lab, made.layer, layers.map(layer => [layer, layer]));
-  offer(lab, made.head, [...Array.from({ length: heads }, (_, head) => [head, head]), ["mean", "mean of all"]]);
+  lab.offer(made.part, parts.map(name => [name, name]), lab.state.part);
+  lab.offer(made.layer, layers.map(layer => [layer, layer]), lab.state.layer);
+  lab.offer(made.head, [...Array.from({ length: heads }, (_, head) => [head, head]), ["mean", "mean of all"]], lab.state.head);
   made.part.closest("label").hidden = parts.length < 2;
 }
 

@@ -22,11 +22,6 @@ const STATE = [
 
 const percent = share => (share === null ? "?" : `${(100 * share).toFixed(1)} %`);
 
-function offer(lab, select, choices, chosen) {
-  select.replaceChildren(...choices.map(([value, text]) => lab.element("option", { value, text })));
-  select.value = chosen;
-}
-
 // The text with a mark under each token, the fuller the more probable it was.
 function text(lab, prompt, written) {
   return [lab.element("span", { class: "prompt", text: prompt }), ...written.map(({ piece, token, probability }) => {
@@ -82,8 +77,8 @@ export default {
       const shown = await lab.ask("state", lab.state, { into: states });
       if (!shown) return;
       const { levels, gates } = shown.facts;
-      offer(lab, choices.level, levels.map((name, n) => [n, name]), lab.state.level || levels.length - 1);
-      offer(lab, choices.gate, gates.map(name => [name, name]), lab.state.gate);
+      lab.offer(choices.level, levels.map((name, n) => [n, name]), lab.state.level || levels.length - 1);
+      lab.offer(choices.gate, gates.map(name => [name, name]), lab.state.gate);
       await lab.figure(states, shown, "state");
     }
 

@@ -16,11 +16,6 @@ const SAID = {
   senses: "In context a word has a vector for each sentence; its embedding, layer 0, is the same in all of them.",
 };
 
-function offer(lab, select, choices, chosen) {
-  select.replaceChildren(...choices.map(([value, text]) => lab.element("option", { value, text })));
-  select.value = chosen;
-}
-
 export default {
   name: "reading",
   title: "Reading",
@@ -53,8 +48,8 @@ export default {
         if (!shown) return null;
         const { levels, gates, ...at } = shown.facts;
         lab.set({ level: at.level, gate: at.gate }, { render: false });
-        offer(lab, made.level, levels.map((name, n) => [n, name]), at.level);
-        offer(lab, made.gate, gates.map(name => [name, name]), at.gate);
+        lab.offer(made.level, levels.map((name, n) => [n, name]), at.level);
+        lab.offer(made.gate, gates.map(name => [name, name]), at.gate);
         return [shown, [["states", null]]];
       },
       async flow({ run, text }) {

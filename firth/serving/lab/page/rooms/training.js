@@ -25,13 +25,6 @@ export default {
     let timer;
     lab.left.signal.addEventListener("abort", () => clearTimeout(timer));
 
-    function offer(metrics) {
-      if (!metrics.length) return;
-      const chosen = lab.state.metric;
-      made.metric.replaceChildren(...metrics.map(name => lab.element("option", { value: name, text: name.replaceAll("_", " ") })));
-      made.metric.value = chosen;
-    }
-
     async function render() {
       clearTimeout(timer);
       chosen.hidden = true;
@@ -40,7 +33,8 @@ export default {
       chosen.hidden = runs !== lab.first.runs || names.length === lab.room.usable.length;
       const shown = await lab.ask("curves", { runs: runs.split("\n").filter(Boolean), metric, against, log }, { into: out });
       if (!shown) return;
-      offer(shown.facts.metrics);
+      const { metrics } = shown.facts;
+      if (metrics.length) lab.offer(made.metric, metrics.map(name => [name, name.replaceAll("_", " ")]), lab.state.metric);
       states.replaceChildren(...Object.entries(shown.facts.states).map(([name, text]) => lab.element("li", { text: `${name}: ${text}` })));
       await lab.figure(out, shown, "curves");
       if (shown.facts.growing && !lab.left.signal.aborted) timer = setTimeout(() => lab.draw(), PAUSE);

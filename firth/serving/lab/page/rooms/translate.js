@@ -12,11 +12,6 @@ const CHOICES = [
   { name: "map", label: "Attention of", kind: "select", options: [], value: "" },
 ];
 
-function offer(lab, select, choices, chosen) {
-  select.replaceChildren(...choices.map(([value, text]) => lab.element("option", { value, text })));
-  select.value = chosen;
-}
-
 export default {
   name: "translate",
   title: "Translate",
@@ -43,13 +38,13 @@ export default {
 
     async function align(found) {
       const { run, text, target: own, map } = lab.state;
-      offer(lab, made.pick, found.map((one, n) => [n, `${n + 1}. ${one.text}`]), lab.state.pick);
+      lab.offer(made.pick, found.map((one, n) => [n, `${n + 1}. ${one.text}`]), lab.state.pick);
       const target = own || (found[Number(lab.state.pick)] ?? found[0]).text;
       const shown = await lab.ask("alignment", { run, text, target, map }, { into: aligned });
       cells.hidden = !shown;
       made.map.closest("label").hidden = !shown || shown.facts.maps.length < 2;
       if (!shown) return;
-      offer(lab, made.map, shown.facts.maps.map(name => [name, name]), shown.facts.map);
+      lab.offer(made.map, shown.facts.maps.map(name => [name, name]), shown.facts.map);
       cells.style.maxWidth = `${shown.figures.alignment.plot.layout.width}px`; // cells stay square
       await lab.figure(cells, shown, "alignment");
     }
