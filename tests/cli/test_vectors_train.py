@@ -137,6 +137,7 @@ def test_a_mistake_is_one_line_and_leaves_everything_as_it_was(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
 def test_ctrl_c_leaves_a_usable_file_marked_interrupted(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "v.firth"

@@ -102,6 +102,7 @@ def test_a_figure_of_evil_text_runs_nothing(visit: Visit) -> None:
         assert page.page.locator("main img, main script, main a[href^=javascript]").count() == 0
 
 
+@pytest.mark.long
 def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     page = visit("#/describe?of=gpt2")
     page.page.reload()  # nothing has the focus yet

@@ -126,6 +126,7 @@ def test_an_empty_prompt_begins_a_line(visit: Visit, char_run: Path) -> None:
     assert _written(page) == load(char_run).generate("", tokens=5, seed=2)
 
 
+@pytest.mark.long
 def test_what_a_recurrent_network_has_in_mind(visit: Visit, char_run: Path) -> None:
     page = visit("#/generate?run=char&prompt=the+list")
     (level,) = load(char_run).states("the list").levels

@@ -28,6 +28,7 @@ def test_the_curves_of_several_runs_are_those_of_their_logs(
     screenshot(page, "training")
 
 
+@pytest.mark.long
 def test_any_number_of_the_log_against_anything_and_the_address_restores_it(visit: Visit, char_run: Path) -> None:
     page = visit("#/training?runs=char").set("metric", "perplexity").set("against", "tokens").set("log", "true")
     lines = [line for line in read(char_run / "log.jsonl") if "valid" in line]

@@ -46,6 +46,7 @@ def test_king_without_man_and_with_woman_is_a_queen(visit: Visit) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_address_restores_the_view(visit: Visit) -> None:
     first = visit("#/words").set("look", "analogy").set("sum", "queen - woman + boy").set("top", "3")
     again = visit(first.hash())

@@ -428,6 +428,7 @@ def test_dates_need_no_files() -> None:
     assert all(len(target) == len("2026-11-14") for _, target in data.test.texts or ())
 
 
+@pytest.mark.long
 def test_the_real_sets_are_what_the_literature_counts(firth_data: Path) -> None:
     small = TokenizerConfig(kind="word", vocab=1000)
     data = prepare_parallel(DataConfig(name="multi30k"), small)
