@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from firth.api import Model
     from firth.api.recipe import Split
     from firth.figures.figure import Table
-    from firth.figures.in_context import Measure
 
 _SHOWN = 12  # classes whose confusion fits into a terminal
 
@@ -162,18 +161,13 @@ def _print_answers(result: dict[str, Any]) -> None:
 
 
 def _print_by_examples(result: dict[str, Any]) -> None:
-    from firth.figures.in_context import examples_text
+    from firth.figures.in_context import examples_text, measure_of
 
-    measure = _measure(result)
+    measure = measure_of(result)
     print(f"{'prompts':<20}{result['prompts']:,} of {result['split']}")
     print(f"{'loss':<20}{result['loss']:.4f} " + ("nats per character" if measure == "accuracy" else "(ŷ − y)² / D"))
     print(f"{measure.replace('_', ' '):<20}{result[measure]:.4f} after all examples\n")
     print(examples_text(result["by_examples"], measure))
-
-
-def _measure(result: dict[str, Any]) -> Measure:
-    """What is told of each number of examples."""
-    return "accuracy" if "accuracy" in result else "squared_error"
 
 
 def _print_translation(result: dict[str, Any]) -> None:
@@ -239,7 +233,7 @@ def _save(path: Path, results: Mapping[Path, dict[str, Any]]) -> None:
     from firth.evaluation.translation import LengthBucket
     from firth.figures.confusion import confusion_map
     from firth.figures.figure import Table
-    from firth.figures.in_context import score_by_examples
+    from firth.figures.in_context import measure_of, score_by_examples
     from firth.figures.lengths import score_by_length
     from firth.figures.page import Section, page
     from firth.files import write_text
@@ -256,7 +250,7 @@ def _save(path: Path, results: Mapping[Path, dict[str, Any]]) -> None:
         lead = f"{result['prompts']:,} prompts of {result['split']}, a new task in each."
         rows = [one["by_examples"] for one in results.values()]
         models = dict(zip(_names(list(results)), rows, strict=True))
-        section = Section("By number of examples", lead, Table((), []), [score_by_examples(models, _measure(result))])
+        section = Section("By number of examples", lead, Table((), []), [score_by_examples(models, measure_of(result))])
         write_text(path, page(", ".join(models), [section], "Measured by firth evaluate."))
         return
     buckets = {run.name: [LengthBucket(**bucket) for bucket in result["buckets"]]}

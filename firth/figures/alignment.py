@@ -72,7 +72,7 @@ def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows,
     above, beside = ([visible(word) for word in words] for words in (source, target))
     cells_S, margin = [max(2, cell_len(word)) for word in above], max(map(cell_len, beside))
     lines = []
-    for band in _bands(cells_S, width - margin):
+    for band in bands(cells_S, width - margin):
         table = [("", [above[s] for s in band])]
         table += [(word, [_shade(alpha_S[s]) * cells_S[s] for s in band]) for word, alpha_S in zip(beside, alpha_TS, strict=True)]
         for word, texts in table:
@@ -82,7 +82,7 @@ def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows,
     return "\n".join([*lines, _LEGEND])
 
 
-def _bands(cells_S: Sequence[int], room: int) -> Iterator[list[int]]:
+def bands(cells_S: Sequence[int], room: int) -> Iterator[list[int]]:
     """Columns that fit side by side, a space before each; at least one at a time."""
     band: list[int] = []
     for s, cells in enumerate(cells_S):

@@ -55,6 +55,11 @@ def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
     return Figure(plot, Table(("examples", *columns), rows))
 
 
+def measure_of(result: Mapping[str, Any]) -> Measure:
+    """What an evaluation tells of each number of examples."""
+    return "accuracy" if "accuracy" in result else "squared_error"
+
+
 def examples_text(rows: Rows, measure: Measure) -> str:
     """A line for each number of examples, with a bar as long as the value."""
     names = {measure: measure.replace("_", " "), **_BESIDE[measure]}

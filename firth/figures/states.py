@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firth.errors import DataError
-from firth.figures.alignment import visible
+from firth.figures.alignment import bands, visible
 from firth.figures.figure import DIVERGING, Figure, Table
 from firth.figures.maps import cells, shown, token_axis
 
@@ -60,23 +60,13 @@ def states_text(name: str, tokens: Sequence[str], units: Sequence[int], values_u
     cells_T = [max(1, cell_len(token)) for token in shown_T]
     margin = 5 + max(len(str(unit)) for unit in units)
     lines = [f"{name}: units that react most, ▁ is −1 and █ is 1"]
-    for band in _bands(cells_T, width - margin):
+    for band in bands(cells_T, width - margin):
         lines.append("")
         lines.append(" " * margin + "".join(f" {set_cell_size(shown_T[t], cells_T[t])}" for t in band))
         for unit, row in zip(units, values, strict=True):
             bars = "".join(f" {_bar(row[t]) * cells_T[t]}" for t in band)
             lines.append(f"{f'unit {unit}':<{margin}}{bars}")
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _bands(cells_T: Sequence[int], room: int) -> Iterator[list[int]]:
-    band: list[int] = []
-    for t, count in enumerate(cells_T):
-        if band and sum(cells_T[k] + 1 for k in band) + count + 1 > room:
-            yield band
-            band = []
-        band.append(t)
-    yield band
 
 
 def _bar(value: float) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from firth.vectors.huffman import huffman
+from firth.vectors.huffman import Tree
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
@@ -39,14 +39,11 @@ def negative_probability(count_V: npt.NDArray[np.int64]) -> npt.NDArray[np.float
     return np.asarray(weight_V / weight_V.sum())
 
 
-def busy_rows(config: VectorsConfig, count_V: npt.NDArray[np.int64]) -> tuple[Shares, Shares]:
-    """How often a step is expected to change each row of the input and of the output matrix."""
+def busy_rows(config: VectorsConfig, count_V: npt.NDArray[np.int64], tree: Tree | None) -> tuple[Shares, Shares]:
+    """How often a step is expected to change each row of the input and of the output matrix; `tree` of hierarchical softmax."""
     share_V = count_V * keep_probability(count_V, config.sample)
     share_V = share_V / share_V.sum()
-    if config.loss == "hs":
-        output = huffman(count_V).below(share_V)
-    else:
-        output = share_V + config.negatives * negative_probability(count_V)
+    output = share_V + config.negatives * negative_probability(count_V) if tree is None else tree.below(share_V)
     return (config.window + 1) * share_V, output
 
 

@@ -141,7 +141,9 @@ class TestAgainstALoop:
         config = config_of(model=model, loss=loss)
         input_Vd, output_Vd = matrices(config)
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
-        ease = tuple(np.minimum(0.2 / busy, 1) for busy in busy_rows(config, COUNT_V))
+        ease = tuple(
+            np.minimum(0.2 / busy, 1) for busy in busy_rows(config, COUNT_V, huffman(COUNT_V) if config.loss == "hs" else None)
+        )
         assert all(len(set(table)) > 2 and table.max() == 1 for table in ease[loss == "hs" :])
         by_hand(config, v, u, (0.1, 0.02), 7, ease)  # type: ignore[arg-type]
         kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, DEVICE)

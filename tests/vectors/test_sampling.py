@@ -88,10 +88,11 @@ def test_successive_negatives_are_independent(seed):
 
 
 def test_rows_are_as_busy_as_the_words_are_frequent():
-    inputs, outputs = busy_rows(VectorsConfig(window=3, negatives=4, sample=0), ZIPF)
+    inputs, outputs = busy_rows(VectorsConfig(window=3, negatives=4, sample=0), ZIPF, None)
     share_V = ZIPF / ZIPF.sum()
     np.testing.assert_allclose(inputs, 4 * share_V)  # window 3: one to three words on either side, four on average
     np.testing.assert_allclose(outputs, share_V + 4 * negative_probability(ZIPF))
-    tree, nodes = huffman(ZIPF), busy_rows(VectorsConfig(loss="hs", sample=0), ZIPF)[1]
+    tree = huffman(ZIPF)
+    nodes = busy_rows(VectorsConfig(loss="hs", sample=0), ZIPF, tree)[1]
     for node in range(len(ZIPF) - 1):
         assert nodes[node] == pytest.approx(sum(share_V[word] for word in range(len(ZIPF)) if node in tree.of(word)[0]))

@@ -50,9 +50,10 @@ class GPUKernel:
         self._host = input_Vd, output_Vd
         self.keep_V = self._moved(keep_probability(count_V, config.sample).astype(np.float32))
         own_V, other_V = alias_table(negative_probability(count_V)) if config.loss == "ns" else (_NOTHING, _NOTHING)
-        end_V, step = huffman(count_V).paths() if config.loss == "hs" else (_NOTHING, _NOTHING)
+        tree = huffman(count_V) if config.loss == "hs" else None
+        end_V, step = tree.paths() if tree is not None else (_NOTHING, _NOTHING)
         self.tables = [self._moved(np.asarray(table)) for table in (own_V, other_V, end_V, step)]
-        self.busy = [self._moved(table.astype(np.float32)) for table in busy_rows(config, count_V)]
+        self.busy = [self._moved(table.astype(np.float32)) for table in busy_rows(config, count_V, tree)]
 
     def __call__(
         self,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from firth.vectors.huffman import huffman
+from firth.vectors.huffman import Tree, huffman
 from firth.vectors.kernels import LINE, Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
 from firth.vectors.kernels.compiling import compile_once, compiled, inlined
@@ -393,7 +393,7 @@ class TiledKernel:
         hot_outputs = (0, hot) if negatives else (rows - min(hot, rows), rows)
         self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses, hot, *hot_outputs)
         self.tables, self.deepest = _tables(config, count_V)
-        input_busy, output_busy = busy_rows(config, count_V)
+        input_busy, output_busy = busy_rows(config, count_V, None if negatives else Tree(self.tables.up))
         self.eases = eases(input_busy[:hot], config.workers), eases(output_busy[slice(*hot_outputs)], config.workers)
         compile_once(train, SIGNATURE, compiling)
 

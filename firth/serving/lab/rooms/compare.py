@@ -8,7 +8,7 @@ from typing import Any
 
 from firth.errors import ConfigError
 from firth.evaluation.translation import LengthBucket
-from firth.figures.in_context import Measure, score_by_examples
+from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.inspection.flow import KINDS, Flow, compare_flow, flows_figure
 from firth.inspection.timing import doubled, timed
@@ -85,7 +85,7 @@ def examples(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     if len({repr(shelf.recipe(name).data) for name in names}) > 1:
         raise ConfigError("the runs were trained on different tasks; choose some with the same [data]")
     rows = dict(_evaluated(names, shelf, progress))
-    measure: Measure = "accuracy" if "accuracy" in next(iter(rows.values())) else "squared_error"
+    measure = measure_of(next(iter(rows.values())))
     figure = score_by_examples({name: result["by_examples"] for name, result in rows.items()}, measure)
     python = (
         "import firth\nfrom firth.figures.in_context import score_by_examples\n\n"
