@@ -11,7 +11,7 @@ import pytest
 from browsing import executed
 from in_context_tables import linear_table, swap_table
 
-from firth.api import compose, load, train_recipe
+from firth.api import Model, compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import Figure
 from firth.inspection.cost import LAYERS
@@ -112,9 +112,14 @@ def test_every_layer_is_timed_and_may_be_cancelled() -> None:
     assert told == ["timing"]
 
 
-def test_translators_are_compared_by_length(pair_shelf: Shelf) -> None:
-    names = ["rnnsearch", "rnnenc"]
-    shown = ask(compare.lengths, pair_shelf, runs=names, beam="2")
+def test_translators_are_compared_by_length(pair_shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, beams, evaluate = ["rnnsearch", "rnnenc"], [], Model.evaluate
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            Model, "evaluate", lambda self, *given, **more: beams.append(more["beam"]) or evaluate(self, *given, **more)
+        )
+        shown = ask(compare.lengths, pair_shelf, runs=names, beam="2")
+    assert beams == [2, 2]
     rows = shown.figures["exact"].table.rows
     for name in names:
         buckets = load(pair_shelf.path(name)).evaluate(beam=2)["buckets"]
