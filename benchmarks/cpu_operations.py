@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.feedforward import _plain_swiglu, swiglu
-from firth.layers.heads import SelfAttention, _plain_split
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary
+from firth.layers.self_attention import SelfAttention, _plain_split
 
 B, T, WIDTH, HIDDEN, HEADS, PAIRS, ROUNDS = 32, 64, 96, 288, 3, 200, 5
 

@@ -35,8 +35,8 @@ from firth.models import Classifier, TransformerEncoderConfig, classifier
 from firth.models.initialise import initialise
 from firth.objectives.classification import classification
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.labelled import BucketedExamples, Examples, Labelled, prepare_labelled
-from firth.text.tokenizers import Tokenizer
+from firth.text.data.labelled import BucketedExamples, Examples, Labelled, prepare_labelled
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import loop
 from firth.training.config import TrainingConfig
 

@@ -36,7 +36,7 @@ from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.objectives.next_token import next_token
 from firth.text import prepare
-from firth.text.batches import Windows
+from firth.text.batches.windows import Windows
 from firth.training import loop
 
 STEPS, WARM = 12, 3

@@ -20,7 +20,7 @@ import torch
 
 from firth.figures.figure import Figure
 from firth.inspection.attention import attention
-from firth.inspection.reading import Reading
+from firth.inspection.inputs import Reading
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
 

@@ -27,8 +27,8 @@ from firth.models import MaskedLM, TransformerEncoderConfig, masked_lm
 from firth.models.initialise import initialise
 from firth.objectives.masked import masked
 from firth.text import Tokenizer, prepare
+from firth.text.batches.masking import MaskedWindows, Masking
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.masking import MaskedWindows, Masking
 from firth.training import loop
 from firth.training.config import TrainingConfig
 

@@ -25,7 +25,7 @@ from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.objectives.next_token import next_token
 from firth.text import prepare
-from firth.text.batches import Batch, Windows
+from firth.text.batches.windows import Batch, Windows
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.training import loop
 from firth.training.config import TrainingConfig

@@ -24,16 +24,16 @@ from torch import Tensor
 
 from firth.api import load
 from firth.evaluation.translation import LengthBucket
-from firth.figures import attention as draw
+from firth.figures import masks_and_positions as draw
 from firth.figures.alignment import alignment_map
+from firth.figures.attention import HeadFacts, attention_overview
 from firth.figures.figure import Figure
-from firth.figures.flow import flow_by_distance
+from firth.figures.gradient_flow import flow_by_distance
 from firth.figures.in_context import Measure, score_by_examples
 from firth.figures.lengths import score_by_length
-from firth.figures.maps import HeadFacts, attention_overview
 from firth.figures.predictions import surprisal_strip
 from firth.figures.states import states_map
-from firth.inspection.flow import compare_flow, flows_figure
+from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid

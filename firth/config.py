@@ -11,7 +11,7 @@ import dataclasses
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -21,6 +21,12 @@ from firth.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
 Table = dict[str, Any]
+Notice = Callable[[str], None]
+
+
+def renamed(*old: str, default: Any) -> Any:
+    """A field that had other names before: recipes and runs that still use them are read."""
+    return dataclasses.field(default=default, metadata={"was": old})
 
 
 def read_toml(path: Path) -> Table:
@@ -67,10 +73,12 @@ def override(table: Mapping[str, Any], assignments: Iterable[str]) -> Table:
     return result
 
 
-def build(schema: type[T], table: Mapping[str, Any], at: str = "") -> T:
-    """An instance of the dataclass `schema` from nested dicts; `at` is the path that error messages start with."""
+def build(schema: type[T], table: Mapping[str, Any], at: str = "", notice: Notice = lambda message: None) -> T:
+    """An instance of the dataclass `schema` from nested dicts; `at` is the path that error messages start with, and `notice` is
+    told of settings that have a new name."""
     hints = typing.get_type_hints(schema)
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
+    table = _with_new_names(fields, table, at, notice)
     for key in table:
         if key not in fields:
             where = f'"{at}"' if at else "the recipe"
@@ -78,10 +86,26 @@ def build(schema: type[T], table: Mapping[str, Any], at: str = "") -> T:
     values = {}
     for name, field in fields.items():
         if name in table:
-            values[name] = _convert(hints[name], table[name], _join(at, name))
+            values[name] = _convert(hints[name], table[name], _join(at, name), notice)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             values[name] = _convert_missing(hints[name], _join(at, name))
     return schema(**values)
+
+
+def _with_new_names(fields: Mapping[str, Any], table: Mapping[str, Any], at: str, notice: Notice) -> Mapping[str, Any]:
+    """The table with every old name of a setting replaced by its present one."""
+    result = dict(table)
+    for name, field in fields.items():
+        for old in field.metadata.get("was", ()):
+            if old not in result:
+                continue
+            if name in result:
+                raise ConfigError(
+                    f'"{_join(at, old)}" is an old name of "{_join(at, name)}", and both are set. Remove the old one.'
+                )
+            notice(f"{_join(at, old)} is now called {_join(at, name)}; the old name still works")
+            result[name] = result.pop(old)
+    return result
 
 
 def _convert_missing(hint: Any, at: str) -> Any:
@@ -91,11 +115,11 @@ def _convert_missing(hint: Any, at: str) -> Any:
     raise ConfigError(f'"{at}" is missing; expected {_spelled(hint)}')
 
 
-def _convert(hint: Any, value: Any, at: str) -> Any:
+def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: None) -> Any:
     options = _options(hint)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
-        return build(_told_apart(tables, value, at), value, at)
+        return build(_told_apart(tables, value, at), value, at, notice)
     for option in options:
         converted = _fit(option, value)
         if converted is not None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.config import build, override, read_toml, to_table, to_toml
+from firth.config import build, override, read_toml, renamed, to_table, to_toml
 from firth.errors import ConfigError
 
 
@@ -296,3 +296,22 @@ def test_a_file_that_is_missing_or_not_toml_is_one_line(tmp_path: Path) -> None:
         read_toml(tmp_path / "latin.toml")
     (tmp_path / "good.toml").write_text('[a]\nb = 1\nc = "é"\n', encoding="utf-8")
     assert read_toml(tmp_path / "good.toml") == {"a": {"b": 1, "c": "é"}}
+
+
+@dataclass(frozen=True)
+class Renamed:
+    max_distance: int = renamed("clip", "reach", default=64)
+    plain: int = 1
+
+
+def test_an_old_name_is_read_and_told() -> None:
+    told: list[str] = []
+    assert build(Renamed, {"clip": 8}, "model", told.append) == Renamed(max_distance=8)
+    assert told == ["model.clip is now called model.max_distance; the old name still works"]
+    assert build(Renamed, {"max_distance": 8}, "model", told.append) == Renamed(max_distance=8)
+    assert len(told) == 1
+
+
+def test_an_old_name_beside_the_new_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r'"model.clip" is an old name of "model.max_distance", and both are set'):
+        build(Renamed, {"clip": 8, "max_distance": 9}, "model")

@@ -11,9 +11,9 @@ from firth.errors import ConfigError
 from firth.models import AverageConfig, PrefixConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
 from firth.objectives.masked import MaskedConfig
 from firth.objectives.span_corruption import SpanCorruptionConfig
-from firth.text.catalog import data_set
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.in_context import prompt_tokens
+from firth.text.data.in_context import prompt_tokens
+from firth.text.datasets.catalog import data_set
 from firth.training.config import TrainingConfig
 
 if TYPE_CHECKING:

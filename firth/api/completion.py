@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.api.reading import read_log_probabilities
+from firth.api.scoring import read_log_probabilities
 from firth.decoding.beam import beam
 from firth.errors import DataError
 

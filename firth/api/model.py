@@ -15,33 +15,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.api import embedding, looking, tasks
+from firth.api import contextual_embedding as embedding
+from firth.api import inspection_inputs as looking
+from firth.api import tasks
 from firth.api.completion import Completion, complete
-from firth.api.embedding import Pooling, TextPool
-from firth.api.filling import Filling, fill
+from firth.api.contextual_embedding import Pooling, TextPool
+from firth.api.fill_mask import Filling, fill
 from firth.api.objectives import ABOUT, About
-from firth.api.reading import read_log_probabilities
 from firth.api.recipe import Recipe, Split, read_recipe
+from firth.api.scoring import read_log_probabilities
 from firth.api.tasks import Asked, answer, classification, span_corruption, tagging
 from firth.api.tasks.answer import Answer
 from firth.api.tasks.classification import Classification
 from firth.api.tasks.tagging import Tags
 from firth.api.tokenizers import read_tokenizers
 from firth.api.translator import Translation, Translator
-from firth.api.unseen import say_unseen
+from firth.api.unseen_words import say_unseen
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.inspection.alignment import Alignment
 from firth.inspection.attention import Attention, attention
-from firth.inspection.flow import Flow
+from firth.inspection.gradient_flow import Flow
 from firth.inspection.predictions import Predictions
 from firth.inspection.senses import Senses
 from firth.inspection.states import States, states
 from firth.models import Classifier, LanguageModel, Network, Seq2Seq, SpanReader, network
 from firth.models.tagger import Tagger
+from firth.progress import silent
 from firth.text import Progress, Tokenizer
-from firth.text.progress import silent
 from firth.training import checkpoint
 from firth.training.config import Device
 from firth.training.folder import RunFolder

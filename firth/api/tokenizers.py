@@ -5,7 +5,7 @@ from __future__ import annotations
 from firth.api.recipe import Recipe
 from firth.errors import RunError
 from firth.text import Tokenizer
-from firth.text.parallel import Tokenizers
+from firth.text.data.parallel import Tokenizers
 from firth.training.folder import RunFolder
 
 

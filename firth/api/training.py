@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from firth import files
-from firth.api.beginning import as_begun, begin_as, with_vocabulary
+from firth.api.init_from_run import as_begun, begin_as, with_vocabulary
 from firth.api.recipe import Recipe, read_recipe
 from firth.api.tasks import Data, Task, data_for, task_for
 from firth.api.tokenizers import read_tokenizers
@@ -20,12 +20,12 @@ from firth.errors import ConfigError, DataError, RunError
 from firth.models import Network
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed, read_embedding
+from firth.progress import silent
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.labelled import Labelled
-from firth.text.parallel import Parallel, Tokenizers
-from firth.text.progress import silent
-from firth.text.questions import Answered
-from firth.text.tagged import Tagged
+from firth.text.data.labelled import Labelled
+from firth.text.data.parallel import Parallel, Tokenizers
+from firth.text.data.questions import Answered
+from firth.text.data.tagged import Tagged
 from firth.training import checkpoint, loop
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard

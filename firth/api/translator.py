@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from firth.api.recipe import Recipe
-from firth.api.unseen import say_unseen
+from firth.api.unseen_words import say_unseen
 from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import greedy, sampling, write
@@ -19,11 +19,11 @@ from firth.errors import DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
+from firth.progress import silent
 from firth.text import Progress
-from firth.text.pairs import Ints, Pairs, packed
-from firth.text.parallel import Tokenizers, encode_source, sentence, target_language
-from firth.text.progress import silent
-from firth.text.special import Ids
+from firth.text.data.pairs import Ints, Pairs, packed
+from firth.text.data.parallel import Tokenizers, encode_source, sentence, target_language
+from firth.text.tokenizers.special_tokens import Ids
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
 _CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included

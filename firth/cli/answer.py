@@ -33,7 +33,7 @@ def answer(
 
 
 def _text(given: str) -> str:
-    from firth.text.prepare import read_text
+    from firth.text.data.running_text import read_text
 
     return read_text(given) if given == "-" or _is_file(given) else given
 

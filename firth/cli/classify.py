@@ -47,8 +47,8 @@ def classify(
 
 
 def _given(model: Model, texts: list[str] | None, file: Path | None) -> Iterable[str]:
-    from firth.text.labelled import read_texts
-    from firth.text.records import format_of
+    from firth.text.data.labelled import read_texts
+    from firth.text.readers.records import format_of
 
     if file is not None and format_of(file) in ("csv", "tsv", "jsonl"):
         return read_texts(file, model.recipe.data)

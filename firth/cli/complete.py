@@ -11,7 +11,7 @@ import typer
 from firth.cli.app import Json, print_json, verb
 
 if TYPE_CHECKING:
-    from firth.api.filling import Filling
+    from firth.api.fill_mask import Filling
 
 
 @verb()

@@ -10,7 +10,7 @@ import typer
 from firth.cli.app import Json, app, print_json, verb
 
 if TYPE_CHECKING:
-    from firth.text.catalog import DataSet
+    from firth.text.datasets.catalog import DataSet
 
 group = typer.Typer(rich_markup_mode=None, help="Named data sets: what there is, get one, where it is.")
 app.add_typer(group, name="data")
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="A data set of `firth data list`.", sh
 @verb(within=group)
 def list_(as_json: Json = False) -> None:
     """List the data sets with size, licence and where they are; downloads nothing."""
-    from firth.text.catalog import CATALOG
+    from firth.text.datasets.catalog import CATALOG
 
     if as_json:
         print_json([_facts(entry) for entry in CATALOG.values()])
@@ -39,7 +39,7 @@ def list_(as_json: Json = False) -> None:
 def get(name: Name, as_json: Json = False) -> None:
     """Download a data set (or take it from the mirror FIRTH_DATA), check it, and print its folder."""
     from firth.cli.progress import Display
-    from firth.text import download
+    from firth.text.datasets import download
 
     with Display() as display:
         folder = download.get(name, display.work)
@@ -54,8 +54,8 @@ def path(
 ) -> None:
     """Print the folder of a data set that is on this machine, or one of its files; downloads nothing."""
     from firth.errors import ConfigError, did_you_mean
-    from firth.text import download
-    from firth.text.catalog import data_set
+    from firth.text.datasets import download
+    from firth.text.datasets.catalog import data_set
 
     names = [known.name for known in data_set(name).files]
     if file is not None and file not in names:
@@ -70,7 +70,7 @@ def path(
 
 
 def _print_place(name: str, folder: Path, as_json: bool) -> None:
-    from firth.text.catalog import data_set
+    from firth.text.datasets.catalog import data_set
 
     if not as_json:
         print(folder)
@@ -81,7 +81,7 @@ def _print_place(name: str, folder: Path, as_json: bool) -> None:
 
 
 def _facts(entry: DataSet) -> dict[str, Any]:
-    from firth.text.download import state
+    from firth.text.datasets.download import state
 
     return {
         "name": entry.name,

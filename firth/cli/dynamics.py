@@ -60,7 +60,7 @@ def dynamics(
 
 def _of_run(run: Path, text: str) -> Curves:
     from firth.api import load
-    from firth.inspection.contextual import depth
+    from firth.inspection.contextual_vectors import depth
     from firth.inspection.dynamics import curves
 
     model = load(run)

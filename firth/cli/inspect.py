@@ -108,7 +108,7 @@ def inspect(
 
 def _usual(model: Model) -> What:
     """Attention where there is some, otherwise states."""
-    from firth.layers.heads import Attend
+    from firth.layers.self_attention import Attend
 
     return "attention" if any(isinstance(module, Attend) for module in model.network.modules()) else "states"
 

@@ -71,7 +71,7 @@ def _shelf(runs: list[Path], vectors: list[Path], corpora: list[str]) -> Shelf:
 
 def _check_corpus(name: str) -> None:
     from firth.errors import did_you_mean
-    from firth.text.catalog import CATALOG
+    from firth.text.datasets.catalog import CATALOG
 
     if name not in CATALOG and not Path(name).expanduser().exists() and not set(name) & set("*?["):
         raise ConfigError(f'there is neither a file nor a data set "{name}" to look words up in.{did_you_mean(name, CATALOG)}')

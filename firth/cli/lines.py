@@ -37,7 +37,7 @@ def given(texts: list[str] | None, file: Path | None, *, forgiving: bool = False
 
 
 def of_file(file: Path) -> Iterator[str]:
-    from firth.text.decoding import lines
+    from firth.text.readers.file_decoding import lines
 
     return (line.removesuffix("\n") for line in lines(file, lambda done: None))
 
@@ -47,7 +47,7 @@ def count(file: Path) -> int:
 
 
 def _lines_of(file: Path) -> Iterator[bytes]:
-    from firth.text.decoding import chunks
+    from firth.text.readers.file_decoding import chunks
 
     return _lines(chunks(file, lambda done: None))
 

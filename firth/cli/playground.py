@@ -75,7 +75,7 @@ def _play(
 ) -> Played:
     from firth.errors import ConfigError
     from firth.inspection.playground import example, of_sentence, of_table, read_table
-    from firth.text.prepare import read_text
+    from firth.text.data.running_text import read_text
     from firth.vectors import load
 
     given = [what for what, value in (("a sentence", sentence), ("--example", name), ("--table", table)) if value is not None]

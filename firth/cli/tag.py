@@ -65,7 +65,7 @@ def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> Non
 
 
 def _conll_sentences(model: Model, file: Path | None) -> Iterator[tuple[str, ...]]:
-    from firth.text.conll import Columns
+    from firth.text.readers.conll import Columns
 
     columns = Columns.of(model.recipe.data).elsewhere()
     if file is not None and str(file) != "-":

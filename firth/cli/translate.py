@@ -69,7 +69,7 @@ def translate(
         sink: Any = sys.stdout
         done = 0
         if out is not None:
-            from firth.cli.growing import Growing
+            from firth.cli.resumable_output import Growing
 
             sink = stack.enter_context(Growing(out, settings, resume))
             done = sink.lines

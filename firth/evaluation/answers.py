@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.models.spans import SpanReader
-from firth.text.progress import Progress, silent
-from firth.text.questions import AnswerBatch, Readings
+from firth.models.answer_reader import SpanReader
+from firth.progress import Progress, silent
+from firth.text.data.questions import AnswerBatch, Readings
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]

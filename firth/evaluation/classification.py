@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from firth.models import Classifier
-from firth.text.labelled import Examples
-from firth.text.progress import Progress, silent
-from firth.text.special import Ids
+from firth.progress import Progress, silent
+from firth.text.data.labelled import Examples
+from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.models import LanguageModel
-from firth.models.in_context import PointReader
-from firth.text.in_context import PointPrompts, SwapPrompts
-from firth.text.progress import Progress, silent
+from firth.models.point_reader import PointReader
+from firth.progress import Progress, silent
+from firth.text.data.in_context import PointPrompts, SwapPrompts
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]

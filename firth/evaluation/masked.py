@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 from firth.errors import DataError
 from firth.models import MaskedLM
-from firth.text.masking import Masking, masked_sweep
-from firth.text.pairs import PADDING
-from firth.text.progress import Progress, silent
-from firth.text.special import Ids
+from firth.progress import Progress, silent
+from firth.text.batches.masking import Masking, masked_sweep
+from firth.text.data.pairs import PADDING
+from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
 
 _LOGITS = 1 << 25  # held at once

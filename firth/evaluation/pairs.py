@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from firth.models import Seq2Seq
-from firth.text.pairs import PADDING, PairBatch, Pairs
-from firth.text.progress import Progress, silent
+from firth.progress import Progress, silent
+from firth.text.data.pairs import PADDING, PairBatch, Pairs
 from firth.training.loop import precision
 
 

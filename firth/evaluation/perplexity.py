@@ -17,9 +17,9 @@ from torch import Tensor
 
 from firth.errors import DataError
 from firth.models import LanguageModel
+from firth.progress import Progress, silent
 from firth.text import TokenFile
-from firth.text.batches import Batch, sweep, sweep_streams
-from firth.text.progress import Progress, silent
+from firth.text.batches.windows import Batch, sweep, sweep_streams
 from firth.training.loop import precision
 
 _LONG = 1_000_000  # tokens: a stream at least this long does not notice that it began afresh

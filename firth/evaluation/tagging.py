@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from firth.evaluation.classification import ClassMeasures
 from firth.evaluation.classification import measures as measures_of_words
 from firth.models.tagger import Tagger
-from firth.text.progress import Progress, silent
-from firth.text.tagged import Sentences
+from firth.progress import Progress, silent
+from firth.text.data.tagged import Sentences
 from firth.training.loop import precision
 
 _PREFIXES = frozenset("BIES")

@@ -17,7 +17,7 @@ from firth.experiments.shipped import FOLDER, find_recipe
 from firth.models import Network, network
 from firth.models.counting import Count, count
 from firth.models.presets import PRESETS, Preset, preset
-from firth.text.progress import Progress, silent
+from firth.progress import Progress, silent
 from firth.training.folder import RunFolder
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.attention import Rows
 from firth.figures.figure import Figure, Table
+from firth.figures.masks_and_positions import Rows
 
 # Lightness alone carries the value, so that it reads the same for every colour vision and in print; 0 black and 1 white, as in
 # Bahdanau et al. 2015, figure 3.

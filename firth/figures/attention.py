@@ -1,201 +1,245 @@
-"""Who attends to whom, and where a token stands: masks and position schemes as pictures.
+"""Who looks at whom: one head in full, every layer and head as thumbnails, lines between tokens, entropy by layer and head.
 
-Everything here takes plain numbers; docs/make_pictures.py shows how they come out of `firth.layers`.
+Rows are queries, who looks; columns are keys, at what.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table
+import numpy as np
+import numpy.typing as npt
 
-Rows = Sequence[Sequence[float]]
+from firth.errors import DataError
+from firth.figures.alignment import visible
+from firth.figures.figure import COLOURS, Figure, Table
 
-_BLUE = COLOURS[0]
-_GREY, _INK = "#E6E6E6", "#222222"
-_YES_NO = [[0.0, _GREY], [1.0, _BLUE]]
+# White to blue: lightness alone carries the value, so that it reads the same for every colour vision and in print.
+BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
+_SIZE, _LARGEST_CELL = 720, 30  # pixels
+_TICKS = 60  # names along an axis; of more tokens every second, third … is named
+_NAMED = 128  # tokens up to which every cell tells its two by name; of more it tells their places
+_LISTED = 1 << 14  # cells up to which they are handed over as lists; Plotly takes seconds to check longer ones
+_EVERY_PAIR = 64  # tokens up to which the table has every pair; of more, the strongest of each query
+_STRONGEST = 8
+_LEAST, _LEVELS = 0.05, 10  # lines: weights below are left out; the others have one of so many strengths
 
 
 @dataclass(frozen=True)
-class MaskGrid:
-    """allowed[q][k]: whether query q may attend to key k."""
+class HeadFacts:
+    """What a head is like, the mean over its rows."""
 
-    name: str
-    rule: str
-    allowed: Sequence[Sequence[bool]]
-
-
-def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
-    """One small grid per mask: a row is a query, a filled cell a key that it may attend to."""
-    from plotly.subplots import make_subplots
-
-    titles = [f"<b>{html.escape(mask.name)}</b><br>{html.escape(mask.rule)}" for mask in masks]
-    lines = math.ceil(len(masks) / columns)
-    plot = make_subplots(lines, columns, subplot_titles=titles, horizontal_spacing=0.05, vertical_spacing=0.3 / lines)
-    for n, mask in enumerate(masks):
-        row, column = n // columns + 1, n % columns + 1
-        z = [[int(cell) for cell in cells] for cells in mask.allowed]
-        plot.add_heatmap(z=z, colorscale=_YES_NO, zmin=0, zmax=1, showscale=False, xgap=2, ygap=2, row=row, col=column)
-        lowest, leftmost = n + columns >= len(masks), column == 1
-        keys, queries = _cells(len(z[0]), "key", lowest), _cells(len(z), "query", leftmost) | {"autorange": "reversed"}
-        plot.update_xaxes(**keys, row=row, col=column).update_yaxes(**queries, row=row, col=column)
-    plot.update_annotations(font_size=13, yshift=4)
-    _dress(plot, "Masks: blue where the query of the row may attend to the key of the column", 920, 60 + 275 * lines, top=105)
-    rows = [
-        (mask.name, f"{q}", " ".join(f"{k}" for k, cell in enumerate(cells) if cell))
-        for mask in masks
-        for q, cells in enumerate(mask.allowed)
-    ]
-    return Figure(plot, Table(("mask", "query", "keys"), rows))
+    layer: int
+    head: int
+    entropy: float
+    maximum: float
+    distance: float
 
 
-def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
-    """The sinusoid's vectors, one position per row, beside the same positions as binary numbers, lowest bit first."""
-    from plotly.subplots import make_subplots
-
-    width, bits = len(wave_Td[0]), len(bit_Tn[0])
-    titles = (
-        f"the sinusoid p<sub>t</sub>, width {width}: a sine and a cosine for each frequency",
-        f"t as a binary number of {bits} bits",
-    )
-    plot = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.74, 0.26], horizontal_spacing=0.08)
-    bar = {"title": "value", "thickness": 12, "len": 0.9, "tickvals": [-1, 0, 1]}
-    plot.add_heatmap(z=_plain(wave_Td), colorscale=DIVERGING, zmin=-1, zmax=1, colorbar=bar, row=1, col=1)
-    plot.add_heatmap(z=_plain(bit_Tn), colorscale=DIVERGING, zmin=-1, zmax=1, showscale=False, xgap=2, row=1, col=2)
-    every = max(1, width // 8)
-    plot.update_xaxes(title_text="dimension, fast to slow", tickvals=list(range(0, width, every)), zeroline=False, row=1, col=1)
-    plot.update_xaxes(title_text="bit, fast to slow", tickvals=list(range(bits)), zeroline=False, row=1, col=2)
-    plot.update_yaxes(autorange="reversed", zeroline=False)
-    plot.update_yaxes(title_text="position t", row=1, col=1)
-    plot.update_annotations(font_size=13)
-    _dress(
-        plot, "Sinusoidal positions count as binary numbers do: from left to right the columns change ever more slowly", 920, 520
-    )
-    rows = [
-        (f"{t}", " ".join(f"{value:z.3f}" for value in wave), "".join(f"{bit:.0f}" for bit in bit_n))
-        for t, (wave, bit_n) in enumerate(zip(wave_Td, bit_Tn, strict=True))
-    ]
-    return Figure(plot, Table(("position", "sinusoid", "bits, lowest first"), rows))
+def shown(token: str) -> str:
+    """A token as Plotly may be given it: white space visible, and no markup, whatever it is spelled like."""
+    return html.escape(visible(token))
 
 
-def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[float]]) -> Figure:
-    """Rotary: the score of one q and one k against the distance from q back to k, for queries that stand in several places.
-    The first is drawn as a line, the others as open marks upon it."""
+def token_axis(tokens: Sequence[str]) -> dict[str, Any]:
+    """Numbered, not named by its tokens: a token may occur twice."""
+    every = math.ceil(len(tokens) / _TICKS)
+    places = list(range(0, len(tokens), every))
+    return {"tickvals": places, "ticktext": [shown(tokens[n]) for n in places], "showgrid": False, "zeroline": False}
+
+
+def cells(z: npt.ArrayLike, digits: int = 5) -> Any:
+    """Numbers as Plotly takes them: lists where they are few, an array where they are many; what is not a number is a gap."""
+    rounded = np.asarray(z, np.float64).round(digits)
+    if rounded.size > _LISTED:
+        return rounded.astype(np.float32)
+    return [[None if math.isnan(value) else value for value in row] for row in rounded.tolist()]
+
+
+def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:
+    """One map in full: a row for each query, its cells the bluer, the more it takes."""
     import plotly.graph_objects as go
 
-    plot = go.Figure()
-    for n, (place, score) in enumerate(scores.items()):
-        name, colour = f"query at position {place:,}", COLOURS[n % len(COLOURS)]
-        if n == 0:
-            plot.add_scatter(x=list(distances), y=list(score), mode="lines", name=name, line={"color": colour})
-        else:  # every few: marks that touch would hide the line
-            marker = {
-                "color": colour,
-                "symbol": f"{('circle', 'square', 'diamond')[n % 3]}-open",
-                "size": 8,
-                "line": {"width": 2},
-            }
-            some = slice(4 * (n - 1), None, 8)
-            plot.add_scatter(x=list(distances[some]), y=list(score[some]), mode="markers", name=name, marker=marker)
-    plot.update_xaxes(title_text="distance q − k")
-    plot.update_yaxes(title_text="score q·k / √D after turning")
-    _dress(plot, "Rotary: the same pair scores the same wherever it stands; only the distance counts", 760, 420)
-    rows = [
-        (f"{place}", f"{distance}", f"{value:z.3f}")
-        for place, score in scores.items()
-        for distance, value in zip(distances, score, strict=True)
-    ]
-    return Figure(plot, Table(("query at", "distance", "score"), rows))
-
-
-def bucket_by_distance(distances: Sequence[int], buckets: Mapping[str, Sequence[int]]) -> Figure:
-    """T5: the bucket into which each distance k − q falls, a staircase for each way of counting."""
-    import plotly.graph_objects as go
-
-    plot = go.Figure()
-    for n, (name, bucket) in enumerate(buckets.items()):
-        line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[2 * n % len(DASHES)], "shape": "hvh", "width": 2.5}
-        plot.add_scatter(x=list(distances), y=list(bucket), mode="lines", name=name, line=line)
-    plot.update_xaxes(title_text="distance k − q: keys before the query at the left, after it at the right")
-    plot.update_yaxes(title_text="bucket")
-    _dress(plot, "T5: near distances have a bucket each, far ones share: steps widen until one bucket holds the rest", 760, 420)
-    rows = [
-        (name, f"{distance}", f"{number}")
-        for name, bucket in buckets.items()
-        for distance, number in zip(distances, bucket, strict=True)
-    ]
-    return Figure(plot, Table(("buckets", "distance", "bucket"), rows))
-
-
-def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR: Rows) -> Figure:
-    """ALiBi: what each head adds to the score at each distance, and the factor that this is for the weight."""
-    from plotly.colors import sample_colorscale
-    from plotly.subplots import make_subplots
-
-    titles = ("added to the score", "factor of the weight, before the row is made to sum to 1")
-    plot = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
-    # Dark to light along one scale that grows in lightness for everyone; the heads are ordered, so the colours are.
-    colours = sample_colorscale("Cividis", [0.9 * n / max(1, len(slopes) - 1) for n in range(len(slopes))])
-    for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True)):
-        line = {"color": colours[n], "dash": DASHES[n % len(DASHES)], "width": 2}
-        style = {"mode": "lines", "line": line, "name": f"head {n}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
-        plot.add_scatter(x=list(distances), y=list(bias), **style, row=1, col=1)
-        plot.add_scatter(x=list(distances), y=[math.exp(value) for value in bias], **style, showlegend=False, row=1, col=2)
-    plot.update_xaxes(title_text="distance k − q")
-    plot.update_yaxes(title_text="bias", row=1, col=1)
-    plot.update_yaxes(title_text="e to the bias", rangemode="tozero", row=1, col=2)
-    plot.update_annotations(font_size=13)
-    _dress(plot, "ALiBi: the farther, the less; the first heads see the neighbourhood, the last nearly everything", 920, 420)
-    plot.update_layout(legend={"title": {"text": "head: slope"}, "orientation": "v", "x": 1.02, "y": 1, "itemwidth": 45})
-    rows = [
-        (f"{n}", f"{slope:.6g}", f"{distance}", f"{value:z.4f}")
-        for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True))
-        for distance, value in zip(distances, bias, strict=True)
-    ]
-    return Figure(plot, Table(("head", "slope", "distance", "bias"), rows))
-
-
-def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
-    """Shaw: the row of the tables that each pair of a query and a key reads, written into its cell."""
-    import plotly.graph_objects as go
-
-    last = max(max(row) for row in index_QK)
-    z = [list(row) for row in index_QK]
-    cells = go.Heatmap(
-        z=z, text=z, texttemplate="%{text}", colorscale=DIVERGING, zmin=0, zmax=last, showscale=False, xgap=2, ygap=2
+    p_QK = _fitting(queries, keys, weights)
+    above, beside = ([shown(token) for token in tokens] for tokens in (keys, queries))
+    named = max(len(queries), len(keys)) <= _NAMED
+    places = "query %{y}, key %{x}<br>"
+    plot = go.Figure(
+        go.Heatmap(
+            z=cells(p_QK),
+            hovertext=[[f"{row} → {column}" for column in above] for row in beside] if named else None,
+            hovertemplate=("%{hovertext}<br>" if named else places) + "%{z:.4f}<extra></extra>",
+            colorscale=BLUES,
+            zmin=0,
+            zmax=float(p_QK.max()) or 1,
+            colorbar={"title": "p", "thickness": 12, "outlinewidth": 1},
+        )
     )
-    plot = go.Figure(cells)
-    plot.update_xaxes(**_cells(len(z[0]), "key")).update_yaxes(**_cells(len(z), "query"), autorange="reversed")
-    _dress(plot, f"Shaw: {last + 1} rows serve every pair;<br>distances beyond {last // 2} share the end ones", 500, 500)
-    rows = [(f"{q}", f"{k}", f"{index}") for q, row in enumerate(index_QK) for k, index in enumerate(row)]
-    return Figure(plot, Table(("query", "key", "row of the tables"), rows))
-
-
-def _plain(rows: Rows) -> list[list[float]]:
-    return [list(row) for row in rows]
-
-
-def _cells(count: int, what: str, labelled: bool = True) -> dict[str, Any]:
-    """An axis of `count` numbered cells."""
-    axis = {"tickvals": list(range(count)), "showgrid": False, "zeroline": False, "tickfont_size": 11}
-    return axis | ({"title_text": what} if labelled else {"showticklabels": False})
-
-
-def _dress(plot: Any, title: str, width: int, height: int, top: int = 80) -> None:
-    # A white ground of its own, so that the picture reads the same on a dark page.
+    plot.update_xaxes(**token_axis(keys), side="top", tickangle=-60)
+    plot.update_yaxes(**token_axis(queries), autorange="reversed")
+    cell = min(_LARGEST_CELL, _SIZE / max(len(queries), len(keys)))
+    left, top = (30 + 7 * max(map(len, tokens)) for tokens in (queries, keys))
     plot.update_layout(
         template="plotly_white",
-        title={"text": title, "x": 0.01, "xanchor": "left", "y": 1 - 24 / height, "font_size": 16},
-        font={"family": "Helvetica, Arial, sans-serif", "size": 13, "color": _INK},
-        paper_bgcolor="#FFFFFF",
-        plot_bgcolor="#FFFFFF",
-        legend={"orientation": "h", "x": 0, "y": -0.22},
-        margin={"l": 60, "r": 20, "t": top, "b": 60},
-        width=width,
-        height=height,
+        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        margin={"l": left, "r": 20, "t": top + 50, "b": 20},
+        width=max(360, left + 120 + int(cell * len(keys))),
+        height=top + 70 + max(40, int(cell * len(queries))),
     )
-    plot.update_xaxes(title_font_size=13).update_yaxes(title_font_size=13)
+    return Figure(plot, Table(("query", "at", "key", "at", "weight"), list(_pairs(queries, keys, p_QK))))
+
+
+def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: Sequence[HeadFacts]) -> Figure:
+    """All maps in one: a band of rows for each layer, in it a square for each head. Each is drawn from white to its own largest
+    cell, so that faint ones show what they do; how strong they are is in the table.
+
+    The square of layer l and head h begins in row l·(r + 1) and column h·(c + 1), where thumbnails have r rows and c columns."""
+    import plotly.graph_objects as go
+
+    p_LHrc = np.asarray(thumbnails, np.float64)
+    _, heads, rows, columns = p_LHrc.shape
+    largest = p_LHrc.max((2, 3), keepdims=True)
+    share_LHrc = p_LHrc / np.where(largest > 0, largest, 1)
+    spaced_LHrc = np.pad(share_LHrc, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
+    z = spaced_LHrc.transpose(0, 2, 1, 3).reshape(len(layers) * (rows + 1), heads * (columns + 1))[:-1, :-1]
+    bar = {"title": "share of<br>its largest", "thickness": 12, "outlinewidth": 1}
+    plot = go.Figure(go.Heatmap(z=cells(z, 3), colorscale=BLUES, zmin=0, zmax=1, hoverinfo="none", colorbar=bar))
+    marks = {"showgrid": False, "zeroline": False, "ticks": ""}
+    plot.update_xaxes(tickvals=_middles(heads, columns), ticktext=[f"head {head}" for head in range(heads)], side="top", **marks)
+    plot.update_yaxes(
+        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer}" for layer in layers], autorange="reversed", **marks
+    )
+    plot.update_layout(
+        template="plotly_white",
+        plot_bgcolor="#999999",  # what shows between the squares
+        margin={"l": 70, "r": 20, "t": 50, "b": 20},
+        width=190 + _extent(heads),
+        height=70 + _extent(len(layers)),
+    )
+    table = [(f"{one.layer}", f"{one.head}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}") for one in facts]
+    return Figure(plot, Table(("layer", "head", "mean entropy, nats", "mean largest weight", "mean distance"), table))
+
+
+def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:
+    """Queries at the left, keys at the right, a line wherever a weight is 0.05 or more: the darker and the thicker, the more."""
+    import plotly.graph_objects as go
+
+    p_QK = _fitting(queries, keys, weights)
+    drawn = [(int(q), int(k), float(p_QK[q, k])) for q, k in zip(*np.nonzero(p_QK >= _LEAST), strict=True)]
+    plot = go.Figure()
+    for level in range(_LEVELS):
+        some = [(q, k) for q, k, p in drawn if _level(p) == level]
+        if some:
+            strength = (level + 1) / _LEVELS
+            plot.add_scatter(
+                x=[x for _ in some for x in (0, 1, None)],
+                y=[y for q, k in some for y in (q, k, None)],  # None lifts the pen
+                mode="lines",
+                opacity=strength,
+                line={"color": COLOURS[0], "width": 1 + 3 * strength},
+                name=f"{level / _LEVELS:.1f} – {strength:.1f}",
+                hoverinfo="skip",
+            )
+    for x, tokens, side in ((-0.03, queries, "middle left"), (1.03, keys, "middle right")):
+        words, down = [shown(token) for token in tokens], list(range(len(tokens)))
+        plot.add_scatter(
+            x=[x] * len(words), y=down, mode="text", text=words, textposition=side, showlegend=False, hoverinfo="skip"
+        )
+    plot.update_xaxes(visible=False, range=[-0.6, 1.6])
+    plot.update_yaxes(visible=False, autorange="reversed")
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": html.escape(f"{title}: who looks, and at what"), "x": 0.01, "xanchor": "left"},
+        legend={"title": {"text": "weight"}, "traceorder": "reversed"},
+        margin={"l": 20, "r": 20, "t": 50, "b": 20},
+        width=640,
+        height=max(340, 90 + 22 * max(len(queries), len(keys))),
+    )
+    rows = [(visible(queries[q]), f"{q}", visible(keys[k]), f"{k}", f"{p:.4f}") for q, k, p in drawn]
+    return Figure(plot, Table(("query", "at", "key", "at", "weight"), rows))
+
+
+def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> Figure:
+    """How spread each head looks: 0, one key at a time, to ln K, all alike."""
+    import plotly.graph_objects as go
+
+    entropy, most = np.asarray(entropy_LH, np.float64), math.log(keys) or 1.0
+    heat = go.Heatmap(
+        z=cells(entropy),
+        colorscale="Cividis",
+        zmin=0,
+        zmax=most,
+        xgap=1,
+        ygap=1,
+        hovertemplate="layer %{y}, head %{x}<br>%{z:.3f} nats<extra></extra>",
+        colorbar={"title": "nats", "thickness": 12, "outlinewidth": 1},
+    )
+    plot = go.Figure(heat)
+    plot.update_xaxes(tickvals=list(range(entropy.shape[1])), title_text="head", showgrid=False, zeroline=False)
+    plot.update_yaxes(
+        tickvals=list(range(len(layers))),
+        ticktext=[str(layer) for layer in layers],
+        title_text="layer",
+        autorange="reversed",
+        showgrid=False,
+        zeroline=False,
+    )
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": f"entropy of attention: 0 is one key, {most:.2f} is all {keys} alike", "x": 0.01, "xanchor": "left"},
+        margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        width=max(420, 200 + 36 * entropy.shape[1]),
+        height=130 + max(120, 36 * len(layers)),
+    )
+    rows = [
+        (f"{layer}", f"{head}", f"{value:.4f}")
+        for layer, row in zip(layers, entropy.tolist(), strict=True)
+        for head, value in enumerate(row)
+    ]
+    return Figure(plot, Table(("layer", "head", "mean entropy, nats"), rows))
+
+
+def entropy_text(layers: Sequence[int], entropy_LH: npt.ArrayLike) -> str:
+    """A line for each layer, a number for each head."""
+    entropy = np.asarray(entropy_LH, np.float64)
+    head = "".join(f"{f'head {n}':>9}" for n in range(entropy.shape[1]))
+    rows = [f"layer {layer:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)]
+    return "\n".join(["mean entropy of attention, nats: 0 is one key at a time", " " * 9 + head, *rows])
+
+
+def _pairs(
+    queries: Sequence[str], keys: Sequence[str], p_QK: npt.NDArray[np.float64]
+) -> Iterator[tuple[str, str, str, str, str]]:
+    some = len(keys) if max(p_QK.shape) <= _EVERY_PAIR else _STRONGEST
+    order_QK = np.argsort(-p_QK, axis=1, kind="stable")[:, :some]
+    for q, places in enumerate(order_QK.tolist()):
+        for k in sorted(places) if some == len(keys) else places:
+            yield visible(queries[q]), f"{q}", visible(keys[k]), f"{k}", f"{p_QK[q, k]:.4f}"
+
+
+def _middles(count: int, side: int) -> list[float]:
+    """Where so many squares of so many cells have their middles, a cell between two."""
+    return [n * (side + 1) + (side - 1) / 2 for n in range(count)]
+
+
+def _extent(count: int) -> int:
+    """Pixels for so many squares side by side: large where they are few, and never so small that nothing is seen."""
+    return count * max(60, min(160, _SIZE // count))
+
+
+def _level(p: float) -> int:
+    return min(_LEVELS - 1, max(0, math.ceil(p * _LEVELS) - 1))
+
+
+def _fitting(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    p_QK = np.asarray(weights, np.float64)
+    if p_QK.shape != (len(queries), len(keys)) or not p_QK.size:
+        raise DataError(
+            f"weights are {p_QK.shape} for {len(queries)} queries and {len(keys)} keys; expected a row for each query and in "
+            "it a weight for each key; pass the tokens that the model saw, specials included"
+        )
+    return p_QK

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.attention import Rows
 from firth.figures.figure import COLOURS, DIVERGING, Figure, Table
+from firth.figures.masks_and_positions import Rows
 
 _BLUE = COLOURS[0]
 _BLUES = [[0.0, "#FFFFFF"], [1.0, _BLUE]]  # 0 to 1

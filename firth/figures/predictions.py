@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from firth.figures.alignment import visible
+from firth.figures.attention import BLUES, cells, shown
 from firth.figures.figure import Figure, Table
-from firth.figures.maps import BLUES, cells, shown
 
 _LINE = 100  # characters of text in a row of the strip
 _MOST_BITS = 12.0  # the darkest: what is more surprising, one in 4,096, looks the same

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.attention import Rows
 from firth.figures.figure import Figure, Table
+from firth.figures.masks_and_positions import Rows
 
 # White to blue, 0 to 1: lightness alone carries the value, so that it reads the same for every colour vision and in print.
 _BLUES = [[0.0, "#FFFFFF"], [1.0, "#0072B2"]]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from firth.errors import DataError
 from firth.figures.alignment import bands, visible
+from firth.figures.attention import cells, shown, token_axis
 from firth.figures.figure import DIVERGING, Figure, Table
-from firth.figures.maps import cells, shown, token_axis
 
 _OPEN = ("input", "forget", "output", "reset", "update")  # gates: from 0, shut, to 1, open; what is not one has a sign
 _BARS = "▁▂▃▄▅▆▇█"

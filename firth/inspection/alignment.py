@@ -17,7 +17,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.figures.alignment import alignment_map, alignment_text
 from firth.figures.figure import Figure
-from firth.inspection.words import merge, words_of
+from firth.inspection.merge_pieces import merge, words_of
 from firth.layers.attention.weights import weights
 from firth.layers.tap import attention_calls
 from firth.models import PrefixDecoder, RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.alignment import alignment_text
+from firth.figures.attention import HeadFacts, attention_lines, attention_map, attention_overview, entropy_map, entropy_text
 from firth.figures.figure import Figure
-from firth.figures.maps import HeadFacts, attention_lines, attention_map, attention_overview, entropy_map, entropy_text
-from firth.inspection.reading import Reading, word_numbers
+from firth.inspection.inputs import Reading, word_numbers
+from firth.inspection.merge_pieces import merge
 from firth.inspection.rollout import rollout
-from firth.inspection.words import merge
 from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import ELEMENTS_ON_GPU
 from firth.layers.attention.weights import Some, statistics, weights
-from firth.layers.heads import Attend
+from firth.layers.self_attention import Attend
 from firth.models import PrefixDecoder, RecurrentSeq2Seq, TransformerSeq2Seq
 
 Array = npt.NDArray[np.float32]

@@ -17,7 +17,7 @@ from firth.errors import ConfigError, DataError
 from firth.evaluation.wic import units
 from firth.figures.figure import Figure, Table
 from firth.figures.senses import senses_map, senses_text
-from firth.text.offsets import Span
+from firth.text.tokenizers.offsets import Span
 
 Array = npt.NDArray[np.float64]
 _CHOSEN = re.compile(r"(?P<word>.+)#(?P<number>[0-9]+)", re.DOTALL)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Figure
 from firth.figures.states import states_map, states_text
-from firth.inspection.reading import Reading
-from firth.layers.attentive import AttentiveRecurrent
+from firth.inspection.inputs import Reading
+from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.recurrent import Recurrent
 from firth.models import RecurrentSeq2Seq
 

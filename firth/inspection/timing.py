@@ -10,9 +10,9 @@ from torch import Tensor
 
 from firth.inspection.cost import LAYERS, Costs, Layer, Timing
 from firth.layers.attention import attend, mask
-from firth.layers.heads import SelfAttention
 from firth.layers.recurrent import Recurrent
-from firth.text.progress import Progress, silent
+from firth.layers.self_attention import SelfAttention
+from firth.progress import Progress, silent
 
 HEADS = 4
 _LONG_ENOUGH = 0.005  # seconds, to be told from the clock's own

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
-from firth.layers.cross import CrossAttention, Source
-from firth.layers.direct import Direct
+from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import Activation, FeedForward
-from firth.layers.heads import SelfAttention, Where
+from firth.layers.hook_free import Direct
 from firth.layers.norm import NormKind, norm
+from firth.layers.self_attention import SelfAttention, Where
 from firth.layers.state import KeyValue
 
 Placement = Literal["pre", "post"]

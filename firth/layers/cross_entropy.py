@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers import derivative
+from firth.layers import manual_backward
 
 SMALL = 1 << 23  # so many logits are simply held: below this the pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits of a piece, by device
@@ -84,7 +84,7 @@ class _CrossEntropy(torch.autograd.Function):
         x_Nd, weight_Vd, bias_V, target_N, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():  # a graph of the backward pass is wanted, and the gradients here are numbers
             inputs = (x_Nd, weight_Vd) if bias_V is None else (x_Nd, weight_Vd, bias_V)
-            found = derivative.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
+            found = manual_backward.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
             return *found, *[None] * (5 - len(found))
         return *_times(gradients, dloss[0], bias_V is not None), None, None
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers import derivative
-from firth.layers.direct import Direct, Linear
+from firth.layers import manual_backward
 from firth.layers.gelu import gelu
+from firth.layers.hook_free import Direct, Linear
 
 Activation = Literal["relu", "gelu", "swiglu"]
 
@@ -40,7 +40,7 @@ class FeedForward(Direct):
 
 def swiglu(up_n2h: Tensor) -> Tensor:
     """silu(gate) ⊙ value, where silu(x) = x σ(x) and gate and value are the halves of the last axis."""
-    if derivative.by_hand(up_n2h):
+    if manual_backward.by_hand(up_n2h):
         inner_nh: Tensor = _SwiGLU.apply(up_n2h)  # type: ignore[no-untyped-call]
         return inner_nh
     return _plain_swiglu(up_n2h)
@@ -65,7 +65,7 @@ class _SwiGLU(torch.autograd.Function):
     def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor | None, ...]:
         up_n2h, silu_nh = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return derivative.of_plain(_plain_swiglu, (up_n2h,), *dy)
+            return manual_backward.of_plain(_plain_swiglu, (up_n2h,), *dy)
         gate_nh, value_nh = up_n2h.chunk(2, dim=-1)
         dup_n2h = torch.empty_like(up_n2h)
         dgate_nh, dvalue_nh = dup_n2h.chunk(2, dim=-1)

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import derivative
-from firth.layers.direct import Direct
+from firth.layers import manual_backward
+from firth.layers.hook_free import Direct
 
 NormKind = Literal["layer", "rms"]
 
@@ -59,7 +59,7 @@ class _RMSNorm(torch.autograd.Function):
     def backward(ctx: Any, *dy: Tensor) -> tuple[Tensor | None, ...]:
         x_nd, gain_d, eps_1, unit_nd, r_n1 = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return derivative.of_plain(_plain_rms_norm, (x_nd, gain_d, eps_1), *dy)
+            return manual_backward.of_plain(_plain_rms_norm, (x_nd, gain_d, eps_1), *dy)
         both_nd = dy[0] * unit_nd
         along_n1 = (both_nd @ gain_d).unsqueeze(-1)
         dx_nd = (dy[0] * gain_d).addcmul_(unit_nd, along_n1, value=-1 / len(gain_d)).mul_(r_n1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.attention.call import Call
-from firth.layers.heads import Attend
+from firth.layers.self_attention import Attend
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 `classifier(config, vocab, classes)` builds the second family, text in, classes out, and `seq2seq(config, source_vocab, vocab)`
 the third: one text in, another out."""
 
+from firth.models.answer_reader import SpanReader
 from firth.models.config import (
     LanguageConfig,
     RecurrentConfig,
@@ -16,7 +17,6 @@ from firth.models.readouts import Classifier, MaskedLM, Readout, classifier, mas
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters
-from firth.models.spans import SpanReader
 
 __all__ = [
     "AverageConfig",

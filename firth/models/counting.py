@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from firth.layers.cross import CrossAttention
+from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.heads import Attend, SelfAttention
 from firth.layers.position import Distances, Learned
+from firth.layers.self_attention import Attend, SelfAttention
 from firth.models.decoder import Decoder
 from firth.models.network import Network
 from firth.models.readouts import MaskedLM

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from firth.layers.cross import CrossAttention
+from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.heads import Attend, SelfAttention
 from firth.layers.position import Learned
+from firth.layers.self_attention import Attend, SelfAttention
 from firth.models.network import Network
 
 

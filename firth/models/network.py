@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from firth.models.answer_reader import SpanReader, span_reader
 from firth.models.config import LanguageConfig, RecurrentConfig, TransformerConfig
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
-from firth.models.in_context import PointReader, point_reader
 from firth.models.language import LanguageModel, language_model
+from firth.models.point_reader import PointReader, point_reader
 from firth.models.readouts import Classifier, MaskedLM, classifier, masked_lm
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
-from firth.models.spans import SpanReader, span_reader
 from firth.models.tagger import Tagger, tagger
 
 ModelConfig = LanguageConfig | EncoderConfig | Seq2SeqConfig

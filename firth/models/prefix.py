@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
+from firth.layers.attention.key_ranges import Span, Whole
 from firth.layers.attention.mask import Mask
-from firth.layers.attention.spans import Span, Whole
 from firth.layers.state import AttentionState
 from firth.models.seq2seq import Seq2Seq
 from firth.models.seq2seq_config import PrefixConfig

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
-from firth.layers.attentive import AttentiveRecurrent, Memory
-from firth.layers.cross import Source
+from firth.layers.attentive_recurrence import AttentiveRecurrent, Memory
+from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
 from firth.layers.state import AttentionState, RecurrentState, zeros
 from firth.models.decoder import Decoder

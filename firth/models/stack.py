@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.block import Block
-from firth.layers.cross import Source
-from firth.layers.heads import Where
+from firth.layers.cross_attention import Source
 from firth.layers.norm import norm
 from firth.layers.position import Distances, Learned, Rotary, Sinusoidal, Slopes
+from firth.layers.self_attention import Where
 from firth.layers.state import AttentionState
 from firth.models.config import BUCKETS, CLIP, REACH, TransformerSettings
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.models.spans import SpanReader
+from firth.models.answer_reader import SpanReader
 
 
 @dataclass(frozen=True)

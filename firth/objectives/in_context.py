@@ -11,8 +11,8 @@ from typing import Literal
 from torch import Tensor
 
 from firth.layers.cross_entropy import cross_entropy
-from firth.models.in_context import PointReader
 from firth.models.language import LanguageModel
+from firth.models.point_reader import PointReader
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""−log p(y_t | y_<t, x), where x is a text with spans cut out and y what was cut out; see text/spans.py.
+"""−log p(y_t | y_<t, x), where x is a text with spans cut out and y what was cut out; see text/batches/span_corruption.py.
 
 The loss is that of a translation, from one to the other.
 """

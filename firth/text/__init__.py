@@ -1,14 +1,14 @@
 """Text: corpora, tokenizers, token files, and batches with a position that is one integer."""
 
-from firth.text.batches import Batch, Streams, Windows, sweep, sweep_streams
-from firth.text.cache import cache_folder
+from firth.progress import Progress
+from firth.text.batches.cache import cache_folder
+from firth.text.batches.token_files import TokenFile, token_file
+from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.corpus import Corpus, Piece, Scan, find, inline, scan
-from firth.text.docs import docs_corpus
-from firth.text.prepare import Prepared, encode_file, prepare, read_text
-from firth.text.progress import Progress
-from firth.text.tokenizers import Tokenizer
-from firth.text.tokens import TokenFile, token_file
+from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
+from firth.text.datasets.docs import docs_corpus
+from firth.text.readers.corpus import Corpus, Piece, Scan, find, inline, scan
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 __all__ = [
     "Batch",

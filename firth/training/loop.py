@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.products import tensor_cores
+from firth.layers.matmul_precision import tensor_cores
 from firth.layers.state import RecurrentState
 from firth.models import Network
 from firth.training.allocator import keep_freed_memory

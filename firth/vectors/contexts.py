@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.vectors.encoding import EncodedCorpus
-from firth.vectors.spelling import near_spellings
+from firth.vectors.similar_spellings import near_spellings
 
 _AT_ONCE = 1 << 22  # words looked at together
 _SHOWN = 40  # words on each side of a concordance line, at most; the printer cuts it to the width of the page

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.files import TEMPORARY
-from firth.text import cache
+from firth.progress import Progress, silent
+from firth.text.batches import cache
 from firth.text.config import Format
-from firth.text.corpus import Corpus, scan
-from firth.text.progress import Progress, silent
+from firth.text.readers.corpus import Corpus, scan
 from firth.vectors.lexicon import Lexicon, Words, to_bytes
 from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.decoding import lines
-from firth.text.progress import Progress, silent
+from firth.progress import Progress, silent
+from firth.text.readers.file_decoding import lines
 from firth.vectors import search
 from firth.vectors.wordvectors import EPSILON, Method, Neighbors, WordVectors
 

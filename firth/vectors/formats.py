@@ -15,8 +15,8 @@ import numpy as np
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.files import replacing
-from firth.text import decoding
-from firth.text.progress import Progress, silent
+from firth.progress import Progress, silent
+from firth.text.readers import file_decoding
 from firth.vectors import container, rows
 from firth.vectors.container import Content
 from firth.vectors.wordvectors import WordVectors
@@ -41,9 +41,9 @@ def load(path: str | Path, format: Format | None = None, verify: bool | None = N
     size = place.stat().st_size
 
     def chunks() -> rows.Chunks:
-        return decoding.chunks(place, lambda done: progress(f"reading {place.name}", done, size))
+        return file_decoding.chunks(place, lambda done: progress(f"reading {place.name}", done, size))
 
-    head = next(decoding.chunks(place, lambda done: None), b"")
+    head = next(file_decoding.chunks(place, lambda done: None), b"")
     known = format or _format_of(head, place)
     if known == "firth":
         content = container.read(place, verify)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError
 from firth.files import TEMPORARY, replacing
-from firth.text import cache
+from firth.progress import Progress, silent
+from firth.text.batches import cache
 from firth.text.config import Format
-from firth.text.corpus import Corpus
-from firth.text.decoding import Tick
-from firth.text.progress import Progress, silent
+from firth.text.readers.corpus import Corpus
+from firth.text.readers.file_decoding import Tick
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.sentences import Source, opened
 

@@ -15,12 +15,13 @@ from typing import get_args
 
 from firth.errors import ConfigError, DataError
 from firth.files import TEMPORARY
-from firth.text import cache, download
-from firth.text.catalog import CATALOG
+from firth.progress import Progress, silent
+from firth.text.batches import cache
 from firth.text.config import Format
-from firth.text.corpus import Corpus, find, spool
-from firth.text.docs import docs_corpus
-from firth.text.progress import Progress, silent
+from firth.text.datasets import download
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.docs import docs_corpus
+from firth.text.readers.corpus import Corpus, find, spool
 
 Sentence = str | Iterable[str]
 Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a place, never a text

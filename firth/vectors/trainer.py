@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError, Diverged, RunError
 from firth.files import writing
+from firth.progress import Progress, silent
 from firth.text.config import Format
-from firth.text.progress import Progress, silent
 from firth.vectors.config import Device, Loss, Model, VectorsConfig
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.sentences import Source

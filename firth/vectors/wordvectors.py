@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.vectors import search
-from firth.vectors.spelling import near_spellings
+from firth.vectors.similar_spellings import near_spellings
 
 Method = Literal["add", "mul"]
 Neighbors = list[tuple[str, float]]  # (word, cosine), nearest first

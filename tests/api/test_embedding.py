@@ -253,9 +253,10 @@ def test_the_source_of_a_translator_is_measured_where_it_begins_later(numbers: M
 def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tomli_w import dumps
 
-    from firth.api import Watcher, embedding
+    from firth.api import Watcher
+    from firth.api import contextual_embedding as embedding
     from firth.experiments.verify import verify
-    from firth.text.wic import read_wic
+    from firth.text.readers.wic import read_wic
 
     folder = write_wic(tmp_path)
     monkeypatch.setattr(embedding, "read_wic", lambda given, progress: read_wic(folder))

@@ -15,7 +15,7 @@ from firth.api import Model, compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
 from firth.models import parameters
-from firth.models.in_context import PointReader
+from firth.models.point_reader import PointReader
 from firth.training.log import read as read_log
 
 TABLES: dict[str, Callable[..., Table]] = {"swaps": swap_table, "linear": linear_table}

@@ -17,7 +17,7 @@ from runs import LINES, TEXT, recipe_table
 import firth
 from firth.api import Model, compose, load, train_recipe
 from firth.api import model as model_module
-from firth.api.reading import read_log_probabilities
+from firth.api.scoring import read_log_probabilities
 from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from firth.api import Model, load
-from firth.api.writing import next_token, write
+from firth.api.stepwise_generation import next_token, write
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from shell import Answer, Firth
 
-from firth.text import catalog, download
-from firth.text.catalog import CATALOG, File
+from firth.text.datasets import catalog, download
+from firth.text.datasets.catalog import CATALOG, File
 
 TEXT = b"to be or not to be\n"
 

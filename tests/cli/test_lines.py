@@ -55,7 +55,7 @@ def test_a_file_and_standard_input_have_the_same_lines(name: str, tmp_path: Path
 
 
 def test_lines_are_whole_where_chunks_of_a_file_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.text.decoding.CHUNK", 3)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 3)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("aé\r\n\nbcdefghé\r\nx".encode()))
     assert list(given(None, path, forgiving=True)) == list(given(None, path)) == ["aé", "", "bcdefghé", "x"]

@@ -20,9 +20,9 @@ from firth.evaluation.in_context import (
     least_squares,
 )
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
-from firth.models.in_context import point_reader
 from firth.models.initialise import initialise
-from firth.text.in_context import Linear, PointPrompts, SwapPrompts, Swaps
+from firth.models.point_reader import point_reader
+from firth.text.data.in_context import Linear, PointPrompts, SwapPrompts, Swaps
 
 SWAPS = Swaps(letters=3, word_length=3, examples=3)
 

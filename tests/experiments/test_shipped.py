@@ -13,8 +13,8 @@ from firth.errors import ConfigError
 from firth.experiments.shipped import FOLDER, find_recipe, recipe_path, shipped
 from firth.models import parameters
 from firth.text import prepare
-from firth.text.catalog import data_set
 from firth.text.config import DataConfig
+from firth.text.datasets.catalog import data_set
 
 __all__ = ["firth"]
 

@@ -22,7 +22,7 @@ from firth.experiments.shipped import find_recipe
 from firth.experiments.tour import Audience, language, pace, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
-from firth.text.dates import Part, dates
+from firth.text.datasets.dates import Part, dates
 from firth.training import log
 from firth.vectors import load as load_vectors
 

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from firth.figures.attention import MaskGrid, mask_grids
 from firth.figures.figure import Figure
+from firth.figures.masks_and_positions import MaskGrid, mask_grids
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 EPS = 2.0**-52

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.figures.flow import flow_by_distance
+from firth.figures.gradient_flow import flow_by_distance
 from firth.figures.predictions import predictions_text, surprisal_strip
 from firth.figures.states import states_map, states_text
 

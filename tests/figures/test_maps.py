@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.figures.maps import HeadFacts, attention_lines, attention_map, attention_overview, cells, entropy_map, entropy_text
+from firth.figures.attention import (
+    HeadFacts,
+    attention_lines,
+    attention_map,
+    attention_overview,
+    cells,
+    entropy_map,
+    entropy_text,
+)
 
 WEIGHTS = [[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]]
 SCRIPT = "<script>alert(1)</script>"

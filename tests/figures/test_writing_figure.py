@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from firth.errors import DataError
-from firth.figures.writing import next_bars
+from firth.figures.next_token import next_bars
 
 
 def test_bars_hold_probabilities_and_shares_by_token() -> None:

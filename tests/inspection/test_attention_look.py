@@ -17,7 +17,8 @@ from tags import tagger_table
 from tags import write as write_tags
 from translations import pair_table, write_pairs
 
-from firth.api import Model, compose, load, looking, train_recipe
+from firth.api import Model, compose, load, train_recipe
+from firth.api import inspection_inputs as looking
 from firth.config import Table
 from firth.errors import ConfigError, DataError
 from firth.inspection.attention import Attention

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from translations import random_translator
 
 from firth.errors import ConfigError
-from firth.inspection.contextual import depth, layer_number, layers, longest
+from firth.inspection.contextual_vectors import depth, layer_number, layers, longest
 from firth.layers.tap import outputs
 from firth.models import (
     AverageConfig,

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from firth.errors import ConfigError, DataError
 from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, operations, steps
 from firth.layers.attention import attend
-from firth.layers.heads import SelfAttention
+from firth.layers.self_attention import SelfAttention
 
 
 def made(n: int = 64, d: int = 32) -> Costs:

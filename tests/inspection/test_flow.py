@@ -14,7 +14,7 @@ from torch import Tensor
 
 from firth.api import load
 from firth.errors import ConfigError, DataError
-from firth.inspection.flow import KINDS, compare_flow, flow, flows_figure, fresh
+from firth.inspection.gradient_flow import KINDS, compare_flow, flow, flows_figure, fresh
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel, RecurrentLM, TransformerLM
 

@@ -19,7 +19,7 @@ from translations import pair_table, write_pairs
 
 from firth.api import Model, compose, load, train_recipe
 from firth.errors import ConfigError, DataError
-from firth.inspection.reading import Reading
+from firth.inspection.inputs import Reading
 from firth.inspection.states import States, states
 from firth.layers.tap import outputs
 from firth.models import LanguageModel

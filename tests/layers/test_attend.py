@@ -21,7 +21,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import attend, chunked, mask, position, score, sdpa
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import weights
-from firth.layers.heads import SelfAttention
+from firth.layers.self_attention import SelfAttention
 from firth.oracles import attention as oracle
 
 KERNELS: tuple[Any, ...] = ("reference", "sdpa", "chunked", "auto")

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.feedforward import swiglu
-from firth.layers.heads import SelfAttention
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary, rotate
+from firth.layers.self_attention import SelfAttention
 
 
 def _double(*shape: int, seed: int = 0) -> Tensor:

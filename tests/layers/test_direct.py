@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from firth.layers.direct import Linear
+from firth.layers.hook_free import Linear
 
 
 def test_a_direct_module_computes_what_its_parent_does() -> None:

@@ -11,7 +11,7 @@ from interpreter import INTERPRETED
 from tolerance import assert_as_accurate
 from torch import Tensor
 
-from firth.layers.attention.spans import Spans
+from firth.layers.attention.key_ranges import Spans
 
 pytest.importorskip("triton", reason="the fused kernels are written in Triton")
 

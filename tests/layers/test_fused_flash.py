@@ -15,7 +15,7 @@ triton = pytest.importorskip("triton", reason="the fused kernels are written in 
 from firth.errors import ConfigError  # noqa: E402
 from firth.layers.attention.fused import blocks, flash  # noqa: E402
 from firth.layers.attention.fused.blocks import Tile, Tiles  # noqa: E402
-from firth.layers.attention.spans import Spans  # noqa: E402
+from firth.layers.attention.key_ranges import Spans  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = [

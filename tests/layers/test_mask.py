@@ -17,7 +17,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import attend, mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.checks import check
-from firth.layers.attention.spans import Span, Spans
+from firth.layers.attention.key_ranges import Span, Spans
 
 B, H, LONGEST = 2, 2, 20
 

@@ -10,9 +10,9 @@ from tolerance import assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers import parametrisation
+from firth.layers import taught_attention as parametrisation
 from firth.layers.attention import mask, score
-from firth.layers.heads import SelfAttention
+from firth.layers.self_attention import SelfAttention
 from firth.oracles import attention as oracle
 
 B, T, WIDTH, HEADS = 2, 5, 6, 3

@@ -27,9 +27,9 @@ from firth.api import compose, load, train_recipe
 from firth.api.recipe import Recipe
 from firth.errors import Interrupted
 from firth.layers.attention import attend, mask, position, reference, score
-from firth.layers.heads import SelfAttention
 from firth.layers.position.absolute import angles
 from firth.layers.position.rotation import Turn, turns
+from firth.layers.self_attention import SelfAttention
 from firth.layers.tap import attention_calls
 from firth.models import TransformerConfig, TransformerLM, parameters
 from firth.models.initialise import initialise

@@ -10,7 +10,7 @@ import torch
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
-from firth.inspection.contextual import layers
+from firth.inspection.contextual_vectors import layers
 from firth.models import (
     Classifier,
     MaskedLM,

@@ -9,9 +9,9 @@ from firth.errors import ConfigError
 from firth.models import RecurrentConfig, TransformerConfig, network
 from firth.models.config import LanguageConfig
 from firth.models.counting import count
-from firth.models.in_context import PointReader, point_reader
 from firth.models.initialise import initialise
 from firth.models.language import language_model
+from firth.models.point_reader import PointReader, point_reader
 
 CONFIGS: dict[str, LanguageConfig] = {
     "transformer": TransformerConfig(kind="transformer", width=8, depth=2, heads=2, context=16),

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from firth.models import RecurrentEncoderConfig, TransformerEncoderConfig
+from firth.models.answer_reader import SpanReader
 from firth.models.initialise import initialise
 from firth.models.network import network
-from firth.models.spans import SpanReader
 
 V = 11
 CONFIGS: dict[str, Any] = {

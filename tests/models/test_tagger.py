@@ -12,8 +12,8 @@ from firth.models.initialise import initialise
 from firth.models.tagger import Spelling, Tagger, tagger
 from firth.objectives.tagging import tagging
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.records import pieces_of_text
-from firth.text.tagged import encode_words, spelling
+from firth.text.data.tagged import encode_words, spelling
+from firth.text.readers.records import pieces_of_text
 
 TAGS = 3
 SENTENCES = [["the", "catalogue", "is", "unseen"], ["cats"], ["see", "the", "cat", "(", "unseen", ")"]]

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from firth.models import TransformerConfig, language_model
-from firth.models.in_context import point_reader
 from firth.models.initialise import initialise
+from firth.models.point_reader import point_reader
 from firth.objectives.in_context import in_context, in_context_regression
-from firth.text.in_context import Linear, Swaps
+from firth.text.data.in_context import Linear, Swaps
 
 TINY = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64)
 

@@ -8,7 +8,7 @@ from browsing import Screenshot, Visit
 
 from firth.api import load
 from firth.inspection.cost import LAYERS
-from firth.inspection.flow import KINDS, compare_flow
+from firth.inspection.gradient_flow import KINDS, compare_flow
 from firth.serving.lab.shelf import Shelf
 
 

@@ -12,7 +12,7 @@ from browsing import Screenshot, Visit, executed
 
 from firth.api import load
 from firth.errors import ConfigError
-from firth.inspection.contextual import depth
+from firth.inspection.contextual_vectors import depth
 from firth.inspection.dynamics import curves, evolve, preset
 from firth.serving.lab.room import Asked
 from firth.serving.lab.rooms.dynamics import path

@@ -13,7 +13,7 @@ import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 
 from firth.api import load
-from firth.api.writing import next_token, write
+from firth.api.stepwise_generation import next_token, write
 from firth.serving.lab.rooms import generate
 from firth.serving.lab.shelf import Shelf
 

@@ -15,7 +15,7 @@ from firth.api import Model, compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import Figure
 from firth.inspection.cost import LAYERS
-from firth.inspection.flow import compare_flow, flows_figure
+from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.serving.lab.room import Asked, Cancelled, Shown
 from firth.serving.lab.rooms import compare, reading
 from firth.serving.lab.shelf import Shelf

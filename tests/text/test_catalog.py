@@ -10,9 +10,10 @@ import pytest
 
 from firth.config import build
 from firth.errors import DataError
-from firth.text import DataConfig, TokenizerConfig, catalog, download, prepare
-from firth.text.catalog import CATALOG, DataSet, File
+from firth.text import DataConfig, TokenizerConfig, prepare
 from firth.text.config import Name
+from firth.text.datasets import catalog, download
+from firth.text.datasets.catalog import CATALOG, DataSet, File
 from firth.vectors.sentences import opened
 
 LARGE = {"wiki8"}

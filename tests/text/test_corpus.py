@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.text import Corpus, Piece, find, inline, scan
-from firth.text import corpus as corpus_module
-from firth.text.corpus import part, spool
-from firth.text.cutting import slices
-from firth.text.records import PIECE, pieces_of_text
+from firth.text.readers import corpus as corpus_module
+from firth.text.readers.corpus import part, spool
+from firth.text.readers.cut_points import slices
+from firth.text.readers.records import PIECE, pieces_of_text
 
 
 def documents(corpus: Corpus) -> list[str]:
@@ -76,7 +76,7 @@ def test_line_ends_and_characters_that_straddle_two_chunks_are_read_whole(
     text = "\ufeffé\r\n€\r\r\n𝄞\n" * 5
     (tmp_path / "a.txt").write_bytes(text.encode())
     for size in range(1, 9):
-        monkeypatch.setattr("firth.text.decoding.CHUNK", size)
+        monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", size)
         assert "".join(documents(find(str(tmp_path / "a.txt")))) == text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 

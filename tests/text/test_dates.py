@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from firth.errors import ConfigError
-from firth.text import dates as module
-from firth.text.dates import FIRST, LAST, LOCALES, DateFormat, date_formats, dates, days_of, distinct, unambiguous
+from firth.text.datasets import dates as module
+from firth.text.datasets.dates import FIRST, LAST, LOCALES, DateFormat, date_formats, dates, days_of, distinct, unambiguous
 
 babel_dates = pytest.importorskip("babel.dates", reason="needs babel")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firth.text import docs, docs_corpus
+from firth.text import docs_corpus
+from firth.text.datasets import docs
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,10 @@ import pytest
 from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig, catalog
-from firth.text.catalog import CATALOG, File
-from firth.text.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
+from firth.text import DataConfig, Tokenizer, TokenizerConfig
+from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
+from firth.text.datasets import catalog
+from firth.text.datasets.catalog import CATALOG, File
 
 WORDS = TokenizerConfig(kind="word")
 

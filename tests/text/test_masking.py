@@ -10,9 +10,9 @@ from scipy import stats
 
 from firth.errors import DataError
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.masking import Ints, MaskedBatch, MaskedWindows, Masking, masked_sweep
-from firth.text.records import Piece
-from firth.text.whole_words import words_of
+from firth.text.batches.masking import Ints, MaskedBatch, MaskedWindows, Masking, masked_sweep
+from firth.text.readers.records import Piece
+from firth.text.tokenizers.whole_words import words_of
 
 WORDS = " ".join(f"w{n}" for n in range(48))
 UNLIKELY = 1e-4  # a p-value below which a draw is not what it should be; the seeds are fixed, so it is so once or never

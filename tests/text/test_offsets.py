@@ -6,8 +6,8 @@ import pytest
 
 from firth.text import Tokenizer
 from firth.text.config import Kind, TokenizerConfig
-from firth.text.offsets import covering, offsets
-from firth.text.records import Piece
+from firth.text.readers.records import Piece
+from firth.text.tokenizers.offsets import covering, offsets
 
 TEXT = "The unable dogs of Łódź sat, quietly (at 10:30) in the naïve café.\n" * 3
 KINDS: dict[Kind, int | None] = {"char": None, "word": None, "bpe": 270, "unigram": 270, "wordpiece": 100}

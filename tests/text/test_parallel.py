@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from firth.errors import ConfigError, DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig, catalog
-from firth.text.catalog import CATALOG, File
-from firth.text.pairs import Pairs
-from firth.text.parallel import Parallel, encode_parallel, encode_source, prepare_parallel, sentence
+from firth.text import DataConfig, Tokenizer, TokenizerConfig
+from firth.text.data.pairs import Pairs
+from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel, sentence
+from firth.text.datasets import catalog
+from firth.text.datasets.catalog import CATALOG, File
 
 WORDS = TokenizerConfig(kind="word")
 BOOKS = [("This is a book", "Dit is een boek"), ("A dog", "Een hond"), ("Two dogs, one cat", "Twee honden, een kat")]

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from firth.errors import DataError
 from firth.text import find, scan
-from firth.text.corpus import Corpus
+from firth.text.readers.corpus import Corpus
 
 
 def documents(corpus: Corpus) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.text.permutation import keys, permuted
+from firth.text.batches.permutation import keys, permuted
 
 
 def key(seed: int) -> np.ndarray:

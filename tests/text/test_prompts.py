@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from firth.errors import ConfigError
-from firth.text import DataConfig, TokenizerConfig, catalog, docs
-from firth.text.catalog import CATALOG, File
-from firth.text.parallel import prepare_parallel
+from firth.text import DataConfig, TokenizerConfig
+from firth.text.data.parallel import prepare_parallel
+from firth.text.datasets import catalog, docs
+from firth.text.datasets.catalog import CATALOG, File
 
 WORDS = TokenizerConfig(kind="word", joint=True)
 SMALL = {

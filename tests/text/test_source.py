@@ -5,7 +5,7 @@ from __future__ import annotations
 import tokenize
 from io import BytesIO
 
-from firth.text.source import NAMES, source_lines, tagged_lines
+from firth.text.datasets.python_source_tags import NAMES, source_lines, tagged_lines
 
 
 def tags(source: str) -> list[list[tuple[str, str]]]:

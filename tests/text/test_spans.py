@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from firth.errors import DataError
-from firth.text.spans import CorruptedWindows, Corruption, corrupted_sweep, restore, span_counts
+from firth.text.batches.span_corruption import CorruptedWindows, Corruption, corrupted_sweep, restore, span_counts
 
 VOCAB = 40
 UNLIKELY = 1e-4

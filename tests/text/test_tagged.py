@@ -15,9 +15,7 @@ from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig, prepare
-from firth.text.conll import Columns, Sentence
-from firth.text.records import pieces_of_text
-from firth.text.tagged import (
+from firth.text.data.tagged import (
     Aligner,
     BucketedSentences,
     encode_tagged,
@@ -25,6 +23,8 @@ from firth.text.tagged import (
     prepare_tagged,
     spelling,
 )
+from firth.text.readers.conll import Columns, Sentence
+from firth.text.readers.records import pieces_of_text
 
 WORDS = TokenizerConfig(kind="word")
 # A contraction that is two words, a word that nobody wrote, comments, carriage returns, no empty line at the end.

@@ -10,7 +10,7 @@ import pytest
 
 from firth.errors import ConfigError
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.in_context import (
+from firth.text.data.in_context import (
     FreshPrompts,
     Linear,
     PointBatch,

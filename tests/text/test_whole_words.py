@@ -9,8 +9,8 @@ import pytest
 
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.config import Kind
-from firth.text.records import Piece
-from firth.text.whole_words import Beginnings, words_of
+from firth.text.readers.records import Piece
+from firth.text.tokenizers.whole_words import Beginnings, words_of
 
 TEXT = "The unable cat, quietly — sat (on a mat).\nUnbelievable! 日本語 is not  a\tword; 12-b, and so on.\n" * 3
 

@@ -10,7 +10,7 @@ import zstandard
 
 from firth.errors import DataError
 from firth.text import find, scan
-from firth.text.decoding import CHUNK
+from firth.text.readers.file_decoding import CHUNK
 
 
 def text_of(path: Path) -> str:

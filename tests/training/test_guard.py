@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import Diverged
-from firth.text.batches import Windows
+from firth.text.batches.windows import Windows
 from firth.training import guard as module
 from firth.training.feed import Feed
 from firth.training.guard import Guard

@@ -22,7 +22,7 @@ from firth.models import LanguageModel, RecurrentConfig, language_model
 from firth.models.initialise import initialise
 from firth.objectives.next_token import next_token
 from firth.text import prepare
-from firth.text.batches import Streams
+from firth.text.batches.windows import Streams
 from firth.training.config import TrainingConfig
 from firth.training.loop import Step, Training, fit, start
 from firth.training.trainer import Seen

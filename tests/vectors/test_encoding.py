@@ -95,7 +95,7 @@ def test_standard_input(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_data_set_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.text.download.local", lambda name, progress: tmp_path)
+    monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
     write(tmp_path / "wiki8", TEXT)
     assert sentences(encoded("wiki8")) == slowly(TEXT, 1)
     with pytest.raises(DataError, match="wordsim is no running text; give one of its files"):
@@ -117,8 +117,8 @@ def test_a_long_line_is_cut_and_nothing_lost(tmp_path: Path) -> None:
 
 def test_pieces_of_a_corpus_may_end_inside_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "aa bbbbbbbbbbbbbbb cc\ndd   ee\n\nffffffffffffffffff é\xa0中 " * 40
-    monkeypatch.setattr("firth.text.records.PIECE", 7)
-    monkeypatch.setattr("firth.text.decoding.CHUNK", 5)
+    monkeypatch.setattr("firth.text.readers.records.PIECE", 7)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 5)
     assert sentences(encoded(write(tmp_path / "a.txt", text))) == slowly(text, 1)
 
 
@@ -152,8 +152,8 @@ def test_counting_in_parts_changes_nothing(tmp_path: Path, cache: Path, monkeypa
     whole = encoded(path, min_count=3)
     monkeypatch.setattr(encoding, "_WORDS_HELD", 10)
     monkeypatch.setattr(encoding, "_FORMAT", 1000)
-    monkeypatch.setattr("firth.text.records.PIECE", 500)
-    monkeypatch.setattr("firth.text.decoding.CHUNK", 500)
+    monkeypatch.setattr("firth.text.readers.records.PIECE", 500)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 500)
     parts = encoded(path, min_count=3)
     assert parts.vocabulary.words == whole.vocabulary.words
     assert parts.vocabulary.count_V.tolist() == whole.vocabulary.count_V.tolist()

@@ -68,10 +68,10 @@ def test_compressed_files_are_read_as_they_are(to: Format, packing: str, tmp_pat
 
 @pytest.mark.parametrize("to", FOREIGN)
 def test_rows_may_be_cut_by_the_chunks_of_reading(to: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.text import decoding
+    from firth.text.readers import file_decoding
 
     save(made(), tmp_path / "v", to)
-    monkeypatch.setattr(decoding, "CHUNK", 40)
+    monkeypatch.setattr(file_decoding, "CHUNK", 40)
     assert_same(load(tmp_path / "v", to), made())
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from firth.errors import ConfigError, DataError, FirthError
-from firth.figures.embedding import LABELLED, embedding_map
 from firth.figures.figure import Table
 from firth.figures.page import Section, page
+from firth.figures.word_map import LABELLED, embedding_map
 from firth.vectors import WordVectors
 from firth.vectors.map import pca, word_map
 

@@ -11,13 +11,13 @@ from firth.api.recipe import Recipe
 from firth.api.tasks import answer, classification, in_context, language, masked, span_corruption, tagging, translation
 from firth.api.tasks.splits import Asked
 from firth.api.tasks.task import Task
+from firth.progress import silent
 from firth.text import Prepared, Progress, TokenizerConfig
-from firth.text.in_context import LinearData, SwapData
-from firth.text.labelled import Labelled
-from firth.text.parallel import Parallel, Tokenizers
-from firth.text.progress import silent
-from firth.text.questions import Answered
-from firth.text.tagged import Tagged
+from firth.text.data.in_context import LinearData, SwapData
+from firth.text.data.labelled import Labelled
+from firth.text.data.parallel import Parallel, Tokenizers
+from firth.text.data.questions import Answered
+from firth.text.data.tagged import Tagged
 
 if TYPE_CHECKING:
     from firth.api.model import Model

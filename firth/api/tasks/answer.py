@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from firth.api.recipe import Recipe
 from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
-from firth.api.unseen import say_unseen
+from firth.api.unseen_words import say_unseen
 from firth.errors import DataError
 from firth.evaluation.answers import evaluate as measure
 from firth.evaluation.answers import find
 from firth.models import Network
-from firth.models.spans import SpanEncoderConfig, SpanReader, span_reader
+from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
 from firth.objectives.answer import AnswerConfig, answer
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.questions import Answered, BucketedReadings, Readings, encode_questions, prepare_questions, windows
-from firth.text.squad import Question
+from firth.text.data.questions import Answered, BucketedReadings, Readings, encode_questions, prepare_questions, windows
+from firth.text.readers.squad import Question
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

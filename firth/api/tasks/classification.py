@@ -16,7 +16,7 @@ import torch
 from firth.api.recipe import Recipe
 from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
-from firth.api.unseen import say_unseen
+from firth.api.unseen_words import say_unseen
 from firth.errors import DataError
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.classification import log_probabilities
@@ -24,9 +24,9 @@ from firth.models import Classifier, ModelConfig, Network, Seq2SeqConfig, classi
 from firth.models.config import TransformerSettings
 from firth.objectives.classification import ClassificationConfig, classification, weights
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.buckets import by_length
-from firth.text.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled
-from firth.text.special import Ids
+from firth.text.batches.buckets import by_length
+from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled
+from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from firth.api.tasks.task import OfData
 from firth.errors import ConfigError
 from firth.evaluation.in_context import answers, answers_by_examples, errors, errors_by_examples
 from firth.models import LanguageConfig, LanguageModel, Network, language_model
-from firth.models.in_context import PointReader, point_reader
+from firth.models.point_reader import PointReader, point_reader
 from firth.objectives.in_context import in_context, in_context_regression
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.in_context import FreshPrompts, LinearData, SwapData, prepare_linear, prepare_swaps
+from firth.text.data.in_context import FreshPrompts, LinearData, SwapData, prepare_linear, prepare_swaps
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

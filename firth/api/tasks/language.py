@@ -15,7 +15,7 @@ from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.models import LanguageConfig, LanguageModel, Network, language_model
 from firth.objectives.next_token import next_token
 from firth.text import Prepared, Progress, Tokenizer, TokenizerConfig, prepare
-from firth.text.batches import Streams, Windows
+from firth.text.batches.windows import Streams, Windows
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

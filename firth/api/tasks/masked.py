@@ -15,7 +15,7 @@ from firth.evaluation.masked import Found, found_again
 from firth.models import EncoderConfig, MaskedLM, Network, masked_lm
 from firth.objectives.masked import MaskedConfig, masked
 from firth.text import Prepared, Progress, TokenFile, Tokenizer, TokenizerConfig, prepare
-from firth.text.masking import MaskedWindows, Masking
+from firth.text.batches.masking import MaskedWindows, Masking
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

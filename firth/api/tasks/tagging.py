@@ -12,7 +12,7 @@ import numpy as np
 from firth.api.recipe import Recipe
 from firth.api.tasks.splits import Asked, chosen
 from firth.api.tasks.task import OfData
-from firth.api.unseen import say_unseen
+from firth.api.unseen_words import say_unseen
 from firth.errors import ConfigError, DataError
 from firth.evaluation.tagging import evaluate as measure
 from firth.evaluation.tagging import log_probabilities, marks_spans
@@ -21,7 +21,7 @@ from firth.models.config import TransformerSettings
 from firth.models.tagger import Tagger, tagger
 from firth.objectives.tagging import TaggingConfig, tagging
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.tagged import BucketedSentences, Sentences, Tagged, encode_tagged, encode_words, prepare_tagged
+from firth.text.data.tagged import BucketedSentences, Sentences, Tagged, encode_tagged, encode_words, prepare_tagged
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ def map_(
 ) -> None:
     """Draw words as points on a page that can be searched."""
     from firth.errors import ConfigError
-    from firth.figures.embedding import embedding_map
     from firth.figures.figure import Table
     from firth.figures.page import Section, page
+    from firth.figures.word_map import embedding_map
     from firth.files import write_text
     from firth.vectors.map import Projection, word_map
 

@@ -14,7 +14,7 @@ from firth.experiments.tour.station import Guide, Station
 from firth.figures.figure import Table
 from firth.figures.page import Section
 from firth.files import write_text
-from firth.text.source import NAMES, Line, source_lines
+from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
 
 KINDS = {"average": "words alone", "lstm": "LSTM, both ways"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word, five things

@@ -15,7 +15,7 @@ from firth.experiments.tour.station import Guide, Station
 from firth.figures.figure import Figure, Table
 from firth.figures.lengths import score_by_length
 from firth.figures.page import Section
-from firth.text.dates import LOCALES
+from firth.text.datasets.dates import LOCALES
 
 KINDS = {"rnnenc": "RNNenc", "rnnsearch": "RNNsearch", "transformer": "Transformer"}
 SHOWN = ("samedi 14 novembre 2026", "14.11.26", "2026年11月14日")

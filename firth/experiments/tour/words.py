@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 
 from firth.experiments.tour.station import Guide, Station
-from firth.figures.embedding import embedding_map
 from firth.figures.figure import Table
 from firth.figures.page import Section
-from firth.text.docs import docs_corpus
+from firth.figures.word_map import embedding_map
+from firth.text.datasets.docs import docs_corpus
 from firth.vectors import WordVectors
 from firth.vectors.config import VectorsConfig
 from firth.vectors.contexts import company

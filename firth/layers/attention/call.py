@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from firth.layers.attention.checks import check_position
+from firth.layers.attention.key_ranges import Spans
 from firth.layers.attention.mask import FULL, Mask
 from firth.layers.attention.score import SCALED_DOT, Dot, Score
-from firth.layers.attention.spans import Spans
 from firth.layers.position import ALiBi, Relative, Rotation
 
 T = TypeVar("T")

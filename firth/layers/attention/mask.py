@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention.spans import Span, Whole
+from firth.layers.attention.key_ranges import Span, Whole
 
 MaskKind = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix"]  # those a model can have as a setting
 

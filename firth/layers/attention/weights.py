@@ -19,7 +19,7 @@ from firth.layers.attention import reference
 from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import chunks
 from firth.layers.attention.score import Dot
-from firth.layers.products import tensor_cores
+from firth.layers.matmul_precision import tensor_cores
 
 Some = int | slice | Sequence[int] | None  # one, a range, a few, or all
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from firth.layers.attention.fused.additive_kernels import delta_kernel, dkv_kernel, dq_kernel, forward_kernel
 from firth.layers.attention.fused.operation import differentiable
-from firth.layers.attention.spans import Spans
+from firth.layers.attention.key_ranges import Spans
 
 
 class Tiles(NamedTuple):

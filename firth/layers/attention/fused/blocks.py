@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers.attention.spans import Spans
+from firth.layers.attention.key_ranges import Spans
 
 
 class Tile(NamedTuple):

@@ -36,7 +36,7 @@ from firth.layers.attention.fused.pieces import (
     SpanRows,
     Table,
 )
-from firth.layers.attention.spans import Spans
+from firth.layers.attention.key_ranges import Spans
 
 
 class Band(NamedTuple):

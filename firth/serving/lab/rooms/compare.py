@@ -10,7 +10,7 @@ from firth.errors import ConfigError
 from firth.evaluation.translation import LengthBucket
 from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import score_by_length
-from firth.inspection.flow import KINDS, Flow, compare_flow, flows_figure
+from firth.inspection.gradient_flow import KINDS, Flow, compare_flow, flows_figure
 from firth.inspection.timing import doubled, timed
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
@@ -33,7 +33,7 @@ def flow(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         found |= compare_flow([kind], **given)
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
     python = (
-        "from firth.inspection.flow import compare_flow, flows_figure\n\n"
+        "from firth.inspection.gradient_flow import compare_flow, flows_figure\n\n"
         f"figure = flows_figure(compare_flow({settings}))\nfigure.plot\n"
     )
     return Shown({"flow": flows_figure(found)}, python)

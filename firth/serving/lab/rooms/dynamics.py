@@ -9,7 +9,7 @@ import numpy as np
 
 from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
-from firth.inspection.contextual import depth as depth_of
+from firth.inspection.contextual_vectors import depth as depth_of
 from firth.inspection.dynamics import Curves, Path, PresetName, System, curves, evolve, preset
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf, reads_text
@@ -107,7 +107,7 @@ def model(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     python = (
         "import firth\n"
         "from firth.figures.dynamics import over_depth\n"
-        "from firth.inspection.contextual import depth\n"
+        "from firth.inspection.contextual_vectors import depth\n"
         "from firth.inspection.dynamics import curves\n\n"
         f"model = firth.load({str(shelf.path(name))!r})\n"
         f"text = {text!r}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firth.api import Model
-from firth.api.writing import Next, next_token, write
+from firth.api.stepwise_generation import Next, next_token, write
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import RecurrentLM
@@ -27,7 +27,7 @@ def following(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         recurrent = isinstance(model.network, RecurrentLM)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(asked)}, top={top})"
     python = (
-        f"import firth\nfrom firth.api.writing import next_token\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\nfrom firth.api.stepwise_generation import next_token\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
         f"found = {call}\nprint(found.text)\nfigure = found.figure()\nfigure.plot\n"
     )
     return Shown({"next": found.figure()}, python, _facts(found) | {"recurrent": recurrent})
@@ -43,7 +43,7 @@ def writing(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
             ids.append(id)
             progress(len(ids), more, f"{len(ids)} of {more} tokens")
     python = (
-        f"import firth\nfrom firth.api.writing import write\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\nfrom firth.api.stepwise_generation import write\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
         f"ids = list(write(model, {prompt!r}, {written!r}, {_settings(asked, tokens=more)}))\n"
     )
     return Shown({}, python, {"ids": ids})

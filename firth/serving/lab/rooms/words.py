@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from firth.errors import ConfigError
-from firth.figures.embedding import embedding_map
 from firth.figures.figure import Table
 from firth.figures.ranking import ranking
+from firth.figures.word_map import embedding_map
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
 from firth.vectors import WordVectors
@@ -89,7 +89,7 @@ def map_(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     axes = axes or [f"t-SNE {n + 1}" for n in range(dimensions)]
     python = (
         "import firth\n"
-        "from firth.figures.embedding import embedding_map\n"
+        "from firth.figures.word_map import embedding_map\n"
         "from firth.vectors.map import word_map\n\n"
         f"vectors = firth.vectors.load({_path(shelf, name)!r})\n"
         f"drawn = word_map(vectors, {repr(chosen) if chosen else f'list(vectors.words[:{top}])'}, {projection!r}, {dimensions})\n"

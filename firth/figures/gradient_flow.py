@@ -1,0 +1,50 @@
+"""How far a gradient reaches: its norm against distance, a line for each model, on a logarithmic scale."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from firth.figures.alignment import visible
+from firth.figures.attention import shown
+from firth.figures.figure import COLOURS, DASHES, Figure, Table
+
+
+def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Sequence[str] | None = None) -> Figure:
+    """Norm n of each curve is that of n tokens before the last; `tokens` are their names, in that order. What is 0, as beyond a
+    window, has no logarithm and is a gap."""
+    import plotly.graph_objects as go
+
+    plot = go.Figure()
+    named = [f"{shown(token)}, {n} tokens before" for n, token in enumerate(tokens)] if tokens else None
+    for n, (name, given) in enumerate(curves.items()):
+        norms = np.asarray(given, np.float64).tolist()
+        plot.add_scatter(
+            x=list(range(len(norms))),
+            y=[norm if norm > 0 else None for norm in norms],
+            mode="lines",
+            name=html.escape(name),
+            text=named,
+            hovertemplate=("%{text}<br>" if named else "%{x} tokens before<br>") + "%{y:.3e}",
+            line={"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)], "width": 2.5},
+        )
+    plot.update_xaxes(title_text="distance T − t, tokens")
+    plot.update_yaxes(title_text="‖∂ loss / ∂ h‖", type="log", exponentformat="power")
+    plot.update_layout(
+        template="plotly_white",
+        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        showlegend=True,
+        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 80, "r": 20, "t": 50, "b": 60},
+        width=760,
+        height=460,
+    )
+    rows = [
+        (name, f"{n}", "" if not tokens else visible(tokens[n]), f"{norm:.3e}")
+        for name, given in curves.items()
+        for n, norm in enumerate(np.asarray(given, np.float64).tolist())
+    ]
+    return Figure(plot, Table(("curve", "distance", "token", "norm"), rows))

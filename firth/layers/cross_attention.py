@@ -1,0 +1,59 @@
+"""Attention to another sequence: q from the one, k and v from the other (Vaswani et al. 2017, §3.2.3). Letters as in heads.py;
+S length of the other sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from firth.layers.attention import mask
+from firth.layers.attention.score import ScoreKind
+from firth.layers.hook_free import Direct, Linear
+from firth.layers.self_attention import Attend
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Keys and values of a source in one layer, made once; row b has length_B[b] of them. One row may serve several of what
+    looks at it, if those stand next to each other: the hypotheses of a beam."""
+
+    k_BGSD: Tensor
+    v_BGSD: Tensor
+    length_B: Tensor
+
+    def select(self, rows: Tensor) -> Source:
+        return Source(self.k_BGSD[rows], self.v_BGSD[rows], self.length_B[rows])
+
+
+class CrossAttention(Direct):
+    """q = x W^Q, k = y W^K, v = y W^V, o = Concat(attend(q, k, v)) W^O. No positions: those of x and y are not comparable."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, bias: bool, kind: ScoreKind = "scaled_dot") -> None:
+        super().__init__()
+        self.head_width = width // heads
+        self.query = Linear(width, heads * self.head_width, bias=bias)
+        self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bias)
+        self.out = Linear(heads * self.head_width, width, bias=bias)
+        self.M_HDD = nn.Parameter(torch.empty(heads, self.head_width, self.head_width)) if kind == "bilinear" else None
+        self.attend = Attend(heads, self.head_width, kind, None, both=True)
+
+    def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
+        k_BGSD, v_BGSD = self._heads(self.kv(y_BSd)).chunk(2, dim=1)
+        return Source(k_BGSD, v_BGSD, length_B)
+
+    def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
+        B, T, d = x_BTd.shape
+        texts = len(source.length_B)
+        x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
+        q_BHTD = self._heads(self.query(x_BTd))
+        if self.M_HDD is not None:
+            q_BHTD = q_BHTD @ self.M_HDD
+        o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
+        o_BTd: Tensor = self.out(o_BHTD.transpose(1, 2).flatten(2))
+        return o_BTd.view(B, T, d)
+
+    def _heads(self, x_BTn: Tensor) -> Tensor:
+        B, T, _ = x_BTn.shape
+        return x_BTn.view(B, T, -1, self.head_width).transpose(1, 2)

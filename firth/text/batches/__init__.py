@@ -1,0 +1,1 @@
+"""Token ids on disk, and batches of them whose position is one integer."""

@@ -1,0 +1,137 @@
+"""Masked tokens (Devlin et al. 2019, §3.1): some are hidden, and those are to be found again.
+
+Of a window of T tokens M = round(share · T) are chosen, as in the published code, which also takes a fixed number of each text:
+then a token is chosen with probability share, and all batches have one shape. Of the chosen, 80 % become <mask>, 10 % any token
+of the vocabulary, and 10 % stay what they are, each drawn by itself. <eos> and <unk> are never chosen, so a window that has few
+other tokens has fewer places than M; the list of them is then filled up, with targets that do not count.
+
+The choice is a hash of (seed, number of the window, place in it). Windows are counted through all epochs, so each epoch masks
+anew (dynamic masking; Liu et al. 2019), and a run that is resumed masks as it would have. <mask> is no text: its id is the number
+of the tokenizer's tokens. Letters: B rows, T tokens, M masked places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import DataError
+from firth.text.batches.permutation import keys
+from firth.text.batches.windows import ChangedWindows, changed_sweep
+from firth.text.data.pairs import PADDING
+from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
+from firth.text.tokenizers.whole_words import Beginnings
+
+_CHOICE, _ACTION, _TOKEN = 2, 3, 4  # what keys are for; 0 and 1 are those of the windows
+_NEVER = np.uint64(2**64 - 1)
+HIDDEN, CHANGED = 0.8, 0.1  # shares of the chosen; the rest stays
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedBatch:
+    token_BT: Ints  # as the model reads them
+    place_BM: Ints  # of the chosen, in order; 0 where there are fewer
+    target_BM: Ints  # what stood there; −1 where there are fewer
+    fresh: bool = True
+
+    @property
+    def tokens(self) -> int:
+        """Those that are read; of them, `places` are predicted."""
+        return self.token_BT.size
+
+    @property
+    def places(self) -> int:
+        return int((self.target_BM != PADDING).sum())
+
+
+class Masking:
+    """How tokens are chosen and hidden. `whole_words`: all pieces of a word or none; the last word drawn is left out where it
+    would go beyond M places, so there are a few fewer."""
+
+    def __init__(self, tokenizer: Tokenizer, share: float, *, whole_words: bool = False, seed: int = 0) -> None:
+        self.mask, self.share, self.seed = tokenizer.vocab, share, seed
+        self._special = [id for id in (tokenizer.eos, tokenizer.unknown) if id is not None]
+        self._begins = Beginnings(tokenizer) if whole_words else None
+
+    def count(self, length: int) -> int:
+        """M of a window of so many tokens."""
+        return max(1, round(self.share * length))
+
+    def __call__(self, token_BT: Ints, window_B: NDArray[np.uint64]) -> MaskedBatch:
+        """The windows `token_BT`, whose numbers are `window_B`, with their chosen tokens hidden."""
+        length = token_BT.shape[1]
+        number_BT = numbers(window_B, length, length)
+        score_BT = np.where(np.isin(token_BT, self._special), _NEVER, self._draw(number_BT, _CHOICE))
+        if self._begins is None:
+            place_BM, chosen_BM = _smallest(score_BT, self.count(length))
+        else:
+            place_BM, chosen_BM = _smallest_words(score_BT, self._begins(token_BT), self.count(length))
+        target_BM = np.where(chosen_BM, np.take_along_axis(token_BT, place_BM, 1), PADDING)
+        shown_BM = self._shown(target_BM, np.take_along_axis(number_BT, place_BM, 1))
+        read_BT = token_BT.copy()
+        row_BM = np.broadcast_to(np.arange(len(token_BT))[:, None], place_BM.shape)
+        read_BT[row_BM[chosen_BM], place_BM[chosen_BM]] = shown_BM[chosen_BM]
+        return MaskedBatch(read_BT, np.where(chosen_BM, place_BM, 0), target_BM)
+
+    def _shown(self, target_BM: Ints, number_BM: NDArray[np.uint64]) -> Ints:
+        """What the model is shown in place of the chosen tokens."""
+        action_BM = (self._draw(number_BM, _ACTION) >> np.uint64(11)).astype(np.float64) * 2.0**-53  # from 0 up to 1
+        any_BM = (self._draw(number_BM, _TOKEN) % np.uint64(self.mask)).astype(np.int64)
+        changed_BM = np.where(action_BM < HIDDEN + CHANGED, any_BM, target_BM)
+        return np.where(action_BM < HIDDEN, self.mask, changed_BM)
+
+    def _draw(self, number: NDArray[np.uint64], purpose: int) -> NDArray[np.uint64]:
+        return keys(self.seed, number.ravel(), purpose).reshape(number.shape)
+
+
+def numbers(window_B: NDArray[np.uint64], length: int, count: int) -> NDArray[np.uint64]:
+    """Of `count` things in each of windows of `length`, through all windows."""
+    return window_B[:, None] * np.uint64(length) + np.arange(count).astype(np.uint64)
+
+
+def _smallest(score_BT: NDArray[np.uint64], count: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """The places of the `count` smallest scores of each row, in order, and which of them may be chosen at all."""
+    place_BM = np.sort(np.argpartition(score_BT, count - 1, axis=1)[:, :count], axis=1)
+    return place_BM, np.take_along_axis(score_BT, place_BM, 1) != _NEVER
+
+
+def _smallest_words(score_BT: NDArray[np.uint64], begins_BT: NDArray[np.bool_], count: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """As `_smallest`, with the score of a word's first token for all of it, and without a word that is in only in part."""
+    first_BT = np.maximum.accumulate(np.where(begins_BT, np.arange(score_BT.shape[1]), 0), axis=1)
+    word_BT = np.take_along_axis(score_BT, first_BT, 1)
+    order_BT = np.argsort(word_BT, axis=1, kind="stable")
+    place_BM = order_BT[:, :count]
+    first_BM = np.take_along_axis(first_BT, place_BM, 1)
+    whole_BM = np.ones(place_BM.shape, np.bool_)
+    if count < score_BT.shape[1]:
+        whole_BM = first_BM != np.take_along_axis(first_BT, order_BT[:, count : count + 1], 1)
+    chosen_BM = whole_BM & (np.take_along_axis(word_BT, place_BM, 1) != _NEVER)
+    order_BM = np.argsort(place_BM, axis=1)
+    return np.take_along_axis(place_BM, order_BM, 1), np.take_along_axis(chosen_BM, order_BM, 1)
+
+
+class MaskedWindows(ChangedWindows[MaskedBatch]):
+    """Windows of running text in shuffled order, masked."""
+
+    def __init__(self, ids: Ids, batch: int, context: int, masking: Masking) -> None:
+        super().__init__(ids, batch, context, masking.seed, masking)
+
+    def next(self) -> MaskedBatch:
+        made = super().next()
+        if not made.places:
+            raise DataError(
+                f"none of the {made.tokens:,} tokens of a batch can be masked; expected some that are not <eos> or <unk>, and "
+                "with whole words some word that is not too long: use a larger training.batch or training.context, or more text"
+            )
+        return made
+
+
+def masked_sweep(ids: Ids, batch: int, context: int, masking: Masking) -> Iterator[MaskedBatch]:
+    """Once over the text, masked."""
+    return changed_sweep(ids, batch, context, masking)

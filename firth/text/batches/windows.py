@@ -1,0 +1,187 @@
+"""Batches of token ids, each a pure function of (seed, position): the place in the data is one integer.
+
+B rows, T tokens. The target is the input shifted by one. Arrays are int64 and contiguous; only one batch is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import DataError
+from firth.text.batches.permutation import keys, permuted
+from firth.text.tokenizers.special_tokens import Ids
+
+Made = TypeVar("Made")
+Change = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of some windows, and the windows' numbers
+_ORDER, _OFFSET = 0, 1  # what an epoch's keys are for
+_AHEAD = 2048  # windows whose places are worked out at once; per batch it would cost more than reading the tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    input_BT: NDArray[np.int64]
+    target_BT: NDArray[np.int64]
+    fresh: bool  # a carried state must be reset before this batch
+
+    @property
+    def tokens(self) -> int:
+        return self.target_BT.size
+
+
+class _Shuffled:
+    """Windows of `context` tokens in shuffled order.
+
+    Each epoch cuts the text at new places: windows start at a random offset below `context`, one after the other. The
+    one that would run past the end is the first window of the text in even epochs, the last in odd ones, so that both
+    ends get their turn. A batch may span epochs; a text with fewer windows than a batch is drawn from again.
+    """
+
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
+        _check(ids, context)
+        self.position = 0
+        self._ids, self._batch, self._context, self._seed = np.asarray(ids), batch, context, seed
+        self._count = (len(ids) - 1) // context
+        self._ahead: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in an epoch, rounded up."""
+        return -(-self._count // self._batch)
+
+    def seek(self, position: int) -> None:
+        self.position = position
+
+    def _next(self) -> Batch:
+        first = self.position * self._batch
+        known, starts = self._ahead
+        if not known <= first <= first + self._batch <= known + len(starts):
+            known, starts = self._ahead = first, self._starts(first, max(self._batch, _AHEAD))
+        self.position += 1
+        return _batch(self._ids, starts[first - known :][: self._batch], self._context, fresh=True)
+
+    def _starts(self, first: int, count: int) -> NDArray[np.int64]:
+        """Where the windows number `first` and on begin, counted through all epochs."""
+        drawn = np.arange(first, first + count, dtype=np.uint64)
+        epoch, index = np.divmod(drawn, np.uint64(self._count))
+        offset = keys(self._seed, epoch, _OFFSET) % np.uint64(self._context)
+        place = permuted(index, self._count, keys(self._seed, epoch, _ORDER))
+        start = (offset + place * np.uint64(self._context)).astype(np.int64)
+        last = len(self._ids) - 1 - self._context
+        return np.where(start <= last, start, np.where(epoch % 2 == 0, 0, last))
+
+
+class Windows(_Shuffled):
+    """Windows in shuffled order, for models that carry nothing from one window to the next."""
+
+    def next(self) -> Batch:
+        return self._next()
+
+
+class ChangedWindows(_Shuffled, Generic[Made]):
+    """Windows in shuffled order, and what `change` makes of them. Their numbers count through all epochs: a change that draws by
+    them draws anew in each, and a run that is resumed draws what it would have drawn."""
+
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int, change: Change[Made]) -> None:
+        super().__init__(ids, batch, context, seed)
+        self._change = change
+
+    def next(self) -> Made:
+        first = self.position * self._batch
+        return self._change(self._next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
+
+
+class Streams:
+    """`batch` contiguous streams side by side, for truncated backpropagation with carried state.
+
+    Every epoch begins fresh, at a small random offset, and drops what does not fill a whole window of every stream. A
+    text too short for that many streams of one window gets streams that overlap.
+    """
+
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
+        _check(ids, context)
+        self.position = 0
+        self._ids, self._context, self._seed = np.asarray(ids), context, seed
+        predicted = len(ids) - 1
+        self.per_epoch = max(1, predicted // (batch * context))
+        length = self.per_epoch * context
+        apart = min(length, (predicted - length) // max(1, batch - 1))
+        self._origins = np.arange(batch) * apart
+        self._slack = min(context - 1, predicted - length - int(self._origins[-1]))
+
+    def seek(self, position: int) -> None:
+        self.position = position
+
+    def next(self) -> Batch:
+        epoch, window = divmod(self.position, self.per_epoch)
+        key = keys(self._seed, np.array([epoch], np.uint64), _OFFSET)
+        offset = int(key[0] % np.uint64(self._slack + 1))
+        self.position += 1
+        return _batch(self._ids, self._origins + (offset + window * self._context), self._context, fresh=window == 0)
+
+
+def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
+    """Once over the text: every token but the first is predicted exactly once, in windows that do not overlap.
+
+    The last batch of whole windows may have fewer rows; what is left is one row of fewer tokens.
+    """
+    ids, predicted = _swept(ids)
+    whole = predicted // context
+    for first in range(0, whole, batch):
+        yield _batch(ids, np.arange(first, min(first + batch, whole)) * context, context, fresh=True)
+    if predicted % context:
+        yield _batch(ids, np.array([whole * context]), predicted % context, fresh=True)
+
+
+def changed_sweep(ids: Ids, batch: int, context: int, change: Change[Made], shortest: int = 1) -> Iterator[Made]:
+    """Once over the text, in windows that do not overlap and are changed as their place in it says; what is left is a shorter
+    one, unless it has fewer than `shortest` tokens."""
+    whole = len(ids) // context
+    for first in range(0, whole, batch):
+        last = min(first + batch, whole)
+        token_BT = np.asarray(ids[first * context : last * context], np.int64).reshape(-1, context)
+        yield change(token_BT, np.arange(first, last, dtype=np.uint64))
+    if len(ids) % context >= shortest:
+        yield change(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
+
+
+def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
+    """`sweep` for carried state: contiguous streams, the last window of each shorter than the rest.
+
+    At most `batch` streams, fewer where they would be shorter than one context. The few tokens that do not divide
+    among them (fewer than there are streams) come last, as one fresh row.
+    """
+    ids, predicted = _swept(ids)
+    rows = max(1, min(batch, predicted // context))
+    length = predicted // rows
+    origins = np.arange(rows) * length
+    yield from _along(ids, origins, length, context)
+    yield from _along(ids, np.array([rows * length]), predicted % rows, context)
+
+
+def _along(ids: Ids, origins: NDArray[np.int64], length: int, context: int) -> Iterator[Batch]:
+    for at in range(0, length, context):
+        yield _batch(ids, origins + at, min(context, length - at), fresh=at == 0)
+
+
+def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool) -> Batch:
+    rows_BT = ids[starts[:, None] + np.arange(context + 1)]
+    return Batch(rows_BT[:, :-1].astype(np.int64, order="C"), rows_BT[:, 1:].astype(np.int64, order="C"), fresh)
+
+
+def _check(ids: Ids, context: int) -> None:
+    if len(ids) < context + 1:
+        raise DataError(
+            f"the training text has {len(ids):,} tokens, but training.context = {context} needs at least {context + 1:,}; "
+            "use a smaller training.context or more text"
+        )
+
+
+def _swept(ids: Ids) -> tuple[Ids, int]:
+    if len(ids) < 2:
+        raise DataError(f"the text to evaluate has {len(ids)} tokens; at least 2 are needed to predict one from another")
+    return np.asarray(ids), len(ids) - 1

@@ -1,0 +1,143 @@
+"""From a recipe's `[data]` and `[tokenizer]` to token files and the tokenizer that made them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.errors import DataError
+from firth.progress import Progress, silent
+from firth.text.batches.token_files import TokenFile, token_file
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.datasets import download
+from firth.text.datasets.catalog import data_set
+from firth.text.datasets.docs import docs_corpus
+from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
+from firth.text.readers.records import Piece, format_of
+from firth.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Prepared:
+    tokenizer: Tokenizer
+    train: TokenFile
+    valid: TokenFile | None
+    test: TokenFile | None
+    sha256: str  # of the text that was split into training and held-out part
+    documents: int
+
+
+def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress | None = None) -> Prepared:
+    """Read, split, tokenise. What was done before for the same text and tokenizer is found in the cache.
+
+    A "char" vocabulary is taken from the training and the held-out text, since a character is not something to be
+    surprised by; words and byte pairs are learned from the training part alone. The test text is never learned from.
+    """
+    report = progress or silent
+    data = located(data, report)
+    with opened(data, report) as corpus:
+        whole = scan(corpus, report)
+        held_out = _found(data, data.valid_path)
+        held_out_scan = scan(held_out, report) if held_out else None
+        cut = whole.characters if held_out else int((1 - data.valid) * whole.characters)
+        if isinstance(tokenizer, TokenizerConfig):
+            tokenizer = _trained(tokenizer, corpus, whole, held_out_scan, cut, report)
+        train = token_file(corpus, whole, 0, cut, tokenizer, report)
+        valid = None
+        if held_out and held_out_scan:
+            valid = token_file(held_out, held_out_scan, 0, held_out_scan.characters, tokenizer, report)
+        elif cut < whole.characters:
+            valid = token_file(corpus, whole, cut, whole.characters, tokenizer, report)
+        test = _whole_file(data, tokenizer, report)
+        return Prepared(tokenizer, train, valid, test, whole.sha256, whole.documents)
+
+
+def encode_file(
+    path: str | Path, tokenizer: Tokenizer, data: DataConfig | None = None, progress: Progress | None = None
+) -> TokenFile:
+    """All the text at `path` (file, folder, glob, or "-") as token ids.
+
+    Of `data`, the settings of the run, `field` holds here too, and `format` where the name of the file does not tell.
+    """
+    report = progress or silent
+    with opened(elsewhere(str(path), data), report) as corpus:
+        found = scan(corpus, report)
+        return token_file(corpus, found, 0, found.characters, tokenizer, report)
+
+
+def read_text(path: str | Path, data: DataConfig | None = None) -> str:
+    """All the text at `path` (file, folder, glob, or "-") as one string; `data` as for encode_file."""
+    with opened(elsewhere(str(path), data), silent) as corpus:
+        text = "".join(piece.text for piece in corpus.pieces())
+    if not text:
+        raise DataError(f"{corpus.name} is empty; expected some text")
+    return text
+
+
+def located(data: DataConfig, progress: Progress) -> DataConfig:
+    """A name of the catalog becomes the paths of its files, with its own validation and test text unless others are given."""
+    if data.name in (None, "docs"):
+        return data
+    entry, folder = data_set(data.name), download.local(data.name, progress)
+    valid, test = (str(folder / file) if file else None for file in (entry.valid, entry.test))
+    return dataclasses.replace(
+        data,
+        name=None,
+        path=str(folder / (entry.train or "")),
+        valid_path=data.valid_path or valid,
+        test_path=data.test_path or test,
+        columns=entry.columns or data.columns,
+    )
+
+
+@contextlib.contextmanager
+def opened(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
+    """The corpus of data.text, data.path or the documentation on this machine; standard input is forgotten on leaving."""
+    if data.text is not None:
+        yield inline(data.text)
+    elif data.path == "-":
+        corpus = spool(data.format, data.field, data.columns)
+        try:
+            yield corpus
+        finally:
+            corpus.files[0].unlink(missing_ok=True)
+    elif data.path is not None:
+        yield find(data.path, data.format, data.field, data.columns)
+    else:
+        yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
+
+
+def _found(data: DataConfig, path: str | None) -> Corpus | None:
+    return None if path is None else find(path, data.format, data.field, data.columns)
+
+
+def elsewhere(path: str, data: DataConfig | None) -> DataConfig:
+    """Another file, read as those of a run: its `field` holds there, and its `format` where the name does not tell."""
+    if data is None:
+        return DataConfig(path=path)
+    format = data.format if format_of(Path(path)) is None else "auto"
+    return DataConfig(path=path, format=format, field=data.field, label=data.label, columns=data.columns, labels=data.labels)
+
+
+def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> TokenFile | None:
+    if data.test_path is None:
+        return None
+    return encode_file(data.test_path, tokenizer, data, progress)
+
+
+def _trained(
+    config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, progress: Progress
+) -> Tokenizer:
+    def told(pieces: Iterator[Piece]) -> Iterator[Piece]:
+        done = 0
+        for piece in pieces:
+            yield piece
+            done += len(piece.text)
+            progress("learning the vocabulary", done, cut)
+
+    counts = Counter(whole.counts) + Counter(held_out.counts if held_out else {})
+    return Tokenizer.train(config, told(part(corpus.pieces(), 0, cut)), whole.documents, counts)

@@ -1,0 +1,184 @@
+"""A corpus: text from anywhere, read in pieces, as often as needed, in constant memory."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from firth.errors import DataError, did_you_mean
+from firth.files import TEMPORARY
+from firth.progress import Progress, silent
+from firth.text.batches import cache
+from firth.text.config import Format
+from firth.text.readers.file_decoding import CHUNK, Tick
+from firth.text.readers.records import COMPRESSED, PIECE, SUFFIXES, Piece, format_of, pieces_of_file, pieces_of_text
+
+__all__ = ["PIECE", "Corpus", "Piece", "Scan", "find", "inline", "part", "scan", "spool"]
+
+_READER = 1  # raise when the same files would give a different text, so that old scans are not believed
+_BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
+_SETTLED = 2.0  # seconds: a file younger than this could change again without its time stamp showing it
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text that can be read again and again: files in order, or a string."""
+
+    name: str  # what the user called it, for messages
+    files: tuple[Path, ...] = ()
+    text: str | None = None
+    format: Format = "auto"
+    field: str = "text"
+    columns: tuple[str, ...] | None = None  # of tables without a first line that names them
+
+    def pieces(self, tick: Tick = lambda done: None) -> Iterator[Piece]:
+        """The documents one after the other; no document is empty. `tick` hears the bytes read of `size` in all."""
+        if self.text is not None:
+            yield from pieces_of_text(self.text.replace("\r\n", "\n"))
+        before = 0
+        for path in self.files:
+            yield from pieces_of_file(path, self.format, self.field, _shifted(tick, before), self.columns)
+            before += path.stat().st_size
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk, compressed as they are."""
+        return sum(path.stat().st_size for path in self.files)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over a corpus tells."""
+
+    characters: int
+    documents: int
+    sha256: str  # of the text as UTF-8, so that compression does not matter; one plain file: what sha256sum prints
+    counts: dict[str, int]  # how often each character occurs, in code point order
+
+
+def inline(text: str) -> Corpus:
+    return Corpus(name="data.text", text=text)
+
+
+def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted) or a glob pattern."""
+    place = Path(path).expanduser()
+    if place.is_dir():
+        found = _in_folder(place, format)
+    elif place.exists():
+        found = [place]
+    elif glob.has_magic(path):
+        found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if Path(name).is_file()]
+        if not found:
+            raise DataError(f"no file matches {path}")
+    else:
+        raise DataError(f"{path} does not exist.{_near(place)}")
+    return Corpus(path, tuple(found), format=format, field=field, columns=columns)
+
+
+def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+    """Standard input, copied to a file because it is read twice; the caller removes the file when done with it."""
+    folder = cache.cache_folder()
+    target = folder / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"  # named so that a killed process's copy is swept
+    with cache.replacing(target) as temporary, temporary.open("wb") as file:
+        while chunk := sys.stdin.buffer.read(CHUNK):
+            file.write(chunk)
+    return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
+
+
+def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
+    """Count a corpus; remembered by the paths, sizes and times of its files, so a large one is read through only once."""
+    remembered = _scan_path(corpus)
+    if remembered is not None and (known := _recall(remembered)) is not None:
+        return known
+    result = _counted(corpus, progress)
+    if result.characters == 0:
+        raise DataError(f"{corpus.name} is empty; expected some text")
+    if remembered is not None:
+        record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
+        cache.write_text(remembered, json.dumps(record))
+    return result
+
+
+def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
+    """The characters from `start` up to `stop`, whole documents or not."""
+    at = 0
+    for piece in pieces:
+        low, high = max(start - at, 0), min(stop - at, len(piece.text))
+        if low < high:
+            yield Piece(piece.text[low:high], piece.ends_document and high == len(piece.text))
+        at += len(piece.text)
+        if at >= stop:
+            return
+
+
+def _shifted(tick: Tick, before: int) -> Tick:
+    return lambda done: tick(before + done)
+
+
+def _counted(corpus: Corpus, progress: Progress) -> Scan:
+    counts = np.zeros(sys.maxunicode + 1, np.int64)
+    digest, characters, documents, between = hashlib.sha256(), 0, 0, b""
+    size = corpus.size
+    for piece in corpus.pieces(lambda done: progress("reading", done, size)):
+        digest.update(between + piece.text.encode())
+        between = _BETWEEN if piece.ends_document else b""
+        characters += len(piece.text)
+        documents += piece.ends_document
+        seen = np.bincount(np.frombuffer(piece.text.encode("utf-32-le"), np.uint32))
+        counts[: len(seen)] += seen
+    present = {chr(code): int(counts[code]) for code in np.flatnonzero(counts)}
+    return Scan(characters, documents, digest.hexdigest(), present)
+
+
+def _scan_path(corpus: Corpus) -> Path | None:
+    """Where the scan of these very files is kept; None where it cannot be trusted later."""
+    if not corpus.files:
+        return None
+    states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]
+    if time.time() - max(state[2] for state in states) / 1e9 < _SETTLED:
+        return None
+    key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field, corpus.columns]).encode()).hexdigest()
+    return cache.cache_folder() / f"scan-{key[:32]}.json"
+
+
+def _recall(path: Path) -> Scan | None:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        counts = {chr(int(code)): int(count) for code, count in record["counts"].items()}
+        return Scan(record["characters"], record["documents"], record["sha256"], counts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # absent or damaged: it is made again
+
+
+def _in_folder(folder: Path, format: Format) -> list[Path]:
+    """A format given outright applies to every file; hidden files and folders are never read."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
+    if format == "auto":
+        files = [path for path in files if format_of(path) is not None]
+    if not files:
+        known, packed = ", ".join(SUFFIXES), ", ".join(COMPRESSED)
+        raise DataError(
+            f"no text in {folder}; expected files ending in {known} (also {packed}), or set data.format to read all of it"
+        )
+    return files
+
+
+def _hidden(path: Path) -> bool:
+    return any(name.startswith(".") for name in path.parts)
+
+
+def _near(place: Path) -> str:
+    """What stands beside a missing file, if one of its neighbours has nearly that name."""
+    siblings = [path.name for path in place.parent.iterdir()] if place.parent.is_dir() else []
+    suggestion = did_you_mean(place.name, siblings)
+    return suggestion if "Did you mean" in suggestion else f" There is no such file in {place.parent.resolve()}."

@@ -1,0 +1,3 @@
+"""Text ↔ token ids: characters, words, byte pairs, word pieces, unigrams."""
+
+from firth.text.tokenizers.tokenizer import Tokenizer as Tokenizer

@@ -1,0 +1,92 @@
+"""Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): can spell any text, loses nothing."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from firth.text.config import TokenizerConfig
+from firth.text.readers.records import Piece
+from firth.text.tokenizers import subwords
+from firth.text.tokenizers.special_tokens import EOS, Ids
+
+
+def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tokenizers.Tokenizer:
+    """256 bytes, then the merges in the order they were learned, then <eos>.
+
+    Newlines are split off one by one before GPT-2's pattern: no token contains one with anything else, so that a text
+    may be cut after any newline.
+    """
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    split_into_bytes(tokenizer)
+    trainer = trainers.BpeTrainer(
+        vocab_size=(config.vocab or subwords.VOCAB) - eos,
+        min_frequency=max(config.min_count, 2),  # a pair seen once would be a merge that no text needs
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(subwords.sliced(pieces), trainer)
+    return _with_eos(tokenizer) if eos else tokenizer
+
+
+def split_into_bytes(tokenizer: tokenizers.Tokenizer) -> None:
+    """Lines, then GPT-2's words, then bytes; and back."""
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+
+
+class BytePairs:
+    """Tokens that are strings of bytes, whichever way they were chosen: by merges here, by likelihood in unigrams.py."""
+
+    lossless = True
+    unknown = None
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, vocabulary: Mapping[str, int]) -> None:
+        self.eos = vocabulary.get(EOS)
+        self._tokenizer = tokenizer
+        byte_of = _byte_of()
+        names = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._bytes_of = [b"\n" if name == EOS else bytes(byte_of[mark] for mark in name) for name in names]
+
+    def encode(self, text: str) -> Ids:
+        return subwords.encoded(self._tokenizer, text)
+
+    def decode(self, ids: Ids) -> str:
+        """Bytes that are not UTF-8, such as half of a character, come out as U+FFFD."""
+        return b"".join([self._bytes_of[id] for id in ids.tolist()]).decode("utf-8", "replace")
+
+    def spell(self, ids: Iterable[int]) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for id in ids:
+            yield decoder.decode(self._bytes_of[id])
+        yield decoder.decode(b"", final=True)
+
+    def token(self, id: int) -> str:
+        raw = self._bytes_of[id]
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+    def unseen(self, text: str) -> list[str]:
+        return []
+
+
+def _with_eos(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """<eos> as a plain entry that no merge leads to; as a special token of the trainer, text could spell it."""
+    table = json.loads(tokenizer.to_str())
+    table["model"]["vocab"][EOS] = len(table["model"]["vocab"])
+    return subwords.rebuilt(table)
+
+
+def _byte_of() -> dict[str, int]:
+    """GPT-2's spelling of the 256 bytes: printable Latin-1 stands for itself, the rest follows from U+0100 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

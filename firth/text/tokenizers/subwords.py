@@ -1,0 +1,45 @@
+"""What the tokenizers of the Rust library share: training on, and encoding, one text in many slices."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from firth.errors import DataError
+from firth.text.readers.cut_points import slices
+from firth.text.readers.records import Piece
+from firth.text.tokenizers.special_tokens import Ids
+
+VOCAB = 4096  # where the recipe names none
+_SLICE = 1 << 14  # characters handed over at a time: training buffers 256 of them, encoding spreads them over the cores
+
+# The Rust threads of `tokenizers` do not survive a fork, and by default it warns about that on every one.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: os.environ.__setitem__("TOKENIZERS_PARALLELISM", "false"))
+
+
+def sliced(pieces: Iterable[Piece]) -> Iterator[str]:
+    return (part for piece in pieces for part in slices(piece.text, _SLICE))
+
+
+def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # tokenizers would only say TypeError
+        raise DataError(f"the text holds {text[error.start]!r}, half of a surrogate pair; remove it") from error
+    encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
+    ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
+    return np.concatenate(ids) if ids else np.zeros(0, np.int32)
+
+
+def rebuilt(table: dict[str, Any]) -> tokenizers.Tokenizer:
+    """The tokenizer of a tokenizer.json that was edited."""
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(table))
+    assert isinstance(tokenizer, tokenizers.Tokenizer)
+    return tokenizer

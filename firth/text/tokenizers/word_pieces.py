@@ -1,0 +1,115 @@
+"""WordPiece (Schuster and Nakajima 2012, as in BERT): a word is its longest known beginning, then the longest known "##rest" …
+
+Loses the kind and amount of white space, except newlines, which are tokens; and a word with a character that is not in the
+vocabulary, or of more than 100 characters, is <unk>. "#" is a word by itself, so that no text reads as a "##" piece.
+<unk> and <eos> may be written in the text itself, as for words; they then mean just that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+
+from firth.text.config import TokenizerConfig
+from firth.text.readers.records import Piece
+from firth.text.tokenizers import subwords
+from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+
+_CONTINUES = "##"
+_LONGEST = 100  # characters of a word that is looked at; beyond, finding its pieces takes time quadratic in them
+_WORD = re.compile(r"[\n#]|[^\s#]+")
+_WHITE_SPACE = r"(?:[^\S\n]|[\x1c-\x1f])+"  # but newlines; Python's \s has the four ASCII separators, Rust's lacks them
+_BATCH = 1 << 14  # words handed over to the trainer at a time
+
+
+def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tokenizers.Tokenizer:
+    """<unk>, <eos>, newline, each character as a beginning and as a "##" rest, then pieces in the order they were learned.
+
+    Characters that are too rare (`min_count`), or too many for `vocab`, are left out, and words with them not learned from.
+    """
+    words = Counter(word for piece in pieces for word in _WORD.findall(piece.text))
+    special = [UNKNOWN, *([EOS] if eos else []), "\n"]
+    del words["\n"]
+    vocab = config.vocab or subwords.VOCAB
+    alphabet = _alphabet(words, config.min_count, (vocab - len(special)) // 2)
+    known = set(alphabet)
+    tokenizer = tokenizers.Tokenizer(
+        models.WordPiece(unk_token=UNKNOWN, continuing_subword_prefix=_CONTINUES, max_input_chars_per_word=_LONGEST)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(r"[\n#]"), "isolated"), pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.WordPiece(prefix=_CONTINUES, cleanup=False), decoders.Fuse(), decoders.Replace(Regex(" ?\n ?"), "\n")]
+    )
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab,
+        min_frequency=max(config.min_count, 2),
+        # All single characters are named here because the trainer would number them in no fixed order, and break ties by it.
+        special_tokens=[*special, *alphabet, *(_CONTINUES + character for character in alphabet if character != "#")],
+        continuing_subword_prefix=_CONTINUES,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_repeated({word: words[word] for word in words if _teaches(word, known)}), trainer)
+    return subwords.rebuilt({**json.loads(tokenizer.to_str()), "added_tokens": []})
+
+
+class WordPieces:
+    lossless = False
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, vocabulary: Mapping[str, int]) -> None:
+        self.eos, self.unknown = vocabulary.get(EOS), vocabulary[UNKNOWN]
+        self._tokenizer = tokenizer
+        self._name_of = sorted(vocabulary, key=vocabulary.__getitem__)
+
+    def encode(self, text: str) -> Ids:
+        return subwords.encoded(self._tokenizer, text)
+
+    def decode(self, ids: Ids) -> str:
+        """One space between words, none at the ends of a line."""
+        return "".join(self.spell(ids.tolist()))
+
+    def spell(self, ids: Iterable[int]) -> Iterator[str]:
+        begun = False  # whether the line has text
+        for id in ids:
+            text = self.token(id)
+            yield text if begun else text.removeprefix(" ")
+            begun = text != "\n"
+
+    def token(self, id: int) -> str:
+        """ " cat" begins a word, "at" goes on with it: what bpe would show for them."""
+        name = self._name_of[id]
+        if name == "\n" or id == self.eos:
+            return "\n"
+        return name.removeprefix(_CONTINUES) if name.startswith(_CONTINUES) else f" {name}"
+
+    def unseen(self, text: str) -> list[str]:
+        words = sorted(set(_WORD.findall(text)) - {UNKNOWN})
+        encodings = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        return [word for word, encoding in zip(words, encodings, strict=True) if self.unknown in encoding.ids]
+
+
+def _alphabet(words: Mapping[str, int], least: int, room: int) -> list[str]:
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))
+    return sorted(character for character in ranked[:room] if counts[character] >= least)
+
+
+def _teaches(word: str, known: set[str]) -> bool:
+    """Not a word that would be <unk>, nor one from which to learn a piece that is spelled like <eos> or <unk>."""
+    return len(word) <= _LONGEST and known.issuperset(word) and not word.startswith((EOS, UNKNOWN))
+
+
+def _repeated(words: Mapping[str, int]) -> Iterator[str]:
+    """Each word as often as it was counted."""
+    for word, count in words.items():
+        for done in range(0, count, _BATCH):
+            yield " ".join([word] * min(_BATCH, count - done))

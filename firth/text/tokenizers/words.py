@@ -1,0 +1,93 @@
+"""Words as white space separates them, and one <eos> per line: the convention of the Penn Treebank and WikiText.
+
+<eos> and <unk> may be written in the text itself, as those corpora do; they then mean just that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+
+from firth.text.config import TokenizerConfig
+from firth.text.readers.records import Piece
+from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+
+_END_OF_LINE = f" {EOS} "
+_WHITE_SPACE = r"[\s\x1c-\x1f]+"  # what str.split() splits at; \s alone lacks the four ASCII separators
+
+
+def build(config: TokenizerConfig, pieces: Iterable[Piece], also: Iterable[str] = ()) -> tokenizers.Tokenizer:
+    """Ids by falling frequency, then alphabetically, then what is new in `also`, in its order. <eos> and <unk> are always
+    there; <unk> counts what it stands in for."""
+    counts = Counter({EOS: 0, UNKNOWN: 0})
+    for piece in pieces:
+        counts.update(_words(_lowered(piece.text) if config.lower else piece.text))
+        counts[EOS] += piece.ends_document and not piece.text.endswith("\n")
+    ranked = sorted(counts.keys() - {EOS, UNKNOWN}, key=lambda word: (-counts[word], word))
+    room = len(ranked) if config.vocab is None else config.vocab - 2
+    kept = [word for word in ranked[:room] if counts[word] >= config.min_count]
+    counts[UNKNOWN] += sum(counts[word] for word in ranked[len(kept) :])
+    names = sorted((*kept, EOS, UNKNOWN), key=lambda word: (-counts[word], word))
+    lent = dict.fromkeys(_lowered(word) if config.lower else word for word in also)
+    known = set(names)
+    new = [word for word in lent if word not in known and len(word.split()) == 1]
+    names += new if config.vocab is None else new[: config.vocab - len(names)]
+    tokenizer = tokenizers.Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=UNKNOWN))
+    end_of_line = normalizers.Replace("\n", _END_OF_LINE)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), end_of_line]) if config.lower else end_of_line
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed")
+    tokenizer.decoder = decoders.Sequence([decoders.WordPiece(prefix="\0", cleanup=False), decoders.Replace(_END_OF_LINE, "\n")])
+    return tokenizer
+
+
+class Words:
+    """Encodes through a dict, several times faster than the tokenizer.json it stands for. Loses spacing and rare words."""
+
+    lossless = False
+
+    def __init__(self, vocabulary: Mapping[str, int], *, lower: bool = False) -> None:
+        self.eos, self.unknown = vocabulary[EOS], vocabulary[UNKNOWN]
+        self._id_of, self._lower = vocabulary, lower
+        self._word_of = [word for word, _ in sorted(vocabulary.items(), key=lambda item: item[1])]
+
+    def encode(self, text: str) -> Ids:
+        get, unknown, words = self._id_of.get, self.unknown, self._read(text)
+        return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
+
+    def decode(self, ids: Ids) -> str:
+        """The ids of "a b <eos> c" give "a b\\nc"."""
+        return "".join(self.spell(ids.tolist()))
+
+    def spell(self, ids: Iterable[int]) -> Iterator[str]:
+        before = ""  # no space at the beginning of a line
+        for id in ids:
+            yield "\n" if id == self.eos else before + self._word_of[id]
+            before = "" if id == self.eos else " "
+
+    def token(self, id: int) -> str:
+        return self._word_of[id]
+
+    def unseen(self, text: str) -> list[str]:
+        return sorted(word for word in set(self._read(text)) if word not in self._id_of)
+
+    def _read(self, text: str) -> list[str]:
+        return _words(_lowered(text) if self._lower else text)
+
+
+def lowers(normalizer: Mapping[str, Any] | None) -> bool:
+    """Whether the normalizer of a tokenizer.json is that of lower-cased words."""
+    return any(part["type"] == "Lowercase" for part in (normalizer or {}).get("normalizers", ()))
+
+
+def _lowered(text: str) -> str:
+    """Character by character, as a tokenizer.json does it: only str.lower() of a whole word knows that ς ends one."""
+    return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
+
+
+def _words(text: str) -> list[str]:
+    return text.replace("\n", _END_OF_LINE).split()

@@ -1,0 +1,89 @@
+"""The first losses of every shipped recipe, to the bit: what a change that moves code must not move.
+
+    FIRTH_DATA=… python tests/recorded_losses.py before.json             record, before the change
+    FIRTH_LOSSES=before.json pytest tests/test_same_losses.py            compare, after it
+
+Bits depend on the machine, so a record is compared where it was made and is not committed. Batches are smaller than the recipes',
+so that all of them take a few minutes on a CPU; a recipe that begins with the weights of another gets those of its first step.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+
+from firth.api import train_recipe
+from firth.experiments.shipped import find_recipe, shipped
+
+STEPS = 20
+FIRST_CHARACTERS = 2_000_000  # of wiki8, which wiki8-mlm reads
+PRETRAINED = ("wiki8-mlm", "sst2-mlm")  # each begins with the one before, and sst2-pretrained with the last
+
+
+def assignments(name: str) -> list[str]:
+    """The recipe as it is, smaller: on a CPU, not compiled, a batch of 4."""
+    table = shipped()[name]
+    given = ["training.device=cpu", "training.compile=false", f"training.steps={STEPS}", "training.log_every=1"]
+    given += ["training.evaluate_every=0"]
+    if "batch" in table["training"]:
+        given += [f"training.batch={min(4, table['training']['batch'])}", "training.accumulate=1"]
+    if "batch_tokens" in table["training"]:
+        given += ["training.batch_tokens=512"]
+    if "warmup" in table["training"]:
+        given += ["training.warmup=2"]
+    return given
+
+
+def first_losses(name: str) -> list[float]:
+    """Of the first steps, in the current folder, where `prepare` has been."""
+    from firth.api.tasks import data_for, task_for
+    from firth.api.training import started
+    from firth.training.loop import fit
+
+    recipe = find_recipe(name, assignments(name)).resolved()
+    if recipe.training.init is None:
+        tokenizers = recipe.tokenizer
+    else:
+        from firth.api.init_from_run import with_vocabulary
+
+        recipe, tokenizers = with_vocabulary(recipe)
+    data = data_for(recipe, tokenizers)
+    training = started(recipe, data)
+    return [step.loss for step in fit(training, task_for(recipe, data).loss, recipe.training)]
+
+
+def prepare(folder: Path) -> None:
+    """What wiki8-mlm reads, and the runs that other recipes begin with."""
+    texts = folder / "pretraining"
+    texts.mkdir(parents=True, exist_ok=True)
+    data = Path(os.environ["FIRTH_DATA"])
+    shutil.copy(data / "sst2" / "train.tsv", texts / "train.tsv")
+    with lzma.open(data / "wiki8" / "wiki8.xz", "rt") as wiki8:
+        (texts / "wiki8.txt").write_text(wiki8.read(FIRST_CHARACTERS), encoding="utf-8")
+    os.chdir(folder)
+    for name in PRETRAINED:
+        out = Path("runs") / name
+        if not out.exists():
+            train_recipe(find_recipe(name, [*assignments(name), "training.steps=1", "data.valid=0"]), out)
+
+
+def main() -> None:
+    path = Path(sys.argv[1]).absolute()
+    torch.set_num_threads(1)
+    prepare(path.with_suffix(""))
+    losses = json.loads(path.read_text()) if path.exists() else {}
+    for name in shipped():
+        if name not in losses:
+            losses[name] = first_losses(name)
+            print(name, losses[name][-1], flush=True)
+            path.write_text(json.dumps(losses))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Runs that an earlier firth trained (tests/old_runs/make.py) load, evaluate, answer and resume as they did there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from old_runs.make import PLACEHOLDER, asked
+
+from firth.api import Watcher, load, read_recipe, train_recipe
+from firth.training import log
+
+FOLDER = Path(__file__).parent / "old_runs"
+KINDS = sorted(path.parent.name for path in FOLDER.glob("*/format"))
+TIMES = {"seconds", "tokens_per_second"}
+
+
+def test_there_is_an_old_run_of_each_objective() -> None:
+    assert len(KINDS) == 9
+
+
+@pytest.fixture(params=KINDS)
+def old_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy to work on, whose recipe finds its data."""
+    run = tmp_path / request.param
+    shutil.copytree(FOLDER / request.param, run)
+    recipe = run / "recipe.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace(PLACEHOLDER, str(run)), encoding="utf-8")
+    return run
+
+
+def assert_close(given: Any, expected: Any, at: str = "") -> None:
+    """Equal, numbers up to what another processor's rounding does in 20 steps."""
+    if isinstance(expected, dict):
+        assert given.keys() >= expected.keys(), at
+        for key in expected:
+            assert_close(given[key], expected[key], f"{at}/{key}")
+    elif isinstance(expected, list):
+        assert len(given) == len(expected), at
+        for n, (one, other) in enumerate(zip(given, expected, strict=True)):
+            assert_close(one, other, f"{at}/{n}")
+    elif isinstance(expected, float):
+        assert given == pytest.approx(expected, rel=1e-3, abs=1e-4), at
+    else:
+        assert given == expected, at
+
+
+def test_an_old_run_evaluates_and_answers_as_it_did(old_run: Path) -> None:
+    expected = json.loads((old_run / "expected.json").read_text(encoding="utf-8"))
+    run = load(old_run, "cpu")
+    found = json.loads(json.dumps(run.evaluate()))
+    assert_close(found, expected["evaluate"])
+    assert_close(asked(old_run.name, run), expected["asked"])
+
+
+def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:
+    before = list(log.read(old_run / "log.jsonl"))
+    steps: list[int] = []
+    watcher = Watcher(step=lambda seen: steps.append(seen.step.step))
+    train_recipe(read_recipe(old_run / "recipe.toml"), old_run, resume=True, watcher=watcher)
+    assert steps == list(range(11, 21))
+    after = list(log.read(old_run / "log.jsonl"))
+    assert [line["step"] for line in after] == [line["step"] for line in before]
+    for given, expected in zip(after, before, strict=True):
+        assert_close({**given}, {key: value for key, value in expected.items() if key not in TIMES}, f"step {expected['step']}")
