@@ -33,8 +33,8 @@ from torch import Tensor, nn
 from firth.evaluation.classification import log_probabilities
 from firth.models import Classifier, TransformerEncoderConfig, classifier
 from firth.models.initialise import initialise
-from firth.objectives.classification import classification
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.tasks.classification import classification
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import BucketedExamples, Examples, Labelled, prepare_labelled
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import loop
@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     threads, clock = (1, time.process_time) if options.cpu else (options.threads, time.perf_counter)
     torch.set_num_threads(threads)
-    data = prepare_labelled(DataConfig(name="sst2"), TokenizerConfig(kind="wordpiece", vocab=VOCAB))
+    data = prepare_labelled(LabelledConfig(name="sst2"), TokenizerConfig(kind="wordpiece", vocab=VOCAB))
     assert data.test is not None
     print(f"torch {torch.__version__}, {threads} of {os.cpu_count()} cores, float32; load {os.getloadavg()[0]:.1f}")
     print("seconds of the processor" if options.cpu else "seconds by the clock")

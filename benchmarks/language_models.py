@@ -28,13 +28,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from firth.api import find_recipe
 from firth.api.recipe import Recipe
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
-from firth.experiments.shipped import find_recipe
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
+from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.text.batches.windows import Windows
 from firth.training import loop

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from firth.models import MaskedLM, TransformerEncoderConfig, masked_lm
 from firth.models.initialise import initialise
-from firth.objectives.masked import masked
+from firth.tasks.masked import masked
 from firth.text import Tokenizer, prepare
 from firth.text.batches.masking import MaskedWindows, Masking
 from firth.text.config import DataConfig, TokenizerConfig

@@ -45,8 +45,8 @@ from firth.decoding.beam import beam
 from firth.models.initialise import initialise
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
-from firth.objectives.translation import translation
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.tasks.translation import translation
+from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import BucketedPairs, Pairs
 from firth.text.data.parallel import Parallel, prepare_parallel
 from firth.training import loop
@@ -81,7 +81,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     clock = time.process_time if options.cpu else time.perf_counter
     data = prepare_parallel(
-        DataConfig(name="multi30k", source="en", target="de", lower=True), TokenizerConfig(kind="bpe", vocab=VOCAB, joint=True)
+        PairsConfig(name="multi30k", source="en", target="de", lower=True), TokenizerConfig(kind="bpe", vocab=VOCAB, joint=True)
     )
     assert data.test is not None
     data = replace(data, test=some(data.test, options.sentences))

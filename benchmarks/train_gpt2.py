@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
+from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.text.batches.windows import Batch, Windows
 from firth.text.config import DataConfig, TokenizerConfig

@@ -12,14 +12,21 @@ from firth.version import __version__
 
 if TYPE_CHECKING:
     from firth import vectors as vectors
-    from firth.api import Model, load, train_recipe
+    from firth.api import Recipe as Recipe
+    from firth.api import load as load
+    from firth.api import train as train
+    from firth.api import train_recipe as train_recipe
+    from firth.tasks.run import Run as Model
+    from firth.tasks.run import Run as Run
 
-__all__ = ["FirthError", "Model", "__version__", "load", "train_recipe", "vectors"]
+__all__ = ["FirthError", "Model", "Recipe", "Run", "__version__", "load", "train", "train_recipe", "vectors"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "vectors":
         return importlib.import_module("firth.vectors")
+    if name in ("Model", "Run"):  # `Model` is the former name of a run
+        return importlib.import_module("firth.tasks.run").Run
     if name in __all__:
         from firth import api
 

@@ -22,6 +22,7 @@ from firth.errors import ConfigError, did_you_mean
 T = TypeVar("T")
 Table = dict[str, Any]
 Notice = Callable[[str], None]
+Assignment = str | tuple[str, Any]  # "a.b=value" as typed in a shell, or ("a.b", value)
 
 
 def renamed(*old: str, default: Any) -> Any:
@@ -56,27 +57,41 @@ def to_table(config: object) -> Table:
     return table
 
 
-def override(table: Mapping[str, Any], assignments: Iterable[str]) -> Table:
-    """A copy of `table` with each `a.b=value` put in; the value is read as TOML, and as a bare string where it is not TOML."""
+def split_assignment(assignment: Assignment) -> tuple[str, Any]:
+    """The key and the value of an assignment; text is read as TOML, and as a bare string where it is not TOML."""
+    if not isinstance(assignment, str):
+        return assignment
+    key, equals, text = assignment.lstrip("-").partition("=")
+    if not equals or "." not in key or "" in key.split("."):
+        raise ConfigError(f'"{assignment}" is not a setting. Write --table.key=value, for example --model.depth=6.')
+    return key, _toml_value(text)
+
+
+def override(table: Mapping[str, Any], assignments: Iterable[Assignment]) -> Table:
+    """A copy of `table` with each assignment applied."""
     result = _copied(table)
     for assignment in assignments:
-        key, equals, text = assignment.lstrip("-").partition("=")
-        if not equals or "." not in key or "" in key.split("."):
-            raise ConfigError(f'"{assignment}" is not a setting; write --table.key=value, for example --model.depth=6')
+        key, value = split_assignment(assignment)
         *path, last = key.split(".")
         place = result
         for name in path:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise ConfigError(f'"{key}" goes through "{name}", which is a value, not a table')
-        place[last] = _toml_value(text)
+        place[last] = value
     return result
 
 
-def build(schema: type[T], table: Mapping[str, Any], at: str = "", notice: Notice = lambda message: None) -> T:
-    """An instance of the dataclass `schema` from nested dicts; `at` is the path that error messages start with, and `notice` is
-    told of settings that have a new name."""
-    hints = typing.get_type_hints(schema)
+def build(
+    schema: type[T],
+    table: Mapping[str, Any],
+    at: str = "",
+    notice: Notice = lambda message: None,
+    types: Mapping[str, Any] | None = None,
+) -> T:
+    """An instance of the dataclass `schema` from nested dicts. `at` is the path that error messages start with, `notice` gets a
+    message about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
+    hints = typing.get_type_hints(schema) | dict(types or {})
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     table = _with_new_names(fields, table, at, notice)
     for key in table:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from firth.api import train_recipe
-from firth.experiments.shipped import find_recipe, shipped
+from firth.api import find_recipe, train_recipe
+from firth.shipped import shipped
 
 STEPS = 20
 FIRST_CHARACTERS = 2_000_000  # of wiki8, which wiki8-mlm reads
@@ -42,20 +42,16 @@ def assignments(name: str) -> list[str]:
 
 def first_losses(name: str) -> list[float]:
     """Of the first steps, in the current folder, where `prepare` has been."""
-    from firth.api.tasks import data_for, task_for
-    from firth.api.training import started
+    from firth.api.init_from_run import with_vocabulary
+    from firth.api.training import start, with_facts
+    from firth.progress import silent
     from firth.training.loop import fit
 
     recipe = find_recipe(name, assignments(name)).resolved()
-    if recipe.training.init is None:
-        tokenizers = recipe.tokenizer
-    else:
-        from firth.api.init_from_run import with_vocabulary
-
-        recipe, tokenizers = with_vocabulary(recipe)
-    data = data_for(recipe, tokenizers)
-    training = started(recipe, data)
-    return [step.loss for step in fit(training, task_for(recipe, data).loss, recipe.training)]
+    recipe, tokenizers = (recipe, recipe.tokenizer) if recipe.training.init is None else with_vocabulary(recipe)
+    data = recipe.task.read(tokenizers, silent)
+    recipe = with_facts(recipe, data)
+    return [step.loss for step in fit(start(recipe, data), recipe.task.loss(data), recipe.training)]
 
 
 def prepare(folder: Path) -> None:

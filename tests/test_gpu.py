@@ -27,8 +27,8 @@ from firth.models import (
     seq2seq,
 )
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
-from firth.objectives.translation import translation
+from firth.tasks.next_token import next_token
+from firth.tasks.translation import translation
 from firth.text.batches.windows import Streams, Windows
 from firth.text.data.pairs import BucketedPairs, Pairs
 from firth.training import loop

@@ -1,27 +1,7 @@
-"""The public face in Python: load(), Model, recipes, train_recipe()."""
+"""The public face in Python: Recipe, train() and load()."""
 
-from firth.api.completion import Completion
-from firth.api.model import Model, Score, load
-from firth.api.recipe import Expected, Recipe, compose, read_recipe
-from firth.api.tasks.answer import Answer
-from firth.api.tasks.classification import Classification
-from firth.api.tasks.tagging import Tags
-from firth.api.training import Watcher, train_recipe
-from firth.api.translator import Translation
+from firth.api.loading import load
+from firth.api.recipe import Expected, Recipe, compose, find_recipe, read_recipe
+from firth.api.training import Watcher, train, train_recipe
 
-__all__ = [
-    "Answer",
-    "Classification",
-    "Completion",
-    "Expected",
-    "Model",
-    "Recipe",
-    "Score",
-    "Tags",
-    "Translation",
-    "Watcher",
-    "compose",
-    "load",
-    "read_recipe",
-    "train_recipe",
-]
+__all__ = ["Expected", "Recipe", "Watcher", "compose", "find_recipe", "load", "read_recipe", "train", "train_recipe"]

@@ -1,59 +1,60 @@
-"""training.init: a run begins with the weights and the vocabulary of another."""
+"""training.init: a run starts from the weights and the vocabulary of another."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
 
-from firth.api.recipe import Recipe, read_recipe
+from firth.api.recipe import Recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, RunError
 from firth.models import Network
 from firth.models.pretrained import begin, check_meaning
+from firth.tasks.task import Tokenizers
 from firth.text import TokenizerConfig
-from firth.text.data.parallel import Tokenizers
 from firth.training import checkpoint
 from firth.training.folder import RunFolder
 
 
 def with_vocabulary(recipe: Recipe) -> tuple[Recipe, Tokenizers]:
-    """The recipe with the [tokenizer] of the run it begins with, and that run's vocabulary."""
+    """The recipe with the [tokenizer] of the run it starts from, and that run's tokenizers."""
     folder, there = _opened(recipe)
     source, tokenizer = read_tokenizers(folder, there)
     if not _left_open(recipe.tokenizer, there.tokenizer):
         raise ConfigError(
-            f'training.init = "{recipe.training.init}" has a vocabulary, and this run would have another: '
-            f"{_difference(there.tokenizer, recipe.tokenizer)}; leave [tokenizer] out, or training.init"
+            f'training.init = "{recipe.training.init}" has another vocabulary: '
+            f"{_difference(there.tokenizer, recipe.tokenizer)}. Remove [tokenizer], or training.init."
         )
-    translates = recipe.objective.kind == "translation"
-    if source is not tokenizer and (not translates or recipe.tokenizer.joint):
+    two_sides = recipe.task.two_sides
+    if source is not tokenizer and (not two_sides or recipe.tokenizer.joint):
         raise ConfigError(
-            f'training.init = "{recipe.training.init}" has a vocabulary for each side of its sentence pairs, and this run needs '
-            "one; begin with a run that has tokenizer.joint = true"
+            f'training.init = "{recipe.training.init}" has a vocabulary per side of its sentence pairs, but this run needs one. '
+            "Start from a run with tokenizer.joint = true."
         )
-    check_meaning(there.model, recipe.model, str(recipe.training.init))  # said now, not after the text has been read
-    own = dataclasses.replace(_plain(there.tokenizer), joint=translates and source is tokenizer)
+    check_meaning(there.model, recipe.model, str(recipe.training.init))  # an error now, not after the data have been read
+    own = dataclasses.replace(_plain(there.tokenizer), joint=two_sides and source is tokenizer)
     return dataclasses.replace(recipe, tokenizer=own), (source, tokenizer)
 
 
-def as_begun(recipe: Recipe, old: Recipe) -> Recipe:
-    """A recipe that is given again to resume a run, with the [tokenizer] that the run found when it began."""
+def with_tokenizer_of_run(recipe: Recipe, old: Recipe) -> Recipe:
+    """A recipe that resumes a run, with the [tokenizer] that the run took from training.init when it was started."""
     if recipe.training.init is None or not _left_open(recipe.tokenizer, old.tokenizer):
         return recipe
     return dataclasses.replace(recipe, tokenizer=old.tokenizer)
 
 
-def begin_as(network: Network, recipe: Recipe, vocab: int) -> str:
-    """Give `network` the weights of the run that the recipe names, and say which."""
+def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> str:
+    """Copy the weights of the run that training.init names into `network`; the message says which were copied."""
     folder, there = _opened(recipe)
-    said: list[str] = []
-    weights = checkpoint.load_weights(folder, said.append)
-    same = (there.objective.kind, there.data.labels) == (recipe.objective.kind, recipe.data.labels)
+    notices: list[str] = []
+    weights = checkpoint.load_weights(folder, notices.append)
+    labels = [getattr(one.data, "labels", None) for one in (there, recipe)]
+    same = there.objective.kind == recipe.objective.kind and labels[0] == labels[1]
     begun = begin(network, weights, vocab, whole=same)
     if not begun.taken:
-        raise ConfigError(f'training.init = "{recipe.training.init}" has no weights that this model has; leave it out')
-    return "\n".join([*said, begun.told(str(recipe.training.init))])
+        raise ConfigError(f'training.init = "{recipe.training.init}" has no weights in common with this model. Remove it.')
+    return "\n".join([*notices, begun.told(str(recipe.training.init))])
 
 
 def _opened(recipe: Recipe) -> tuple[RunFolder, Recipe]:
@@ -61,16 +62,16 @@ def _opened(recipe: Recipe) -> tuple[RunFolder, Recipe]:
         folder = RunFolder.open(Path(str(recipe.training.init)))
     except RunError as error:
         raise RunError(f"training.init: {error}") from error
-    return folder, read_recipe(folder.recipe)
+    return folder, read_run_recipe(folder.recipe)
 
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:
-    """Whether a [tokenizer] asks for nothing else than there is: it is left out, or the same."""
+    """Whether a [tokenizer] is left out, or the same as the run's own."""
     return _plain(given) in (TokenizerConfig(), _plain(own))
 
 
 def _plain(tokenizer: TokenizerConfig) -> TokenizerConfig:
-    """Without what is said of the data that a vocabulary is learned from."""
+    """Without the settings that concern the data a vocabulary is learned from."""
     return dataclasses.replace(tokenizer, joint=False, vectors=False)
 
 

@@ -3,84 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from firth.api.checks import check
-from firth.api.objectives import OF_FAMILY
-from firth.config import Table, build, override, read_toml, to_toml
-from firth.decoding.sample import DecodingConfig
+from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_toml
 from firth.errors import ConfigError
-from firth.models import (
-    ModelConfig,
-    PrefixConfig,
-    TransformerConfig,
-    TransformerEncoderConfig,
-    TransformerSeq2SeqConfig,
-)
-from firth.objectives.answer import AnswerConfig
-from firth.objectives.classification import ClassificationConfig
-from firth.objectives.in_context import InContextConfig, InContextRegressionConfig
-from firth.objectives.masked import MaskedConfig
-from firth.objectives.next_token import ObjectiveConfig
-from firth.objectives.span_corruption import SpanCorruptionConfig
-from firth.objectives.tagging import TaggingConfig
-from firth.objectives.translation import TranslationConfig
-from firth.text.config import DataConfig, TokenizerConfig
-from firth.training.config import TrainingConfig
-
-Metric = Literal[
-    "loss",
-    "perplexity",
-    "bits_per_character",
-    "accuracy",
-    "macro_f1",
-    "f1",
-    "wic_accuracy",
-    "squared_error",
-    "bleu",
-    "bleu_tokenised",
-    "chrf",
-    "exact",
-    "rouge1",
-    "rouge2",
-    "rougeL",
-]
-Split = Literal["train", "valid", "test"]
-ObjectiveTable = (
-    ObjectiveConfig
-    | MaskedConfig
-    | SpanCorruptionConfig
-    | ClassificationConfig
-    | TaggingConfig
-    | AnswerConfig
-    | TranslationConfig
-    | InContextConfig
-    | InContextRegressionConfig
-)
+from firth.models import PrefixConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
+from firth.shipped import recipe_path
+from firth.tasks import FAMILIES, KINDS, check, default_task, fields_of, names_of, owners, task_class, task_for
+from firth.tasks.next_token import NextTokenConfig
+from firth.tasks.splits import Split
+from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
+from firth.text.config import DataConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What training by this recipe gives: measured by us, and published by others where somebody did."""
+    """The result of this recipe: measured by us, and published by others where somebody did."""
 
-    metric: Metric
+    metric: str
     direction: Literal["lower", "higher"] = "lower"
-    split: Split | None = None  # the text it was measured on; as `evaluate` chooses where not given
+    split: Split | None = None  # the data it was measured on; None: as `evaluate` chooses
     published: float | None = None
-    source: str | None = None
+    source: str | None = None  # of the published figure
     measured: float | None = None
-    seeds: int | None = None  # of which `measured` is the mean; one where not given
-    spread: float | None = None  # standard deviation between those seeds
-    random_batches: int | None = None  # where it is published as a mean over so many random batches: measured that way, too
-    measured_random: float | None = None
+    seeds: int | None = None  # `measured` is the mean over so many seeds; None: one
+    spread: float | None = None  # standard deviation over those seeds
+    random_batches: int | None = None  # where it is published as a mean over random batches: their number
+    measured_random: float | None = None  # our figure by that protocol
     hardware: str | None = None
     date: str | None = None
     minutes: float | None = None
     tolerance: float = 0.02  # how far a fresh run may be from `measured`, in units of the metric
-    sha256: str | None = None  # of the text it was measured on, where that differs from machine to machine
+    sha256: str | None = None  # of the text it was measured on, where that differs between machines
 
     def __post_init__(self) -> None:
         if self.random_batches is not None and (self.metric != "loss" or self.random_batches < 1):
@@ -90,45 +48,52 @@ class Expected:
             )
         if (self.seeds is None) != (self.spread is None) or (self.seeds is not None and self.seeds < 2):
             raise ConfigError(
-                f"expected.seeds is {self.seeds} and expected.spread is {self.spread}; expected both, of two seeds or more, "
-                "or neither"
+                f"expected.seeds is {self.seeds} and expected.spread is {self.spread}. Set both (two seeds or more), or neither."
             )
         if self.metric == "wic_accuracy" and self.split not in (None, "valid"):
             raise ConfigError(
-                'expected.metric is "wic_accuracy"; it is measured on the development pairs of wic, so expected.split = "valid", '
-                f'not "{self.split}"'
+                'expected.metric is "wic_accuracy", which is measured on wic\'s development pairs. Set expected.split = "valid", '
+                f'not "{self.split}".'
             )
         if self.measured_random is not None and self.random_batches is None:
-            raise ConfigError("expected.measured_random does not say over how many batches; give expected.random_batches")
+            raise ConfigError("expected.measured_random needs the number of batches. Set expected.random_batches.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Tables[Any, Any]):
+    """Everything that decides how a model is trained. The classes of [data] and [objective] are those of the recipe's task."""
+
     summary: str = ""
     data: DataConfig
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelConfig
-    objective: ObjectiveTable = field(default_factory=ObjectiveConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    objective: ObjectiveConfig = dataclasses.field(default_factory=NextTokenConfig)
     expected: Expected | None = None
 
     def __post_init__(self) -> None:
         check(self)
+        metrics = self.task.metrics
+        if self.expected is not None and self.expected.metric not in metrics:
+            raise ConfigError(
+                f'expected.metric is "{self.expected.metric}"; for {self.task.name} choose one of {", ".join(metrics)}.'
+            )
+        _check_rouge(self)
+
+    @property
+    def task(self) -> AnyTask:
+        """What this recipe trains, as an object."""
+        return task_for(self)
 
     def resolved(self) -> Recipe:
-        """The same recipe with what it leaves open filled in, so that it means the same anywhere and later."""
-        model, data = self.model, self.data
+        """The same recipe with its open settings filled in, so that it means the same anywhere and later."""
+        model, context = self.model, self.training.context
         if isinstance(model, TransformerConfig | TransformerEncoderConfig) and model.context is None:
-            model = dataclasses.replace(model, context=self.training.context)
+            model = dataclasses.replace(model, context=context)
         if isinstance(model, TransformerSeq2SeqConfig) and model.context is None:
-            model = dataclasses.replace(model, context=self.training.context + 1)  # <eos>
+            model = dataclasses.replace(model, context=context + 1)  # <eos>
         if isinstance(model, PrefixConfig) and model.context is None:
-            model = dataclasses.replace(model, context=2 * (self.training.context + 1))  # both sides
+            model = dataclasses.replace(model, context=2 * (context + 1))  # both sides
         model = dataclasses.replace(model, vectors=_absolute(model.vectors))
-        paths = [f"{part}{key}" for part in ("", "valid_", "test_") for key in ("path", "target_path")]
-        anywhere: dict[str, Any] = {key: _absolute(getattr(data, key)) for key in paths}
-        data = dataclasses.replace(data, **anywhere)
+        anywhere: dict[str, Any] = {key: _absolute(getattr(self.data, key)) for key in self.data.paths()}
+        data = dataclasses.replace(self.data, **anywhere)
         training = dataclasses.replace(self.training, init=_absolute(self.training.init))
         return dataclasses.replace(self, model=model, data=data, training=training)
 
@@ -137,34 +102,89 @@ class Recipe:
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
-    """The recipe in a TOML file, with `--a.b=value` settings put in."""
+    """The recipe in a TOML file, with `--a.b=value` settings applied."""
     return compose(read_toml(path), assignments)
 
 
-def compose(table: Table, assignments: Sequence[str] = ()) -> Recipe:
+def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
+    """The shipped recipe of that name, or the one in that TOML file, with settings applied."""
+    return read_recipe(recipe_path(name), assignments)
+
+
+def read_run_recipe(path: Path) -> Recipe:
+    """The recipe of a run, which may be an old one: no note about settings that have a new name."""
+    return compose(read_toml(path), notice=lambda message: None)
+
+
+def _note(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def compose(table: Mapping[str, Any], assignments: Sequence[Assignment] = (), notice: Notice = _note) -> Recipe:
+    """The recipe that a nested dict describes, with `a.b=value` settings applied."""
     changed = override(table, assignments)
     if assignments:
-        changed.pop("expected", None)  # it speaks of the recipe as written, not of this one
+        changed.pop("expected", None)  # it describes the recipe as written
         _prefer_new_source(changed, assignments)
-    _fill_objective(changed)
-    return build(Recipe, changed)
+    task = _task(changed)
+    for name, schema in (("data", task.Data), ("objective", task.Objective)):
+        if isinstance(changed.get(name), dict):
+            changed[name] = _own_settings(name, changed[name], schema, task.name)
+    return build(Recipe, changed, notice=notice, types={"data": task.Data, "objective": task.Objective})
 
 
-def _fill_objective(table: Table) -> None:
-    """A recipe that says of which family its model is need not say what such a model learns."""
-    model, objective = table.get("model"), table.get("objective", {})
-    if isinstance(model, dict) and isinstance(objective, dict) and model.get("family") in OF_FAMILY:
-        table["objective"] = {"kind": OF_FAMILY[model["family"]][0], **objective}
+def _task(table: Table) -> type[AnyTask]:
+    """The task that the recipe names, or the default of its model's family; [objective] is filled in."""
+    model, objective = table.get("model", {}), table.get("objective", {})
+    if not isinstance(model, dict) or not isinstance(objective, dict):
+        return default_task(FAMILIES[0])  # `build` refuses the table that is none
+    family = model.get("family", FAMILIES[0])
+    kind = objective.get("kind", default_task(family).name if family in FAMILIES else KINDS[0])
+    if kind not in KINDS:
+        raise ConfigError(f'objective.kind is "{kind}"; choose {either(KINDS)}.')
+    if objective and "kind" not in objective and "family" not in model:
+        raise ConfigError(f'"objective.kind" is missing; choose {either(KINDS)}.')
+    table["objective"] = {"kind": kind, **objective}
+    return task_class(kind)
+
+
+def _own_settings(name: str, table: Table, schema: type, kind: str) -> Table:
+    """Without the settings of other tasks that are left at their defaults, as older runs wrote them; others are refused."""
+    known = names_of(schema)
+    result = dict(table)
+    for key, value in table.items():
+        if key in known or not (others := owners(key, name)):
+            continue  # `build` refuses what nobody knows
+        if value != _default(name, key, others[0]):
+            raise ConfigError(f'{name}.{key} only applies to {listed(others)}; objective.kind is "{kind}". Remove it.')
+        del result[key]
+    return result
+
+
+def _default(name: str, key: str, kind: str) -> Any:
+    task = task_class(kind)
+    fields = fields_of(task.Data if name == "data" else task.Objective)
+    return next(field.default for field in fields if key in (field.name, *field.metadata.get("was", ())))
+
+
+def _check_rouge(recipe: Recipe) -> None:
+    """ROUGE is measured only where the recipe says that its targets are summaries."""
+    if getattr(recipe.objective, "rouge", True):
+        return
+    promised = "" if recipe.expected is None else recipe.expected.metric
+    for setting, value in (("training.select", recipe.training.select), ("expected.metric", promised)):
+        if value.startswith("rouge"):
+            raise ConfigError(f'{setting} is "{value}", which is only measured for summaries. Set objective.rouge = true.')
 
 
 def _absolute(path: str | None) -> str | None:
     return path if path in (None, "-") else str(Path(str(path)).absolute())
 
 
-def _prefer_new_source(table: Table, assignments: Sequence[str]) -> None:
-    """`--data.path=my.txt` on a recipe with data.name takes the place of that name, and of the other side of its pairs."""
+def _prefer_new_source(table: Table, assignments: Sequence[Assignment]) -> None:
+    """`--data.path=my.txt` replaces the recipe's data.name, and the other side of its pairs."""
     sources = {"name", "path", "text"}
-    named = {assignment.lstrip("-").partition("=")[0].removeprefix("data.") for assignment in assignments}
+    named = {split_assignment(assignment)[0].removeprefix("data.") for assignment in assignments}
     given = named & sources
     if given:
         for other in (sources - given) | {"target_path"}:

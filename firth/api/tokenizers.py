@@ -1,20 +1,20 @@
-"""The vocabularies of a run."""
+"""The tokenizers of a run."""
 
 from __future__ import annotations
 
 from firth.api.recipe import Recipe
 from firth.errors import RunError
+from firth.tasks.task import Tokenizers
 from firth.text import Tokenizer
-from firth.text.data.parallel import Tokenizers
 from firth.training.folder import RunFolder
 
 
 def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
-    """Of what it reads and of what it writes: the same twice, unless the sides of its sentence pairs have one each."""
+    """Those of source and target; twice the same one, unless the sides of sentence pairs have one each."""
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
-    if recipe.objective.kind != "translation" or recipe.tokenizer.joint:
+    if not recipe.task.two_sides or recipe.tokenizer.joint:
         return tokenizer, tokenizer
     path = folder.source_tokenizer
     if not path.is_file():
-        raise RunError(f"{folder.path} is not a whole run: {path.name} is missing; train it again or restore that file")
+        raise RunError(f"{folder.path} is incomplete: {path.name} is missing. Restore that file, or train again.")
     return Tokenizer.from_json(path.read_text(encoding="utf-8")), tokenizer

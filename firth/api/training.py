@@ -1,9 +1,10 @@
-"""From a recipe to a run."""
+"""train(): from a recipe to a run."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,33 +12,32 @@ from typing import Any
 import torch
 
 from firth import files
-from firth.api.init_from_run import as_begun, begin_as, with_vocabulary
-from firth.api.recipe import Recipe, read_recipe
-from firth.api.tasks import Data, Task, data_for, task_for
+from firth.api.init_from_run import initialise_from_run, with_tokenizer_of_run, with_vocabulary
+from firth.api.loading import load
+from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
-from firth.config import to_table
+from firth.config import read_toml, to_table
 from firth.errors import ConfigError, DataError, RunError
 from firth.models import Network
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed, read_embedding
-from firth.progress import silent
-from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.data.labelled import Labelled
-from firth.text.data.parallel import Parallel, Tokenizers
-from firth.text.data.questions import Answered
-from firth.text.data.tagged import Tagged
-from firth.training import checkpoint, loop
+from firth.progress import Progress, silent
+from firth.shipped import recipe_path
+from firth.tasks.run import Run
+from firth.tasks.task import Tokenizers
+from firth.text import Tokenizer, TokenizerConfig
+from firth.training import checkpoint, loop, trainer
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard
-from firth.training.trainer import Seen, train
+from firth.training.trainer import Seen
 
-# What may change when a run is resumed without making it another run.
+# Settings that may change when a run is resumed.
 _FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"}
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """How a caller follows a run; every part may be left silent."""
+    """Callbacks of a training; each may be left out."""
 
     work: Progress = silent  # reading, encoding, evaluating
     begin: Callable[[loop.Training, Recipe], None] = lambda training, recipe: None
@@ -45,90 +45,142 @@ class Watcher:
     notice: Callable[[str], None] = lambda message: None
 
 
+def train(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    out: str | Path,
+    *,
+    data: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    objective: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    decoding: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Progress = silent,
+) -> Run[Any]:
+    """Train `recipe` (the name of a shipped one, a TOML file, a nested dict or a Recipe) into the folder `out` and load the run.
+
+    The tables override single settings of the recipe: `training={"steps": 100}`. With `resume` an existing run is continued, to
+    the bit. `progress(what, done, total)` is called while data are read ("reading", …) and after every step ("training")."""
+    given = {
+        "data": data,
+        "tokenizer": tokenizer,
+        "model": model,
+        "objective": objective,
+        "training": training,
+        "decoding": decoding,
+    }
+    changes = {name: dict(table) for name, table in given.items() if table is not None}
+    steps = 0
+
+    def begin(training: loop.Training, recipe: Recipe) -> None:
+        nonlocal steps
+        steps = recipe.training.steps
+        progress("training", training.step, steps)
+
+    watcher = Watcher(
+        work=progress,
+        begin=begin,
+        step=lambda seen: progress("training", seen.step.step, steps),
+        notice=lambda message: warnings.warn(message, stacklevel=3),
+    )
+    chosen = as_recipe(recipe, changes)
+    folder = train_recipe(chosen, Path(out), resume=resume, watcher=watcher)
+    return load(folder.path, chosen.training.device)
+
+
+def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
+    """A recipe from whatever names or describes one, with single settings changed."""
+    if isinstance(recipe, Recipe):
+        if not changes:
+            return recipe
+        table: Mapping[str, Any] = to_table(recipe)
+    else:
+        table = recipe if isinstance(recipe, Mapping) else read_toml(recipe_path(str(recipe)))
+    return compose(table, [(f"{name}.{key}", value) for name, part in changes.items() for key, value in part.items()])
+
+
 def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
     """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint."""
     watcher = watcher or Watcher()
     recipe = recipe.resolved()
     if recipe.training.tensorboard:
-        expect_tensorboard()  # said now, not after the text has been read
+        expect_tensorboard()  # an error now, not after the data have been read
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
-    recipe, tokenizers = _vocabulary(recipe, folder, old)
-    data = data_for(recipe if old is None else _with_labels(recipe, old.data.labels), tokenizers, watcher.work)
-    if isinstance(data, Parallel | Labelled | Answered) and data.notice:
-        watcher.notice(data.notice)
-    recipe = _with_fingerprint(recipe, data, old)
-    training = started(recipe, data, watcher.notice, resuming=old is not None)
+    recipe, tokenizers = _tokenizers(recipe, folder, old)
+    labels = {} if old is None else {"labels": getattr(old.data, "labels", None)}
+    data = with_data(recipe, **labels).task.read(tokenizers, watcher.work)
+    if notice := getattr(data, "notice", ""):
+        watcher.notice(notice)
+    recipe = with_facts(recipe, data, old)
+    training = start(recipe, data, watcher.notice, resuming=old is not None)
     if old:
         files.write_text(folder.recipe, recipe.toml())
         checkpoint.restore(training, folder, watcher.notice)
     else:
-        RunFolder.create(out, recipe.toml(), data.tokenizer.to_json(), _source_tokenizer(data))
+        own = source_tokenizer(data)
+        RunFolder.create(out, recipe.toml(), data.tokenizer.to_json(), None if own is data.tokenizer else own.to_json())
     watcher.begin(training, recipe)
-    task = task_for(recipe, data)
-    train(
+    task = recipe.task
+    trainer.train(
         training,
-        task.loss,
+        task.loss(data),
         recipe.training,
         folder,
-        evaluate=(lambda: _metrics(training, task, watcher.work)) if task.has_valid else None,
+        evaluate=None if data.valid is None else (lambda: task.validate(training.model, data, watcher.work)),
         watch=watcher.step,
     )
     return folder
 
 
-def _vocabulary(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:
-    """That of the run so far, or of the one it begins with; otherwise what the recipe says of it."""
+def _tokenizers(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:
+    """Those of the run so far, or of the run it starts from; otherwise the settings to learn them by."""
     if old is not None:
-        return as_begun(recipe, old), read_tokenizers(folder, old)
+        return with_tokenizer_of_run(recipe, old), read_tokenizers(folder, old)
     return with_vocabulary(recipe) if recipe.training.init is not None else (recipe, recipe.tokenizer)
 
 
-def _source_tokenizer(data: Data) -> str | None:
-    """As a file of its own, where it is one."""
-    if not isinstance(data, Parallel) or data.source_tokenizer is data.tokenizer:
-        return None
-    return data.source_tokenizer.to_json()
+def source_tokenizer(data: Any) -> Tokenizer:
+    """The tokenizer of what the network reads."""
+    found: Tokenizer = getattr(data, "source_tokenizer", data.tokenizer)
+    return found
 
 
-def _metrics(training: loop.Training, task: Task, progress: Progress) -> dict[str, Any]:
-    return task.validate(training.model, progress)
-
-
-def started(
-    recipe: Recipe, data: Data, notice: Callable[[str], None] = lambda message: None, resuming: bool = False
+def start(
+    recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resuming: bool = False
 ) -> loop.Training:
-    """A training at step 0: weights drawn, or read from model.vectors or another run, and batches from the beginning."""
-    config, task = recipe.training, task_for(recipe, data)
-    model = task.network()
-    initialise(model, torch.Generator().manual_seed(config.seed))
+    """A training at step 0: initial weights drawn, or read from model.vectors or another run."""
+    config, task = recipe.training, recipe.task
+    source = source_tokenizer(data)
+    network = task.network(source.vocab, data.tokenizer.vocab)
+    initialise(network, torch.Generator().manual_seed(config.seed))
     if recipe.model.vectors is not None:
-        if resuming:  # its weights come from the checkpoint, and the file may be gone
-            read_embedding(model).weight.requires_grad_(not recipe.model.vectors_fixed)
+        if resuming:  # the checkpoint has the weights, and the file may be gone
+            read_embedding(network).weight.requires_grad_(not recipe.model.vectors_fixed)
         else:
-            tokenizer = data.source_tokenizer if isinstance(data, Parallel) else data.tokenizer
-            notice(_embedded(model, tokenizer, recipe.model.vectors, recipe.model.vectors_fixed))
+            notice(_embedded(network, source, recipe.model.vectors, recipe.model.vectors_fixed))
     if config.init is not None and not resuming:
-        notice(begin_as(model, recipe, data.tokenizer.vocab))
-    return loop.start(model, task.batches(), config)
+        notice(initialise_from_run(network, recipe, data.tokenizer.vocab))
+    return loop.start(network, task.batches(data), config)
 
 
-def _embedded(model: Network, tokenizer: Tokenizer, file: str, fixed: bool) -> str:
+def _embedded(network: Network, tokenizer: Tokenizer, file: str, fixed: bool) -> str:
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab)]
-    found = embed(model, tokens, file, fixed)
+    found = embed(network, tokens, file, fixed)
     return f"{found:,} of {len(tokens):,} tokens have a vector in {file}"
 
 
 def _to_resume(folder: RunFolder, recipe: Recipe, resume: bool) -> Recipe | None:
-    """The recipe of the run that `out` holds and that is to be continued; None for a new run."""
+    """The recipe of the run in `out` that is to be continued; None for a new run."""
     if not folder.exists():
-        RunFolder.expect_room(folder.path)  # said now, not after the text has been read
+        RunFolder.expect_room(folder.path)  # an error now, not after the data have been read
         return None
     RunFolder.open(folder.path)
     if not resume:
-        raise RunError(f"{folder.path} already holds a run; add --resume to continue it, or choose another --out")
-    old = read_recipe(folder.recipe)
-    _check_same(old, as_begun(recipe, old))
+        raise RunError(f"{folder.path} already holds a run. Add --resume to continue it, or choose another --out.")
+    old = read_run_recipe(folder.recipe)
+    _check_same(old, with_tokenizer_of_run(recipe, old))
     return old
 
 
@@ -137,22 +189,23 @@ def _check_same(old: Recipe, new: Recipe) -> None:
     for table in ("data", "tokenizer", "model", "objective", "training"):
         before, after = to_table(getattr(old, table)), to_table(getattr(new, table))
         for key in sorted(before.keys() | after.keys()):
-            # What the run itself filled in is not asked for again; the text is compared when it has been read.
+            # The run itself fills these in; the data are compared once they have been read.
             found = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
             if before.get(key) != after.get(key) and not found and not (table == "training" and key in _FREE):
                 raise ConfigError(
-                    f"the run was started with {table}.{key} = {before.get(key)!r}, now it is {after.get(key)!r}; "
-                    "resume it as it was, or start a new run with another --out"
+                    f"the run was started with {table}.{key} = {before.get(key)!r}; now it is {after.get(key)!r}. Resume it "
+                    "unchanged, or start a new run with another --out."
                 )
 
 
-def _with_fingerprint(recipe: Recipe, data: Data, old: Recipe | None) -> Recipe:
-    """The recipe with the classes and the hash of the text it was trained on; a resumed run must find the same text."""
+def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:
+    """The recipe with the fingerprint and the labels of its data; a resumed run must find the same data."""
     if old and old.data.sha256 not in (None, data.sha256):
-        raise DataError("the text has changed since this run was started; restore it, or start a new run with another --out")
-    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, sha256=data.sha256))
-    return _with_labels(recipe, data.labels) if isinstance(data, Labelled | Tagged) else recipe
+        raise DataError("the data have changed since this run was started. Restore them, or start a new run with another --out.")
+    return with_data(recipe, sha256=data.sha256, labels=getattr(data, "labels", None))
 
 
-def _with_labels(recipe: Recipe, labels: tuple[str, ...] | None) -> Recipe:
-    return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, labels=labels))
+def with_data(recipe: Recipe, **facts: Any) -> Recipe:
+    """The recipe with settings of [data] replaced, those that this kind of data has."""
+    own = {key: value for key, value in facts.items() if hasattr(recipe.data, key)}
+    return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, **own))

@@ -27,8 +27,9 @@ def align(
     from firth.figures.figure import Table
     from firth.figures.page import Section, page
     from firth.files import write_text
+    from firth.tasks.translation import TranslatorRun
 
-    model = load(run)
+    model = load(run, kind=TranslatorRun)
     found = model.align(source, target, beam=beam)
     if save is not None:
         written = target or ("" if model.tokenizer.kind == "char" else " ").join(found.target[:-1])  # without <eos>

@@ -20,9 +20,9 @@ def answer(
 ) -> None:
     """Print the stretch of a text that answers each question, and its probability, a line per question."""
     from firth.api import load
+    from firth.tasks.answer import ReaderRun
 
-    model = load(run)
-    model.reader  # noqa: B018 (a run that finds no answers is refused before anything is read)
+    model = load(run, kind=ReaderRun)
     text = _text(context)
     found = [model.answer(question, text) for question in questions]
     if as_json:

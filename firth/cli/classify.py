@@ -13,7 +13,7 @@ from firth.cli.app import Json, print_json, verb
 from firth.cli.lines import batches, check_given, given
 
 if TYPE_CHECKING:
-    from firth.api import Classification, Model
+    from firth.tasks.classification import Classification, ClassifierRun
 
 _AT_ONCE = 256  # lines of a long input
 
@@ -34,10 +34,10 @@ def classify(
 ) -> None:
     """Print the most probable class of each text and its probability, a line per text; an empty line for an empty one."""
     from firth.api import load
+    from firth.tasks.classification import ClassifierRun
 
     check_given(texts, file)
-    model = load(run)
-    model.labels  # noqa: B018 (a language model is refused before anything is read)
+    model = load(run, kind=ClassifierRun)
     answers = _answers(model, _given(model, texts, file))
     if as_json:
         print_json([_table(text, found) for text, found in answers])
@@ -46,7 +46,7 @@ def classify(
         print("" if found is None else _line(found, every), flush=True)
 
 
-def _given(model: Model, texts: list[str] | None, file: Path | None) -> Iterable[str]:
+def _given(model: ClassifierRun, texts: list[str] | None, file: Path | None) -> Iterable[str]:
     from firth.text.data.labelled import read_texts
     from firth.text.readers.records import format_of
 
@@ -55,7 +55,7 @@ def _given(model: Model, texts: list[str] | None, file: Path | None) -> Iterable
     return given(texts, file)
 
 
-def _answers(model: Model, texts: Iterable[str]) -> Iterator[tuple[str, Classification | None]]:
+def _answers(model: ClassifierRun, texts: Iterable[str]) -> Iterator[tuple[str, Classification | None]]:
     for some in batches(texts, _AT_ONCE):
         found = iter(model.classify([text for text in some if text.strip()]))
         for text in some:

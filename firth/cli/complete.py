@@ -11,7 +11,7 @@ import typer
 from firth.cli.app import Json, print_json, verb
 
 if TYPE_CHECKING:
-    from firth.api.fill_mask import Filling
+    from firth.tasks.abilities.fill_mask import Filling
 
 
 @verb()
@@ -29,13 +29,15 @@ def complete(
     """Rank fillers of a blank by log p(left + filler + right), beside what the left context alone would say; with a run of masked
     tokens, by p(filler | the rest of the text)."""
     from firth.api import load
+    from firth.tasks.masked import MaskedRun
+    from firth.tasks.next_token import LanguageModelRun
 
     chosen = candidates.split(",") if candidates is not None else None
     model = load(run)
-    if model.recipe.objective.kind == "masked":
+    if isinstance(model, MaskedRun):
         _print_filled(model.fill(text, chosen, proposals=proposals), as_json)
         return
-    found = model.complete(text, chosen, proposals=proposals)
+    found = model.expect(LanguageModelRun).complete(text, chosen, proposals=proposals)
     if as_json:
         print_json([dataclasses.asdict(completion) for completion in found])
         return

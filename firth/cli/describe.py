@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 @verb(takes_settings=True)
 def describe(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A preset such as gpt3, a recipe (its name or file), or a run folder.")],
+    name: Annotated[str, typer.Argument(help="A preset such as gpt3, a recipe (name or file), or a run folder.")],
     as_json: Json = False,
 ) -> None:
-    """Count a model without building it: parameters, matrices, FLOPs per token, memory. Settings of a recipe: --model.depth=6"""
+    """Count the parameters, FLOPs and memory of a model.
+
+    Nothing is allocated. Any setting of a recipe can be overridden: --model.depth=6"""
     from firth.cli.progress import Display
     from firth.experiments.describe import describe as described
 
@@ -56,17 +58,17 @@ def _print(found: Description) -> None:
         shape = " × ".join(f"{size:,}" for size in part.shape)
         print(f"  {part.name:<{margin}}{part.count:>8,} of {shape:<20}{part.weights:>20,}")
     print()
-    note = f", and {found.left_out:,} in norms and biases that are not counted" if found.left_out else ""
+    note = f", without {found.left_out:,} in norms and biases" if found.left_out else ""
     print(f"{'parameters':<20}{found.parameters:,}{note}")
     print(f"{'matrices':<20}{of.matrices:,}, with {of.weights:,} weights")
-    keys = f", looking at {found.context:,} tokens" if found.context and of.flops_per_key else ""
+    keys = f", attending to {found.context:,} tokens" if found.context and of.flops_per_key else ""
     print(
-        f"{'FLOPs per token':<20}{short(found.flops_per_token)} to read{keys}; {short(found.training_flops_per_token)} to train"
+        f"{'FLOPs per token':<20}{short(found.flops_per_token)} forward{keys}; {short(found.training_flops_per_token)} training"
     )
     print(
         f"{'memory, training':<20}about {in_bytes(found.training_bytes)}: float32, AdamW, a batch of {found.tokens:,} tokens "
-        f"(of it {in_bytes(found.tokens * of.activations_per_token)} for the backward pass)"
+        f"({in_bytes(found.tokens * of.activations_per_token)} of it activations)"
     )
-    kept = f"; {in_bytes(of.state_per_token)} for each token so far" if of.state_per_token else ""
+    kept = f"; {in_bytes(of.state_per_token)} more per token of context" if of.state_per_token else ""
     kept += f"; {in_bytes(of.state)} of state" if of.state else ""
-    print(f"{'memory, reading':<20}{in_bytes(found.inference_bytes)}: float32, one text{kept}")
+    print(f"{'memory, inference':<20}{in_bytes(found.inference_bytes)}: float32, one text{kept}")

@@ -27,10 +27,11 @@ def generate(
     import sys
 
     from firth.api import load
+    from firth.tasks.next_token import LanguageModelRun
 
     if prompt == "-":
         prompt = sys.stdin.read()
-    model = load(run)
+    model = load(run, kind=LanguageModelRun)
     config = model.decoding({"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed})
     pieces = model.stream(prompt, config)
     if as_json:

@@ -13,8 +13,8 @@ import typer
 from firth.cli.app import Json, print_json, verb
 
 if TYPE_CHECKING:
-    from firth.api import Model
     from firth.figures.figure import Figure
+    from firth.tasks.run import Run
 
 What = Literal["attention", "lines", "entropy", "rollout", "predictions", "states", "flow"]
 
@@ -106,14 +106,14 @@ def inspect(
         print(f"\n{save}: {len(figures)} {'figure' if len(figures) == 1 else 'figures'}")
 
 
-def _usual(model: Model) -> What:
+def _usual(model: Run[Any]) -> What:
     """Attention where there is some, otherwise states."""
     from firth.layers.self_attention import Attend
 
     return "attention" if any(isinstance(module, Attend) for module in model.network.modules()) else "states"
 
 
-def _look(model: Model, what: str, asked: Asked) -> Look:
+def _look(model: Run[Any], what: str, asked: Asked) -> Look:
     match what:
         case "attention" | "lines" | "entropy" | "rollout":
             return _attention(model, what, asked)
@@ -125,7 +125,7 @@ def _look(model: Model, what: str, asked: Asked) -> Look:
             return _flow(model, asked)
 
 
-def _attention(model: Model, what: str, asked: Asked) -> Look:
+def _attention(model: Run[Any], what: str, asked: Asked) -> Look:
     from firth.figures.alignment import alignment_text
 
     found = model.attention(asked.text, target=asked.target, context=asked.context, part=asked.part)
@@ -149,7 +149,7 @@ def _attention(model: Model, what: str, asked: Asked) -> Look:
     return Look(seen.text(asked.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
 
 
-def _predictions(model: Model, asked: Asked) -> Look:
+def _predictions(model: Run[Any], asked: Asked) -> Look:
     found = model.predictions(asked.text, target=asked.target, top=asked.top or 5)
     tokens = zip(found.tokens, found.probability, found.rank, found.surprisal, found.entropy, found.top, strict=True)
     facts = [
@@ -167,7 +167,7 @@ def _predictions(model: Model, asked: Asked) -> Look:
     return Look(found.text(asked.width), lambda: [found.figure()], {"tokens": facts, "next": found.next}, lead)
 
 
-def _states(model: Model, asked: Asked) -> Look:
+def _states(model: Run[Any], asked: Asked) -> Look:
     found = model.states(asked.text, target=asked.target, context=asked.context)
     number = -1 if asked.layer is None else asked.layer
     text = found.text(asked.width, number)
@@ -185,8 +185,10 @@ def _states(model: Model, asked: Asked) -> Look:
     return Look(text, lambda: [found.figure(number, gate) for gate in drawn], facts, lead)
 
 
-def _flow(model: Model, asked: Asked) -> Look:
-    found = model.flow(asked.text)
+def _flow(model: Run[Any], asked: Asked) -> Look:
+    from firth.tasks.next_token import LanguageModelRun
+
+    found = model.expect(LanguageModelRun).flow(asked.text)
     facts = {
         "tokens": found.tokens,
         "state": found.state.tolist(),

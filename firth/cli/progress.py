@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,7 @@ _LOOK_EVERY = 0.1  # seconds between two renewals of the line
 
 
 class Display:
-    """Shows how far the work is: `work` for anything that counts, `begin` and `step` for a training."""
+    """Progress bars: `work` for anything countable, `begin` and `step` for a training."""
 
     def __init__(self, label: str = "training") -> None:
         from rich.console import Console
@@ -43,6 +43,7 @@ class Display:
         )
         self.tasks: dict[str, Any] = {}
         self.steps = 0
+        self.headline: Callable[[Mapping[str, Any]], str] = lambda metrics: ""  # of the task, see `begin`
         self.began = (0, 0.0)  # the step this process started at, and when
         self.loss = self.tokens = self.seconds = 0.0
         self.seen = (0, 0.0)
@@ -58,14 +59,14 @@ class Display:
         self.bars.stop()
 
     def work(self, what: str, done: int, total: int) -> None:
-        """Reading, encoding, evaluating: a bar that goes away when it is full."""
+        """Reading, encoding, evaluating: a bar that disappears when it is full."""
         self._show(what, done, total)
         if done >= total and what in self.tasks:
             self.bars.remove_task(self.tasks.pop(what))
         self._plain(f"{what} {done / total:.0%}" if total else what)
 
     def begin(self, training: Training, recipe: Recipe) -> None:
-        self.steps = recipe.training.steps
+        self.steps, self.headline = recipe.training.steps, recipe.task.headline
         self.began = (training.step, time.monotonic())
         self.seen = training.tokens, training.seconds
         self.loss = self.tokens = self.seconds = 0.0
@@ -85,7 +86,7 @@ class Display:
         self.tokens += _weight(self.looks) * (seen.tokens - tokens - self.tokens)  # of one look, and below its seconds
         self.seconds += _weight(self.looks) * (seen.seconds - seconds - self.seconds)
         if seen.valid is not None:
-            self.valid = f"  held-out {headline(seen.valid)}"
+            self.valid = f"  held-out {self.headline(seen.valid)}"
         facts = f"loss {self.loss:.3f}{self.valid}  {self.tokens / self.seconds:,.0f} tokens/s"
         self._show(self.label, step.step, self.steps, facts)
         line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
@@ -108,31 +109,13 @@ class Display:
 
 
 def _weight(count: int) -> float:
-    """Of the newest number: the mean of the first twenty, then a moving one."""
+    """The weight of the newest number: a mean over the first twenty, then a moving average."""
     return max(0.05, 1 / count)
-
-
-def headline(valid: dict[str, Any]) -> str:
-    """The one metric that people compare runs of this kind by."""
-    if "f1" in valid and "words" in valid:  # spans of words
-        return f"F1 {valid['f1']:.4f}, accuracy {valid['accuracy']:.4f}"
-    if "accuracy" in valid:
-        return f"accuracy {valid['accuracy']:.4f}"
-    if "questions" in valid:
-        return f"exact {valid['exact']:.1%}, F1 {valid['f1']:.1%}"
-    if "rougeL" in valid:
-        return f"ROUGE-L {valid['rougeL']:.2f}"
-    if "bleu" in valid:
-        return f"BLEU {valid['bleu']:.2f}, exact {valid['exact']:.1%}"
-    if "squared_error" in valid:
-        return f"squared error {valid['squared_error']:.4f}"
-    bits = valid.get("bits_per_character")  # of sentence pairs not told
-    return f"{bits:.3f} bpc" if bits is not None else f"perplexity {valid['perplexity']:.2f}"
 
 
 @contextmanager
 def watching(label: str = "training") -> Iterator[Watcher]:
-    """A Watcher whose training is shown while the context lasts."""
+    """A Watcher that shows the training while the context lasts."""
     from firth.api import Watcher
 
     with Display(label) as display:

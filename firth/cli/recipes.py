@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def recipes(as_json: Json = False) -> None:
     """List the shipped recipes with their expected results."""
     from firth.experiments.results import result
-    from firth.experiments.shipped import shipped
+    from firth.shipped import shipped
 
     found = shipped()
     if as_json:

@@ -20,9 +20,10 @@ def score(
     """How probable a text is under a model: log p(text), perplexity, bits per character."""
     from firth.api import load
     from firth.cli.progress import Display
+    from firth.tasks.next_token import LanguageModelRun
     from firth.text import read_text
 
-    model = load(run)
+    model = load(run, kind=LanguageModelRun)
     with Display() as display:
         result = model.score([read_text(file, model.recipe.data)], display.work)[0]
     if as_json:

@@ -13,7 +13,7 @@ from firth.cli.app import Json, print_json, verb
 from firth.cli.lines import batches, check_given, given
 
 if TYPE_CHECKING:
-    from firth.api import Model, Tags
+    from firth.tasks.tagging import TaggerRun, Tags
 
 _AT_ONCE = 256  # sentences of a long input
 
@@ -38,11 +38,11 @@ def tag(
 ) -> None:
     """Print the words of each sentence with their tags, word/TAG, a line per line; an empty line for an empty one."""
     from firth.api import load
+    from firth.tasks.tagging import TaggerRun
 
     check_given(sentences, file)
     _check_conll(conll, sentences, as_json)
-    model = load(run)
-    model.tagger  # noqa: B018 (another model is refused before anything is read)
+    model = load(run, kind=TaggerRun)
     if conll:
         for found in _tagged(model, _conll_sentences(model, file)):
             print("".join(f"{word}\t{tag}\n" for word, tag in zip(found.words, found.tags, strict=True)), flush=True)
@@ -64,7 +64,7 @@ def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> Non
         raise ConfigError("--conll and --json are two ways to write the tags; give one of them")
 
 
-def _conll_sentences(model: Model, file: Path | None) -> Iterator[tuple[str, ...]]:
+def _conll_sentences(model: TaggerRun, file: Path | None) -> Iterator[tuple[str, ...]]:
     from firth.text.readers.conll import Columns
 
     columns = Columns.of(model.recipe.data).elsewhere()
@@ -75,12 +75,12 @@ def _conll_sentences(model: Model, file: Path | None) -> Iterator[tuple[str, ...
     return (sentence.words for sentence in found)
 
 
-def _tagged(model: Model, sentences: Iterable[tuple[str, ...]]) -> Iterator[Tags]:
+def _tagged(model: TaggerRun, sentences: Iterable[tuple[str, ...]]) -> Iterator[Tags]:
     for some in batches(sentences, _AT_ONCE):
         yield from model.tag(some)
 
 
-def _answers(model: Model, sentences: Iterable[str]) -> Iterator[Tags | None]:
+def _answers(model: TaggerRun, sentences: Iterable[str]) -> Iterator[Tags | None]:
     for some in batches(sentences, _AT_ONCE):
         found = iter(model.tag([sentence for sentence in some if sentence.strip()]))
         for sentence in some:

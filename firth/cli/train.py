@@ -23,11 +23,11 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, or start it if there is none.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model by a recipe. Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
-    from firth.api import train_recipe
-    from firth.api.objectives import ABOUT
+    """Train a model from a recipe.
+
+    Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
+    from firth.api import find_recipe, train_recipe
     from firth.cli.progress import watching
-    from firth.experiments.shipped import find_recipe
 
     chosen = find_recipe(recipe, settings(context.args))
     with watching() as watcher:
@@ -36,23 +36,13 @@ def train(
     if as_json:
         print_json({"run": str(out), **result})
         return
-    following = ABOUT[chosen.objective.kind].next.format(run=out)
-    measured = f"{_shown(result)} on its {result['split']} text" if result else "trained; nothing was held out to measure it on"
-    print(f"{out}: {measured}. Next: {following}")
-
-
-def _shown(result: dict[str, Any]) -> str:
-    from firth.cli.progress import headline
-
-    if "bits_per_character" not in result:
-        return headline(result)
-    bits = result["bits_per_character"]
-    return f"{bits:.3f} bits per character" if bits is not None else f"perplexity {result['perplexity']:.2f}"
+    measured = f"{chosen.task.headline(result)} on the {result['split']} data" if result else "trained; nothing was held out"
+    print(f"{out}: {measured}. Next: {chosen.task.next_command.format(run=out)}")
 
 
 def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    """What the log says of the best weights on the validation text. Where nothing was held out: what `evaluate` says of the
-    training text, unless that was standard input, which is gone. The test text is left to `evaluate`; it chooses no setting."""
+    """The metrics of the best weights on the validation data, from the log. Where nothing was held out: those of the training
+    data, unless they came from standard input. The test data are left to `evaluate`: they choose no setting."""
     from firth.api import load
     from firth.training import log
     from firth.training.trainer import badness

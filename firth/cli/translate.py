@@ -18,8 +18,9 @@ from firth.cli.lines import batches, check_given, count, given
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.api import Model, Translation
     from firth.decoding.sample import DecodingConfig
+    from firth.tasks.abilities.translator import Translation
+    from firth.tasks.translation import TranslatorRun
 
 _AT_ONCE = 512  # lines of a long input
 
@@ -46,14 +47,14 @@ def translate(
 ) -> None:
     """Translate texts, a line for each line; an empty line stays empty."""
     from firth.api import load
+    from firth.tasks.translation import TranslatorRun
 
     check_given(texts, file)
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     _check(sample, drawing, beam, nbest, resume, out, as_json)
-    model = load(run)
+    model = load(run, kind=TranslatorRun)
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
     config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
-    model.translator  # noqa: B018 (a run that does not translate is refused before anything is read)
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
     settings = {
         "run": str(run.absolute()),
@@ -106,7 +107,7 @@ def _check(
 
 
 def _answers(
-    model: Model, texts: Iterable[str], config: DecodingConfig, sample: bool, done: int, show: Callable[[int], None]
+    model: TranslatorRun, texts: Iterable[str], config: DecodingConfig, sample: bool, done: int, show: Callable[[int], None]
 ) -> Iterator[tuple[int, str, list[Translation]]]:
     for some in batches(islice(texts, done, None), _AT_ONCE):
         found = model.translations(some, config, sample=sample, first=done)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from firth import files
 from firth.config import Table
 from firth.errors import DataError
-from firth.experiments.shipped import shipped
+from firth.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
 _HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Expected, Model, Watcher, load, train_recipe
+from firth.api import Expected, Watcher, find_recipe, load, train_recipe
 from firth.errors import ConfigError
-from firth.experiments.shipped import find_recipe
+from firth.tasks.next_token import LanguageModelRun
+from firth.tasks.run import Run
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,12 @@ def verify(name: str, watcher: Watcher) -> Verdict:
     )
 
 
-def _measured(model: Model, expected: Expected, watcher: Watcher) -> dict[str, Any]:
+def _measured(model: Run[Any], expected: Expected, watcher: Watcher) -> dict[str, Any]:
     """On the run's own text, or, of senses, on pairs of sentences that no run is trained on."""
     if expected.metric == "wic_accuracy":
         found = model.wic(progress=watcher.work)
         return {"wic_accuracy": found["accuracy"], "split": found["split"]}
-    return model.evaluate(progress=watcher.work, split=expected.split, random_batches=expected.random_batches)
+    if expected.random_batches is not None:
+        language = model.expect(LanguageModelRun)
+        return language.evaluate(progress=watcher.work, split=expected.split, random_batches=expected.random_batches)
+    return model.evaluate(progress=watcher.work, split=expected.split)

@@ -11,12 +11,12 @@ from firth.models.config import (
 from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
-from firth.models.network import ModelConfig, Network, network
+from firth.models.network import ModelConfig, Network
 from firth.models.prefix import PrefixDecoder
 from firth.models.readouts import Classifier, MaskedLM, Readout, classifier, masked_lm
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
-from firth.models.sizes import parameters
+from firth.models.sizes import parameters, size_of
 
 __all__ = [
     "AverageConfig",
@@ -48,7 +48,7 @@ __all__ = [
     "encoder",
     "language_model",
     "masked_lm",
-    "network",
     "parameters",
     "seq2seq",
+    "size_of",
 ]

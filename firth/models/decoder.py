@@ -9,16 +9,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
+
+from firth.models.network import Network
 
 
-class Decoder(nn.Module, ABC):
+class Decoder(Network, ABC):
     vocab: int
-    context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
-    embedding: nn.Embedding
-    embedding_std: float  # of the first embedding
-    embedding_setting: str  # what a recipe sets to change its width
-    carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.models.config import LanguageConfig
 from firth.models.language import language_model
+from firth.models.network import Network
 
 
-class PointReader(nn.Module):
+class PointReader(Network):
     """ŷ_k = √D · (a·h_k + b), h_k what a language model makes of W[x_1, 0], W[0, y_1 / √D], …, W[x_k, 0]  (Garg et al. 2022).
 
     An x and its y are two tokens; ŷ_k is read where x_k is, and y_k stands behind it. With x and w of variance 1, y has variance
@@ -37,12 +38,12 @@ class PointReader(nn.Module):
         self.output = nn.Linear(width, 1)
 
     @property
-    def context(self) -> int | None:
+    def context(self) -> int | None:  # type: ignore[override]
         return self.decoder.context
 
     @property
-    def embedding(self) -> nn.Embedding:
-        raise ConfigError("this model reads numbers, which have no embedding; leave model.vectors out")
+    def embedding(self) -> nn.Embedding:  # type: ignore[override]
+        raise ConfigError("this model reads numbers, which have no embedding. Remove model.vectors.")
 
     def forward(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
         """ŷ_BE, each from the points before its own."""

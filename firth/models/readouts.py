@@ -17,31 +17,30 @@ from firth.models.config import LanguageConfig, RecurrentConfig
 from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, TransformerEncoderConfig
 from firth.models.language import language_model
+from firth.models.network import Network
 
 
-class Readout(nn.Module):
+class Readout(Network):
     """An encoder and what stands on it."""
-
-    carries = False
 
     def __init__(self, encoder: Encoder, vocab: int) -> None:
         super().__init__()
         self.encoder, self.vocab = encoder, vocab
 
     @property
-    def context(self) -> int | None:
+    def context(self) -> int | None:  # type: ignore[override]
         return self.encoder.context
 
     @property
-    def embedding(self) -> nn.Embedding:
+    def embedding(self) -> nn.Embedding:  # type: ignore[override]
         return self.encoder.embedding
 
     @property
-    def embedding_std(self) -> float:
+    def embedding_std(self) -> float:  # type: ignore[override]
         return self.encoder.embedding_std
 
     @property
-    def embedding_setting(self) -> str:
+    def embedding_setting(self) -> str:  # type: ignore[override]
         return self.encoder.embedding_setting
 
 
@@ -112,7 +111,7 @@ class MaskedLM(Readout):
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if tied else None
 
     @property
-    def embedding_std(self) -> float:
+    def embedding_std(self) -> float:  # type: ignore[override]
         """So that a normalised y times the embedding gives logits of order 1."""
         return float(self.embedding.embedding_dim**-0.5)
 

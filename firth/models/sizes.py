@@ -1,29 +1,22 @@
-"""How large a configuration is, without allocating it."""
+"""The number of parameters of a configuration, without allocating it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from torch import nn
 
-from firth.models.network import USUAL, ModelConfig, network
+from firth.models.config import LanguageConfig
+from firth.models.language import language_model
 
 
-def parameters(
-    config: ModelConfig,
-    vocab: int,
-    classes: int = 2,
-    source_vocab: int | None = None,
-    objective: str | None = None,
-    dimensions: int = 1,
-) -> int:
-    """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given),
-    `dimensions` of points."""
+def size_of(build: Callable[[], nn.Module]) -> int:
+    """The parameters of the module that `build` constructs, on the meta device."""
     with torch.device("meta"):
-        model = network(
-            config,
-            vocab,
-            objective or USUAL[config.family],
-            classes=classes,
-            source_vocab=vocab if source_vocab is None else source_vocab,
-            dimensions=dimensions,
-        )
-    return sum(parameter.numel() for parameter in model.parameters())
+        return sum(parameter.numel() for parameter in build().parameters())
+
+
+def parameters(config: LanguageConfig, vocab: int) -> int:
+    """The parameters of a language model."""
+    return size_of(lambda: language_model(config, vocab))

@@ -4,7 +4,16 @@ from firth.progress import Progress
 from firth.text.batches.cache import cache_folder
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import (
+    DataConfig,
+    LabelledConfig,
+    LinearConfig,
+    PairsConfig,
+    QuestionsConfig,
+    SwapsConfig,
+    TaggedConfig,
+    TokenizerConfig,
+)
 from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, Piece, Scan, find, inline, scan
@@ -14,11 +23,17 @@ __all__ = [
     "Batch",
     "Corpus",
     "DataConfig",
+    "LabelledConfig",
+    "LinearConfig",
+    "PairsConfig",
     "Piece",
     "Prepared",
     "Progress",
+    "QuestionsConfig",
     "Scan",
     "Streams",
+    "SwapsConfig",
+    "TaggedConfig",
     "TokenFile",
     "Tokenizer",
     "TokenizerConfig",

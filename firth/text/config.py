@@ -1,11 +1,12 @@
-"""What a recipe says about text: the tables `[data]` and `[tokenizer]`."""
+"""The tables `[data]`, one class per kind of data, and `[tokenizer]` of a recipe."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from firth.config import renamed
 from firth.errors import ConfigError
 
 Name = Literal[
@@ -36,96 +37,190 @@ BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the text comes from: exactly one of `name`, `path` and `text`."""
+    """Running text, and what all kinds of data share. Exactly one of `name`, `path` and `text` says where the data come from."""
 
-    name: Name | None = None  # a built-in corpus, or running text of the catalog: got before with `firth data get NAME`
+    name: Name | None = None  # a built-in data set, or one fetched with `firth data get NAME`
     path: str | None = None  # file, folder, glob, or "-" for standard input
     text: str | None = None  # the text itself
-    valid: float = 0.1  # share of the characters, at the end, held out where there is no valid_path; 0 holds out nothing
-    # (for classification and sentence pairs: of the examples, once they are shuffled, because such files are often sorted)
-    valid_path: str | None = None
-    test_path: str | None = None
-    format: Format = "auto"  # auto: by the name of each file
+    valid: float = 0.1  # held-out share without a valid_path: the end of running text, a sample of examples; 0: none
+    valid_path: str | None = None  # held-out data
+    test_path: str | None = None  # test data
+    format: Format = "auto"  # "auto": by the suffix of each file
     field: str = "text"  # the key (jsonl) or column (csv, tsv, parquet) that holds the text
-    label: str = "label"  # the key or column that holds the label, for classification
-    columns: tuple[str, ...] | None = None  # names of the columns of a csv or tsv without a first line that names them
-    labels: tuple[str, ...] | None = None  # the classes, by number; all that there are, filled in when the run starts
-    # Tagging: the columns of CoNLL and CoNLL-U, by number from 1 on; those of CoNLL-U also by name, as "xpos" or "deprel".
-    word: int | str | None = None  # None: the first of CoNLL, "form" of CoNLL-U
-    column: int | str | None = None  # that of the tags; None: the last of CoNLL, "upos" of CoNLL-U
-    # Sentence pairs: two files, line by line, or one file with both sides in it.
+    columns: tuple[str, ...] | None = None  # the column names of a csv or tsv that has no header
+    sha256: str | None = None  # fingerprint of the training data; filled in when a run starts
+
+    has_tags: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        given = [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ConfigError(f"{' and '.join(given) or 'no source'} given. Set one of data.name, data.path and data.text.")
+        if not 0 <= self.valid < 1:
+            raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
+        _expect_name("field", self.field)
+        if self.format in ("conll", "conllu") and not self.has_tags:
+            raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
+
+    @classmethod
+    def paths(cls) -> tuple[str, ...]:
+        """The settings that name files."""
+        return tuple(f"{part}{key}" for part in ("", "valid_", "test_") for key in cls._files())
+
+    @classmethod
+    def _files(cls) -> tuple[str, ...]:
+        return ("path",)
+
+
+@dataclass(frozen=True)
+class LabelledConfig(DataConfig):
+    """Texts with one label each, in jsonl, csv, tsv or parquet."""
+
+    label: str = "label"  # the key or column that holds the label
+    labels: tuple[str, ...] | None = None  # the classes, by number; filled in when a run starts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_name("label", self.label)
+        _expect_labels(self.labels)
+
+
+@dataclass(frozen=True)
+class TaggedConfig(DataConfig):
+    """Sentences with a tag for each word, in CoNLL or CoNLL-U. Columns count from 1; CoNLL-U's have names, too ("xpos")."""
+
+    word_column: int | str | None = renamed("word", default=None)  # None: the first of CoNLL, "form" of CoNLL-U
+    tag_column: int | str | None = renamed("column", default=None)  # None: the last of CoNLL, "upos" of CoNLL-U
+    labels: tuple[str, ...] | None = None  # the tags, by number; filled in when a run starts
+
+    has_tags: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_labels(self.labels)
+        _refuse_columns(self, "tagging")
+        for key in ("word_column", "tag_column"):
+            place = getattr(self, key)
+            if place is not None and (place == "" or (isinstance(place, int) and place < 1)):
+                raise ConfigError(f"data.{key} is {place!r}; expected a column number from 1 on, or a column name of CoNLL-U")
+        if self.word_column is not None and self.word_column == self.tag_column:
+            raise ConfigError(f"data.word_column and data.tag_column are both {self.word_column!r}; expected two columns")
+
+
+@dataclass(frozen=True)
+class QuestionsConfig(DataConfig):
+    """Questions whose answers are spans of a context, as in SQuAD: .json or .jsonl."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_columns(self, "answer")
+
+
+@dataclass(frozen=True)
+class PairsConfig(DataConfig):
+    """Sentence pairs: two files, line by line, or one file with both sides in it."""
+
     target_path: str | None = None  # the translations of the lines of `path`; None: both sides are in `path`
     valid_target_path: str | None = None
     test_target_path: str | None = None
-    source: str | None = None  # the key or column ("source"), or the side of a named set (its first: "en" of multi30k)
+    source: str | None = None  # the key or column ("source"), or a side of a named set (its first: "en" of multi30k)
     target: str | None = None  # the same for the other side
-    split: str | None = None  # of a set that can be split in several ways, as "simple" and "length" of scan; None: the first
-    lower: bool = False  # both sides are read in lower case
-    locales: tuple[str, ...] | None = None  # of the dates, as "fr" or "en_GB"; None: some thirty
-    count: int = 20_000  # of the dates to train on; a tenth as many to validate and to test, as of prompts, which have no end
-    # Tasks to be learned in context: what a prompt is made of.
-    examples: int = 16  # before the last question
-    letters: int = 8  # swaps: that words are made of
-    word_length: int = 4  # swaps: letters of a word
-    dimensions: int = 5  # linear: of x
-    noise: float = 0.0  # linear: standard deviation of what is added to y
-    sha256: str | None = None  # of the text a run was trained on; filled in when the run starts
+    split: str | None = None  # of a set with several splits, such as "simple" and "length" of scan; None: the first
+    lower: bool = False  # lower-case both sides
+    locales: tuple[str, ...] | None = None  # of the dates, such as "fr" or "en_GB"; None: about thirty
+    count: int = 20_000  # generated training pairs; a tenth as many for validation and for testing
 
     def __post_init__(self) -> None:
-        given = [key for key in ("name", "path", "text") if getattr(self, key) is not None]
-        if len(given) != 1:
-            what = " and ".join(f"data.{key}" for key in given) or "none of them"
-            raise ConfigError(f"data takes exactly one of data.name, data.path and data.text; {what} given")
-        if not 0 <= self.valid < 1:
-            raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
-        if not self.field:
-            raise ConfigError('data.field is ""; expected the name of a key or column')
-        if not self.label:
-            raise ConfigError('data.label is ""; expected the name of a key or column')
-        if self.labels is not None and len(set(self.labels)) < max(2, len(self.labels)):
-            raise ConfigError(f"data.labels is {list(self.labels)}; expected two or more, each once")
-        for key in ("word", "column"):
-            place = getattr(self, key)
-            if place is not None and (place == "" or (isinstance(place, int) and place < 1)):
-                raise ConfigError(f"data.{key} is {place!r}; expected the number of a column, from 1 on, or a name of CoNLL-U")
-        if self.word is not None and self.word == self.column:
-            raise ConfigError(f"data.word and data.column are both {self.word!r}; expected the columns of words and of tags")
-        self._check_pairs()
-
-    def _check_pairs(self) -> None:
+        super().__post_init__()
         for part in ("", "valid_", "test_"):
             path, target = f"{part}path", f"{part}target_path"
             if getattr(self, target) is not None and getattr(self, path) is None:
-                raise ConfigError(f"data.{target} is given, but data.{path} is not; expected both files, or neither")
+                raise ConfigError(f"data.{target} is set, but data.{path} is not. Set both, or neither.")
         for key in ("source", "target"):
-            if getattr(self, key) == "":
-                raise ConfigError(f'data.{key} is ""; expected the name of a key, column or side')
+            if getattr(self, key) is not None:
+                _expect_name(key, getattr(self, key))
         if self.source is not None and self.source == self.target:
             raise ConfigError(f'data.source and data.target are both "{self.source}"; expected two different sides')
         if self.locales is not None and not self.locales:
-            raise ConfigError('data.locales is empty; expected some, such as ["fr", "en_GB"], or leave it out')
-        if self.count < 10:
-            raise ConfigError(f"data.count is {self.count}; expected at least 10")
-        self._check_prompts()
+            raise ConfigError('data.locales is empty. List some, such as ["fr", "en_GB"], or remove it.')
+        _expect_between("count", self.count, 10)
 
-    def _check_prompts(self) -> None:
-        for key, least, most in (("examples", 1, None), ("letters", 3, 8), ("word_length", 1, None), ("dimensions", 1, None)):
-            value = getattr(self, key)
-            if value < least or (most is not None and value > most):
-                expected = f"{least} to {most}" if most is not None else f"{least} or more"
-                raise ConfigError(f"data.{key} is {value}; expected {expected}")
+    @classmethod
+    def _files(cls) -> tuple[str, ...]:
+        return ("path", "target_path")
+
+
+@dataclass(frozen=True)
+class PromptsConfig(DataConfig):
+    """Prompts that define a new task each by examples; all of them are generated."""
+
+    examples: int = 16  # before the last question
+    count: int = 20_000  # a tenth as many prompts for validation and for testing; training never runs out of them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_between("examples", self.examples, 1)
+        _expect_between("count", self.count, 10)
+        for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
+            if getattr(self, key) != usual:
+                raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but held-out prompts are generated, too. Remove it.")
+
+
+@dataclass(frozen=True)
+class SwapsConfig(PromptsConfig):
+    """Words whose letters exchange roles, by a rule that is new in each prompt."""
+
+    letters: int = 8  # of the alphabet
+    word_length: int = 4  # letters per word
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_between("letters", self.letters, 3, 8)
+        _expect_between("word_length", self.word_length, 1)
+
+
+@dataclass(frozen=True)
+class LinearConfig(PromptsConfig):
+    """Points of a linear function y = w·x, a new w in each prompt."""
+
+    dimensions: int = 5  # of x
+    noise: float = 0.0  # standard deviation of the noise that is added to y
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_between("dimensions", self.dimensions, 1)
         if not 0 <= self.noise < math.inf:
             raise ConfigError(f"data.noise is {self.noise}; expected 0 or more")
+
+
+def _expect_name(key: str, value: str) -> None:
+    if not value:
+        raise ConfigError(f'data.{key} is ""; expected the name of a key or column')
+
+
+def _expect_labels(labels: tuple[str, ...] | None) -> None:
+    if labels is not None and len(set(labels)) < max(2, len(labels)):
+        raise ConfigError(f"data.labels is {list(labels)}; expected two or more different labels")
+
+
+def _refuse_columns(data: DataConfig, kind: str) -> None:
+    if data.columns is not None:
+        raise ConfigError(f'data.columns only applies to csv and tsv; objective.kind is "{kind}". Remove it.')
+
+
+def _expect_between(key: str, value: int, least: int, most: int | None = None) -> None:
+    if value < least or (most is not None and value > most):
+        raise ConfigError(f"data.{key} is {value}; expected {least} {'or more' if most is None else f'to {most}'}")
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
     kind: Kind = "char"
-    vocab: int | None = None  # largest vocabulary, <eos> and <unk> included; None: every character or word, else 4096
-    lower: bool = False  # words only: read as if written in lower case
-    min_count: int = 1  # characters and words (bpe, wordpiece: pairs, too) seen less often are left out
-    joint: bool = False  # sentence pairs: one vocabulary, learned from both sides, instead of one for each
-    vectors: bool = False  # words of texts with labels: those of model.vectors belong to the vocabulary, too
+    vocab: int | None = None  # maximum size, <eos> and <unk> included; None: every character or word, or 4096 subwords
+    lower: bool = False  # words only: lower-case the text
+    min_count: int = 1  # drop characters and words (bpe, wordpiece: pairs, too) that occur less often
+    joint: bool = False  # sentence pairs: one vocabulary, learned from both sides, instead of one per side
+    vectors: bool = False  # classification: the words of model.vectors are part of the vocabulary, too
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)
@@ -134,9 +229,9 @@ class TokenizerConfig:
         if self.min_count < 1:
             raise ConfigError(f"tokenizer.min_count is {self.min_count}; expected at least 1")
         if self.lower and self.kind != "word":
-            raise ConfigError(f'tokenizer.lower is true, but tokenizer.kind is "{self.kind}"; only words have a lower case here')
+            raise ConfigError(f'tokenizer.lower is true, but tokenizer.kind is "{self.kind}"; only word tokenizers lower-case')
         if self.vectors and self.kind != "word":
-            raise ConfigError(f'tokenizer.vectors is true, but tokenizer.kind is "{self.kind}"; only words have vectors here')
+            raise ConfigError(f'tokenizer.vectors is true, but tokenizer.kind is "{self.kind}"; only words have vectors')
         if self.kind == "unigram" and self.min_count > 1:
             raise ConfigError(
                 f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"

@@ -8,7 +8,6 @@ from typing import Literal
 from firth.errors import ConfigError
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
-Select = Literal["loss", "accuracy", "macro_f1", "f1", "bleu", "exact", "rougeL"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -42,7 +41,7 @@ class TrainingConfig:
     evaluate_every: int = 0  # 0: only after the last step
     checkpoint_every: int = 0  # 0: only after the last step (and when stopped)
     keep: int = 2  # checkpoints to keep
-    select: Select = "loss"  # what is best on validation: the lowest loss, or the highest of another metric
+    select: str = "loss"  # the validation metric that chooses the best weights; the tasks list theirs (lowest loss, else highest)
     patience: int = 0  # stop after so many evaluations without a better one; 0: never
 
     def __post_init__(self) -> None:

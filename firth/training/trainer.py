@@ -11,7 +11,7 @@ import torch
 
 from firth.errors import Diverged, Interrupted
 from firth.training import checkpoint
-from firth.training.config import Select, TrainingConfig
+from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import Log
 from firth.training.loop import Loss, Step, Training, fit
@@ -85,13 +85,13 @@ def _exhausted(training: Training, config: TrainingConfig) -> bool:
     return config.patience > 0 and training.since_best >= config.patience
 
 
-def badness(valid: dict[str, Any], select: Select) -> float:
+def badness(valid: dict[str, Any], select: str) -> float:
     """What selection makes as low as it can: the loss, or a metric of which more is better, with its sign turned."""
     value = float(valid[select])
     return value if select == "loss" else -value
 
 
-def _judge(training: Training, valid: dict[str, Any] | None, select: Select) -> bool:
+def _judge(training: Training, valid: dict[str, Any] | None, select: str) -> bool:
     """Note the evaluation; True where it is the best so far."""
     if valid is None:
         return False

@@ -14,10 +14,11 @@ from reviews import BAD, GOOD, SORTED, classifier_table, write
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
 
 import firth
-from firth.api import Model, compose, load, train_recipe
-from firth.api.tasks import data_for, task_for
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError, FirthError, Interrupted
+from firth.progress import silent
+from firth.tasks.run import Run
 from firth.training.log import read as read_log
 from firth.vectors import WordVectors
 
@@ -189,8 +190,8 @@ def test_a_class_that_weighs_more_is_said_more_often(tmp_path: Path) -> None:
 def test_rare_classes_are_balanced_by_what_the_training_part_has(tmp_path: Path) -> None:
     reviews = [("film", "bad")] * 30 + [("film", "good")] * 10
     recipe = compose(classifier_table(write(tmp_path / "r.csv", reviews)), ["objective.weights=balanced", "data.valid=0.0"])
-    task = task_for(recipe, data_for(recipe, recipe.tokenizer))
-    weight_C = task.loss.keywords["weight_C"]  # type: ignore[attr-defined]
+    task = recipe.task
+    weight_C = task.loss(task.read(recipe.tokenizer, silent)).keywords["weight_C"]  # type: ignore[attr-defined]
     assert weight_C.tolist() == pytest.approx([40 / (2 * 30), 40 / (2 * 10)])
 
 
@@ -267,7 +268,7 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
     model = load(run)
     recipe = compose(classifier_table(run), ["data.path=-", 'data.labels=["bad", "good"]'])
     with pytest.raises(DataError, match="standard input, which cannot be read again"):
-        Model(model.network, model.tokenizer, recipe).evaluate()
+        Run[Any](model.network, model.tokenizer, recipe).evaluate()
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_no_perplexity_is_promised_of_classes_nor_accuracy_of_words() -> None:
 
 def test_data_of_ones_own_take_the_place_of_the_named_set(tmp_path: Path) -> None:
     """The recipe that ships, on a csv with other columns."""
-    from firth.experiments.shipped import find_recipe
+    from firth.api import find_recipe
 
     path = write(tmp_path / "r.csv", header=("text", "stars"))
     few = ["training.steps=20", "training.device=cpu", "training.evaluate_every=0"]

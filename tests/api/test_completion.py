@@ -13,10 +13,11 @@ import torch
 from runs import recipe_table
 from torch import Tensor, nn
 
-from firth.api import Completion, Model, compose, load
-from firth.api.completion import _Spelled
+from firth.api import compose, load
 from firth.errors import DataError
 from firth.models import LanguageModel
+from firth.tasks.abilities.completion import Completion, _Spelled
+from firth.tasks.run import Run
 from firth.text import Piece, Tokenizer, TokenizerConfig
 
 TEXTS = {
@@ -71,12 +72,12 @@ class History:
         return History([self.rows[n] for n in rows.tolist()])
 
 
-def listed(kind: str, context: int | None = None) -> Model:
+def listed(kind: str, context: int | None = None) -> Run[Any]:
     text = "\n" + "".join(TEXTS)
     config = TokenizerConfig(kind=kind, vocab=300 if kind == "bpe" else None)  # type: ignore[arg-type]
     tokenizer = Tokenizer.train(config, [Piece(text, True)], documents=1)
     opening = [tokenizer.eos] if tokenizer.eos is not None else tokenizer.encode("\n").tolist()
-    return Model(Listed(tokenizer, opening, context), tokenizer, compose(recipe_table(kind)))
+    return Run[Any](Listed(tokenizer, opening, context), tokenizer, compose(recipe_table(kind)))
 
 
 BLANK = "i was in a __. i was eating popcorn.\n"
@@ -134,7 +135,7 @@ def test_shares_sum_to_one_and_follow_the_ranking(run: str, request: pytest.Fixt
 
 @pytest.mark.parametrize("run", ["char_run", "bpe_run"])
 def test_the_figures_of_a_trained_model_are_differences_of_scores(run: str, request: pytest.FixtureRequest) -> None:
-    model: Model = load(request.getfixturevalue(run))
+    model: Run[Any] = load(request.getfixturevalue(run))
     left = "the " if model.tokenizer.kind == "char" else "the"  # to subwords the space belongs to the filler
     for c in model.complete("the __ is empty.", ["list", "set"]):
         filler, before = (model.score([text])[0].log_probability for text in (f"the {c.filler}", left))

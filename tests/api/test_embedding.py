@@ -15,14 +15,15 @@ from runs import recipe_table
 from senses import PAIRS, write_wic
 from translations import pair_table, write_pairs
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, DataError, FirthError
+from firth.tasks.run import Run
 
 TEXTS = ["the list is empty.", "a name", "the café serves naïve users", "a"]
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
     """A translator that has learned nothing to speak of."""
     folder = tmp_path_factory.mktemp("numbers")
     table = pair_table(write_pairs(folder / "n.tsv"), steps=2, evaluate_every=0)
@@ -30,7 +31,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return load(train_recipe(compose(table), folder / "run").path)
 
 
-def hidden(model: Model, text: str) -> np.ndarray[Any, Any]:
+def hidden(model: Run[Any], text: str) -> np.ndarray[Any, Any]:
     """Of a language model that reads this text alone."""
     with torch.no_grad():
         x_Td: np.ndarray[Any, Any] = model.language.hidden(torch.from_numpy(model.ids(text)).unsqueeze(0))[0][0].numpy()
@@ -101,7 +102,7 @@ def test_a_word_is_the_mean_of_its_pieces(run: str, request: pytest.FixtureReque
     np.testing.assert_allclose(x_Wd, rows, atol=1e-6)
 
 
-def test_of_sentence_pairs_the_source_is_read_and_its_end_has_no_row(numbers: Model) -> None:
+def test_of_sentence_pairs_the_source_is_read_and_its_end_has_no_row(numbers: Run[Any]) -> None:
     (x_Td,) = numbers.embed(["  4 2 7"], pool=None)
     assert len(x_Td) == 3
     ids = [*numbers.source_tokenizer.encode("4 2 7").tolist(), numbers.source_tokenizer.eos]
@@ -226,7 +227,7 @@ def test_word_in_context_takes_the_word_at_its_place(bpe_run: Path, tmp_path: Pa
     assert result["layer"] == 1
 
 
-def _tokens_of_list(model: Model, text: str) -> list[int]:
+def _tokens_of_list(model: Run[Any], text: str) -> list[int]:
     """The last time "list" stands in the text."""
     spelled, found = "", []
     at = text.rindex("list")
@@ -238,7 +239,7 @@ def _tokens_of_list(model: Model, text: str) -> list[int]:
     return found
 
 
-def test_the_source_of_a_translator_is_measured_where_it_begins_later(numbers: Model, tmp_path: Path) -> None:
+def test_the_source_of_a_translator_is_measured_where_it_begins_later(numbers: Run[Any], tmp_path: Path) -> None:
     """White space before a source is not read, so that places in it move."""
     pairs = [("4 2", "4 3", True), ("2 2", "4 2", False)]
     plain = numbers.wic(write_wic(tmp_path / "plain", pairs, "4", first=True))
@@ -254,8 +255,8 @@ def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, mo
     from tomli_w import dumps
 
     from firth.api import Watcher
-    from firth.api import contextual_embedding as embedding
     from firth.experiments.verify import verify
+    from firth.tasks.abilities import contextual_vectors as embedding
     from firth.text.readers.wic import read_wic
 
     folder = write_wic(tmp_path)

@@ -11,23 +11,24 @@ import pytest
 from in_context_tables import linear_table, swap_table
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
-from firth.models import parameters
+from firth.models import size_of
 from firth.models.point_reader import PointReader
+from firth.tasks.run import Run
 from firth.training.log import read as read_log
 
 TABLES: dict[str, Callable[..., Table]] = {"swaps": swap_table, "linear": linear_table}
 
 
 @pytest.fixture(scope="module")
-def swaps(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def swaps(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
     return load(train_recipe(compose(swap_table()), tmp_path_factory.mktemp("in-context") / "swaps").path)
 
 
 @pytest.fixture(scope="module")
-def linear(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def linear(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
     """One dimension: a point tells the function, and a tiny model sees that in some hundred steps."""
     table = linear_table(steps=150, batch=32, warmup=10, log_every=100)
     table["data"] |= {"dimensions": 1, "count": 3000}
@@ -40,7 +41,7 @@ def rows(result: dict[str, object]) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_learns_functions_from_the_points_in_its_prompt(linear: Model) -> None:
+def test_it_learns_functions_from_the_points_in_its_prompt(linear: Run[Any]) -> None:
     found = linear.evaluate()
     assert found.keys() == {"loss", "squared_error", "prompts", "by_examples", "split"}
     assert (found["split"], found["prompts"]) == ("test", 300)
@@ -52,7 +53,7 @@ def test_it_learns_functions_from_the_points_in_its_prompt(linear: Model) -> Non
     assert isinstance(linear.network, PointReader)
 
 
-def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Model) -> None:
+def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Run[Any]) -> None:
     for split in ("train", "valid", "test"):
         found = swaps.evaluate(split=split)  # type: ignore[arg-type]
         assert found.keys() == {"loss", "accuracy", "prompts", "by_examples", "split"}
@@ -64,7 +65,7 @@ def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Model) -
     assert swaps.evaluate() == swaps.evaluate(split="test")
 
 
-def test_a_run_of_swaps_is_a_language_model_and_can_be_asked(swaps: Model) -> None:
+def test_a_run_of_swaps_is_a_language_model_and_can_be_asked(swaps: Run[Any]) -> None:
     written = swaps.generate("abc>bca;bad>", tokens=3, temperature=0.0)
     assert len(written) == 3
     assert set(written) <= set("abcd;>")
@@ -98,8 +99,8 @@ def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str,
     model = load(tmp_path / "moved")
     assert model.evaluate() == before
     assert model.recipe.data.sha256 is not None
-    assert sum(p.numel() for p in model.network.parameters()) == parameters(
-        model.recipe.model, model.tokenizer.vocab, objective=model.recipe.objective.kind, dimensions=model.recipe.data.dimensions
+    assert sum(p.numel() for p in model.network.parameters()) == size_of(
+        lambda: model.task.network(model.tokenizer.vocab, model.tokenizer.vocab)
     )
 
 
@@ -114,7 +115,7 @@ def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str,
         (lambda model: model.evaluate(beam=3), "--beam is a way to measure translations, and this run learns functions from"),
     ],
 )
-def test_what_numbers_cannot_do_is_refused(linear: Model, ask: Callable[[Model], object], complaint: str) -> None:
+def test_what_numbers_cannot_do_is_refused(linear: Run[Any], ask: Callable[[Run[Any]], object], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         ask(linear)
 

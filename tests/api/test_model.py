@@ -15,12 +15,13 @@ import torch
 from runs import LINES, TEXT, recipe_table
 
 import firth
-from firth.api import Model, compose, load, train_recipe
-from firth.api import model as model_module
-from firth.api.scoring import read_log_probabilities
+from firth.api import compose, load, train_recipe
 from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
+from firth.tasks import next_token as model_module
+from firth.tasks.abilities.scoring import read_log_probabilities
+from firth.tasks.run import Run
 from firth.text import prepare
 
 RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
@@ -119,7 +120,7 @@ def test_an_empty_prompt_begins_a_line(run: Path) -> None:
 # score
 
 
-def by_hand(model: Model, ids: list[int]) -> float:
+def by_hand(model: Run[Any], ids: list[int]) -> float:
     """Σ log p(ids[t] | ids[:t]), each from its own reading of the text."""
     total = 0.0
     for t in range(1, len(ids)):

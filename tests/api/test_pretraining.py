@@ -11,10 +11,11 @@ import pytest
 import torch
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError, Interrupted
 from firth.models import MaskedLM
+from firth.tasks.run import Run
 from firth.text import prepare
 from firth.text.batches.masking import Masking, masked_sweep
 from firth.text.batches.span_corruption import Corruption, corrupted_sweep
@@ -162,7 +163,7 @@ def test_what_it_cannot_do_is_refused_with_what_it_can(name: str, masked_run: Pa
 
 
 def test_a_run_of_spans_does_not_translate_and_has_no_mask(tmp_path: Path) -> None:
-    model: Model = load(train_recipe(compose(pretraining("span-corruption", steps=1)), tmp_path / "run").path)
+    model: Run[Any] = load(train_recipe(compose(pretraining("span-corruption", steps=1)), tmp_path / "run").path)
     with pytest.raises(ConfigError, match="this run writes what was cut out of a text: it does not translate"):
         model.translate(["a"])
     with pytest.raises(ConfigError, match="this run has no <mask> to fill"):

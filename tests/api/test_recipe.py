@@ -11,7 +11,7 @@ from firth.api import Recipe, compose, read_recipe
 from firth.config import Table, to_toml
 from firth.errors import ConfigError
 from firth.models import RecurrentConfig, TransformerConfig
-from firth.objectives.translation import TranslationConfig
+from firth.tasks.translation import TranslationConfig
 
 
 def transformer_table() -> Table:

@@ -12,9 +12,10 @@ from tags import SENTENCES, SPANS, tagger_table, write
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
 import firth
-from firth.api import Tags, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError, FirthError, Interrupted
+from firth.tasks.tagging import Tags
 from firth.training.log import read as read_log
 
 

@@ -15,11 +15,12 @@ from torch import Tensor
 from translations import MODELS, NUMBERS, pair_table, pairs_of, said, spaced, trained_on_numbers, write_pairs, write_sides
 
 import firth
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
 from firth.evaluation.translation import measures
+from firth.tasks.run import Run
 from firth.training.log import read as read_log
 
 JOINT: Table = {"kind": "word", "joint": True}
@@ -32,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> Model:
+def model(run: Path) -> Run[Any]:
     return load(run)
 
 
@@ -59,7 +60,7 @@ def few_steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 # --- what it learns
 
 
-def test_it_learns_a_language(model: Model) -> None:
+def test_it_learns_a_language(model: Run[Any]) -> None:
     result: dict[str, Any] = model.evaluate(split="valid")
     assert result["exact"] >= 0.8
     assert result["bleu"] >= 80
@@ -67,7 +68,7 @@ def test_it_learns_a_language(model: Model) -> None:
     assert model.translate([]) == []
 
 
-def test_an_alignment_moves_along_the_source_as_it_writes(model: Model) -> None:
+def test_an_alignment_moves_along_the_source_as_it_writes(model: Run[Any]) -> None:
     found = model.align("3 6 7", "three six seven")
     assert (found.source, found.target) == (("3", "6", "7", "<eos>"), ("three", "six", "seven", "<eos>"))
     looked_at = found.best.argmax(-1).tolist()
@@ -150,7 +151,7 @@ def test_the_weights_that_are_kept_have_the_highest_of_what_selects(select: str,
 # --- how it writes
 
 
-def truth(model: Model, source: str, target: str, finished: bool) -> float:
+def truth(model: Run[Any], source: str, target: str, finished: bool) -> float:
     """log p of a translation, its tokens and <eos>, all read at once, in float64."""
     tokenizers, network = model.translator.tokenizers, model.translator.network
     source_S, target_T = (tokenizer.encode(text) for tokenizer, text in zip(tokenizers, (source, target), strict=True))
@@ -167,7 +168,7 @@ def truth(model: Model, source: str, target: str, finished: bool) -> float:
     return float(log_p_TV.gather(1, wanted_T[:, None]).sum())
 
 
-def test_log_probabilities_are_the_models_own_and_the_best_comes_first(model: Model) -> None:
+def test_log_probabilities_are_the_models_own_and_the_best_comes_first(model: Run[Any]) -> None:
     config = DecodingConfig(beam=4, tokens=12, penalty=1.0)
     for source, found in zip(UNSEEN, model.translations(UNSEEN, config), strict=True):
         assert 1 < len(found) <= 4
@@ -202,7 +203,7 @@ def test_a_text_is_translated_as_it_would_be_alone(options: dict[str, Any], few_
         assert [one.score for one in together[number]] == pytest.approx([one.score for one in alone], abs=1e-4)
 
 
-def test_more_texts_than_are_read_at_once_keep_their_places(model: Model) -> None:
+def test_more_texts_than_are_read_at_once_keep_their_places(model: Run[Any]) -> None:
     texts = [spaced(str(n)) for n in range(150)] + ["", " \t"]
     found = model.translate(texts)
     assert found[-2:] == ["", ""]
@@ -211,7 +212,7 @@ def test_more_texts_than_are_read_at_once_keep_their_places(model: Model) -> Non
     ]
 
 
-def test_what_is_not_given_comes_from_the_recipe(model: Model) -> None:
+def test_what_is_not_given_comes_from_the_recipe(model: Run[Any]) -> None:
     assert all(len(text.split()) <= 2 for text in model.translate(UNSEEN, tokens=2))
     for beam in (1, 2):  # wide enough beams would find an improbable end
         cut = model.translations(["1 2 3"], dataclasses.replace(model.recipe.decoding, tokens=1, beam=beam))[0][0]
@@ -235,7 +236,7 @@ def test_white_space_is_no_part_of_a_text_and_a_translation_is_one_line(few_step
         assert found == " ".join(found.split())
 
 
-def test_words_never_seen_are_said_once_and_read_as_unknown(model: Model) -> None:
+def test_words_never_seen_are_said_once_and_read_as_unknown(model: Run[Any]) -> None:
     with pytest.warns(UserWarning, match=r"^read as <unk>, never seen in training: a, b, c, d, e and 1 more$"):
         model.translate(["1 a b", "c d e f a"])
 
@@ -272,7 +273,7 @@ def test_a_long_source_is_read_whole_by_every_other_model(few_steps: Path) -> No
 # --- evaluation
 
 
-def test_evaluation_measures_what_translate_writes(model: Model, tmp_path: Path) -> None:
+def test_evaluation_measures_what_translate_writes(model: Run[Any], tmp_path: Path) -> None:
     pairs = pairs_of([str(n) for n in range(1, 999, 37)])
     pairs[3] = (pairs[3][0], "something else entirely")
     for beam in (1, 3):
@@ -290,7 +291,7 @@ def test_evaluation_measures_what_translate_writes(model: Model, tmp_path: Path)
     assert again["loss"] == pytest.approx(-total / (tokens - 4), rel=1e-4)
 
 
-def test_evaluation_reads_one_file_or_two(model: Model, tmp_path: Path) -> None:
+def test_evaluation_reads_one_file_or_two(model: Run[Any], tmp_path: Path) -> None:
     pairs = pairs_of(NUMBERS[::9])
     source, target = write_sides(tmp_path, pairs)
     two = model.evaluate(source, target=target)
@@ -300,7 +301,7 @@ def test_evaluation_reads_one_file_or_two(model: Model, tmp_path: Path) -> None:
     assert two["sentences"] == len(pairs)
 
 
-def test_evaluation_reads_the_runs_own_pairs(model: Model) -> None:
+def test_evaluation_reads_the_runs_own_pairs(model: Run[Any]) -> None:
     sizes = {split: model.evaluate(split=split)["sentences"] for split in ("train", "valid")}
     assert sum(sizes.values()) == len(NUMBERS)  # type: ignore[arg-type]
     assert model.evaluate()["split"] == "valid"
@@ -355,13 +356,13 @@ CALLS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_it_cannot_do_is_said(name: str, model: Model) -> None:
+def test_what_it_cannot_do_is_said(name: str, model: Run[Any]) -> None:
     call, message = CALLS[name]
     with pytest.raises(FirthError, match=message):
         call(model)
 
 
-def test_files_of_unequal_length_are_refused_with_both_counts(model: Model, tmp_path: Path) -> None:
+def test_files_of_unequal_length_are_refused_with_both_counts(model: Run[Any], tmp_path: Path) -> None:
     source, target = write_sides(tmp_path, pairs_of(NUMBERS[:5]))
     target.write_text(target.read_text(encoding="utf-8") + "ten\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"pairs\.digits has 5 lines and .*pairs\.names 6"):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from firth.api import Model, load
-from firth.api.stepwise_generation import next_token, write
+from firth.api import load
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
+from firth.tasks.abilities.stepwise_generation import next_token, write
+from firth.tasks.run import Run
 
 PLAIN = DecodingConfig(tokens=30, seed=3)
 
 
 @pytest.fixture(scope="module", params=["char_run", "transformer_run", "word_run", "bpe_run"])
-def model(request: pytest.FixtureRequest) -> Model:
+def model(request: pytest.FixtureRequest) -> Run[Any]:
     return load(request.getfixturevalue(request.param))
 
 
@@ -25,13 +27,13 @@ def model(request: pytest.FixtureRequest) -> Model:
     "config",
     [PLAIN, DecodingConfig(tokens=30, temperature=0.7, top_k=4, top_p=0.9, seed=11), DecodingConfig(tokens=30, temperature=0)],
 )
-def test_writing_is_generating(model: Model, config: DecodingConfig) -> None:
+def test_writing_is_generating(model: Run[Any], config: DecodingConfig) -> None:
     expected = "".join(model.stream("the list", config))
     ids = list(write(model, "the list", [], config))
     assert next_token(model, "the list", ids, config).text == expected
 
 
-def test_a_step_draws_what_a_run_draws(model: Model) -> None:
+def test_a_step_draws_what_a_run_draws(model: Run[Any]) -> None:
     ids = list(write(model, "the", [], PLAIN))[:6]
     written: list[int] = []
     while len(written) < len(ids):
@@ -40,7 +42,7 @@ def test_a_step_draws_what_a_run_draws(model: Model) -> None:
     assert list(write(model, "the", ids[:3], DecodingConfig(tokens=3, seed=3))) == ids[3:]
 
 
-def test_probabilities_are_the_softmax_of_the_models_logits(model: Model) -> None:
+def test_probabilities_are_the_softmax_of_the_models_logits(model: Run[Any]) -> None:
     ids = model.ids("the list is").tolist()
     split = len(model.ids("the"))
     with torch.inference_mode():
@@ -57,7 +59,7 @@ def test_probabilities_are_the_softmax_of_the_models_logits(model: Model) -> Non
     assert found.entropy == pytest.approx(-(seen * np.log2(seen)).sum(), rel=1e-4)
 
 
-def test_cuts_leave_shares_of_zero_and_temperature_0_leaves_one(model: Model) -> None:
+def test_cuts_leave_shares_of_zero_and_temperature_0_leaves_one(model: Run[Any]) -> None:
     cut = next_token(model, "the", [], DecodingConfig(top_k=2), top=4)
     assert [one.share > 0 for one in cut.candidates] == [True, True, False, False]
     assert sum(one.share for one in cut.candidates) == pytest.approx(1)

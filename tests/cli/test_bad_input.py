@@ -218,7 +218,7 @@ def test_what_is_not_foreseen_is_one_line_too(firth: Firth, monkeypatch: pytest.
     def fails() -> None:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("firth.experiments.shipped.shipped", fails)
+    monkeypatch.setattr("firth.shipped.shipped", fails)
     answer = firth("recipes")
     assert answer.code == 1
     assert answer.err.splitlines() == [

@@ -17,8 +17,9 @@ from shell import Answer, Firth
 from tomli_w import dumps
 from translations import NUMBERS, pair_table, pairs_of, said, spaced, trained_on_numbers, write_pairs, write_sides
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.cli.train import _measured
+from firth.tasks.translation import TranslatorRun
 from firth.training.folder import RunFolder
 
 SOURCES = [spaced(number) for number in NUMBERS[::31]]
@@ -30,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(run: Path) -> Model:
+def model(run: Path) -> TranslatorRun:
     return load(run)
 
 
@@ -68,7 +69,7 @@ def ended(answer: Answer) -> list[str]:
 # --- a line for each line
 
 
-def test_arguments_standard_input_and_a_file_give_the_same(firth: Firth, run: Path, model: Model, tmp_path: Path) -> None:
+def test_arguments_standard_input_and_a_file_give_the_same(firth: Firth, run: Path, model: TranslatorRun, tmp_path: Path) -> None:
     expected = model.translate(SOURCES)
     content = "".join(f"{source}\n" for source in SOURCES).encode()
     (tmp_path / "in.txt").write_bytes(content)
@@ -138,7 +139,7 @@ def test_a_line_of_thousands_of_tokens_is_a_line_like_others(kind: str, firth: F
     assert len(lines) == 3
 
 
-def test_more_lines_than_are_read_at_once_keep_their_places(firth: Firth, run: Path, model: Model) -> None:
+def test_more_lines_than_are_read_at_once_keep_their_places(firth: Firth, run: Path, model: TranslatorRun) -> None:
     texts = [*SOURCES, ""] * 60
     assert len(texts) > 512
     expected = dict(zip([*SOURCES, ""], model.translate([*SOURCES, ""]), strict=True))
@@ -149,7 +150,7 @@ def test_more_lines_than_are_read_at_once_keep_their_places(firth: Firth, run: P
 FIRTH = (sys.executable, "-m", "firth")
 
 
-def test_a_line_is_answered_before_the_next_is_typed(run: Path, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_answered_before_the_next_is_typed(run: Path, model: TranslatorRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here waits for time to pass: a process that holds an answer back is ended by the alarm."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # or Python would hold nothing back, whatever firth does
     with subprocess.Popen(
@@ -183,13 +184,13 @@ def test_out_is_a_file_with_what_would_have_been_printed(firth: Firth, run: Path
 
 def watched(monkeypatch: pytest.MonkeyPatch, watch: Callable[[list[str]], None]) -> None:
     """Call `watch` with each batch before it is translated."""
-    translations: Any = Model.translations
+    translations: Any = TranslatorRun.translations
 
-    def told(self: Model, texts: list[str], *arguments: Any, **options: Any) -> Any:
+    def told(self: TranslatorRun, texts: list[str], *arguments: Any, **options: Any) -> Any:
         watch(texts)
         return translations(self, texts, *arguments, **options)
 
-    monkeypatch.setattr(Model, "translations", told)
+    monkeypatch.setattr(TranslatorRun, "translations", told)
 
 
 def test_out_is_absent_until_it_is_whole(firth: Firth, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,16 +206,16 @@ def test_out_is_absent_until_it_is_whole(firth: Firth, run: Path, tmp_path: Path
 
 def stopped_after(lines: int, half: bytes, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     """Make the batch after so many lines fail as Ctrl-C would, in the middle of a line."""
-    translations: Any = Model.translations
+    translations: Any = TranslatorRun.translations
 
-    def interrupted(self: Model, texts: list[str], *arguments: Any, first: int = 0, **options: Any) -> Any:
+    def interrupted(self: TranslatorRun, texts: list[str], *arguments: Any, first: int = 0, **options: Any) -> Any:
         if first >= lines:
             with out.with_name(f"{out.name}.part").open("ab") as file:
                 file.write(half)
             raise KeyboardInterrupt
         return translations(self, texts, *arguments, first=first, **options)
 
-    monkeypatch.setattr(Model, "translations", interrupted)
+    monkeypatch.setattr(TranslatorRun, "translations", interrupted)
     monkeypatch.setattr("firth.cli.translate._AT_ONCE", 3)
 
 
@@ -297,7 +298,7 @@ def test_a_file_is_not_gone_on_with_otherwise(
     assert "begun with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
 
 
-def test_a_process_that_is_interrupted_leaves_lines_to_go_on_from(run: Path, model: Model, tmp_path: Path) -> None:
+def test_a_process_that_is_interrupted_leaves_lines_to_go_on_from(run: Path, model: TranslatorRun, tmp_path: Path) -> None:
     """Ctrl-C, while it waits for standard input."""
     out, part = tmp_path / "out.txt", tmp_path / "out.txt.part"
     command = [*FIRTH, "translate", str(run), "--out", str(out)]
@@ -335,7 +336,7 @@ def test_a_file_that_is_there_is_not_written_over(firth: Firth, run: Path, tmp_p
 # --- what is told of each
 
 
-def test_json_is_an_object_for_each_text(firth: Firth, run: Path, model: Model) -> None:
+def test_json_is_an_object_for_each_text(firth: Firth, run: Path, model: TranslatorRun) -> None:
     lines = ended(firth("translate", run, "--json", stdin=b"3 6 7\r\n\n1 2"))
     found = [json.loads(line) for line in lines]
     (best,) = model.translations(["3 6 7"])[0]
@@ -350,7 +351,7 @@ def test_json_is_an_object_for_each_text(firth: Firth, run: Path, model: Model) 
     assert [one["source"] for one in found] == ["3 6 7", "", "1 2"]
 
 
-def test_nbest_has_so_many_of_each_with_their_scores(firth: Firth, run: Path, model: Model) -> None:
+def test_nbest_has_so_many_of_each_with_their_scores(firth: Firth, run: Path, model: TranslatorRun) -> None:
     lines = ended(firth("translate", run, "--nbest", 3, "3 6 7", "1 2"))
     expected = model.translations(["3 6 7", "1 2"], model.decoding({"beam": 3}))
     assert lines == [f"{n} ||| {one.text} ||| {one.score:.4f}" for n, found in enumerate(expected) for one in found[:3]]
@@ -416,7 +417,7 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
 # --- align
 
 
-def test_an_alignment_is_printed_with_a_row_for_each_target_word(firth: Firth, run: Path, model: Model) -> None:
+def test_an_alignment_is_printed_with_a_row_for_each_target_word(firth: Firth, run: Path, model: TranslatorRun) -> None:
     lines = ended(firth("align", run, "3 6 7", "three six seven"))
     assert lines[0].split() == ["3", "6", "7", "<eos>"]
     assert [line.split()[0] for line in lines[1:5]] == ["three", "six", "seven", "<eos>"]
@@ -505,7 +506,7 @@ def test_training_tells_of_the_weights_that_were_kept(select: str, step: int, tm
     assert _measured(folder, recipe) == {**valid[step - 1], "split": "valid"}
 
 
-def test_evaluation_as_json_is_that_of_python(firth: Firth, run: Path, model: Model, tmp_path: Path) -> None:
+def test_evaluation_as_json_is_that_of_python(firth: Firth, run: Path, model: TranslatorRun, tmp_path: Path) -> None:
     source, target = write_sides(tmp_path, pairs_of(NUMBERS[::20]))
     found = json.loads(firth("evaluate", run, "--data", source, "--target", target, "--beam", 2, "--json").out)
     assert found == json.loads(json.dumps(model.evaluate(str(source), target=str(target), beam=2)))

@@ -19,8 +19,7 @@ from firth.version import __version__
 
 @pytest.fixture(scope="session")
 def hello_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from firth.api import train_recipe
-    from firth.experiments.shipped import find_recipe
+    from firth.api import find_recipe, train_recipe
 
     return train_recipe(find_recipe("hello"), tmp_path_factory.mktemp("hello") / "run").path
 

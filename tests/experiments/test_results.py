@@ -10,7 +10,7 @@ import pytest
 from shell import Firth
 
 from firth.experiments.results import BEGIN, END, Result, markdown, result, row
-from firth.experiments.shipped import shipped
+from firth.shipped import shipped
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
 
@@ -73,7 +73,7 @@ def test_what_is_not_measured_yet_says_so(firth: Firth, monkeypatch: pytest.Monk
     waiting = {"data": {"name": "ptb"}, "expected": {"metric": "loss", "split": "test", "published": 4.5, "source": "a page"}}
     silent = {"data": {"text": "abc"}}
     monkeypatch.setattr("firth.experiments.results.shipped", lambda: {"waiting": waiting, "silent": silent})
-    monkeypatch.setattr("firth.experiments.shipped.shipped", lambda: {"waiting": waiting, "silent": silent})
+    monkeypatch.setattr("firth.shipped.shipped", lambda: {"waiting": waiting, "silent": silent})
     assert firth("results").out.splitlines()[2:] == ["| `waiting` | ptb | loss (test) | 4.5 (a page) | not yet |  |  |  |"]
     told = [line.strip() for line in firth("recipes").out.splitlines()]
     assert told == ["waiting", "loss (test) not measured yet, published 4.5 (a page)", "silent", "not measured yet"]
@@ -93,7 +93,7 @@ def test_recipes_tells_what_was_measured_and_how_far_it_is_from_what_was_publish
         "hardware": "an abacus",
         "date": "2026-11-16",
     }
-    monkeypatch.setattr("firth.experiments.shipped.shipped", lambda: {"mine": {"data": {"text": "a"}, "expected": expected}})
+    monkeypatch.setattr("firth.shipped.shipped", lambda: {"mine": {"data": {"text": "a"}, "expected": expected}})
     told = firth("recipes").out.splitlines()[1].strip()
     assert told == ("loss (valid) 1.48 (random batches 1.479), published 1.4697, +0.0103 worse, 2.5 min, an abacus, 2026-11-16")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from shell import Firth, firth
 
-from firth.api import Recipe
+from firth.api import Recipe, find_recipe
 from firth.errors import ConfigError
-from firth.experiments.shipped import FOLDER, find_recipe, recipe_path, shipped
-from firth.models import parameters
+from firth.models import parameters, size_of
+from firth.shipped import FOLDER, recipe_path, shipped
 from firth.text import prepare
 from firth.text.config import DataConfig
 from firth.text.datasets.catalog import data_set
@@ -92,7 +92,8 @@ def test_the_lstm_of_shakespeare_is_as_large_as_the_gpt_and_reads_the_same() -> 
 
 def test_one_decoder_and_an_encoder_decoder_are_of_equal_size_and_read_the_same_under_the_same_budget() -> None:
     one, two = find_recipe("prompts-decoder").resolved(), find_recipe("prompts-seq2seq").resolved()
-    sizes = [parameters(recipe.model, recipe.tokenizer.vocab or 0) for recipe in (one, two)]
+    vocab = one.tokenizer.vocab or 0
+    sizes = [size_of(lambda recipe=recipe: recipe.task.network(vocab, vocab)) for recipe in (one, two)]
     assert max(sizes) <= 1.02 * min(sizes), sizes
     for table in ("data", "tokenizer", "objective", "training", "decoding"):
         assert getattr(one, table) == getattr(two, table), table
@@ -101,8 +102,8 @@ def test_one_decoder_and_an_encoder_decoder_are_of_equal_size_and_read_the_same_
 @pytest.mark.parametrize("name", ["icl-swap", "icl-regression"])
 def test_the_two_that_learn_in_context_are_of_equal_size_and_are_asked_the_same_under_the_same_budget(name: str) -> None:
     one, two = (find_recipe(which).resolved() for which in (name, f"{name}-lstm"))
-    vocab = len(";>") + one.data.letters
-    sizes = [parameters(r.model, vocab, objective=r.objective.kind, dimensions=r.data.dimensions) for r in (one, two)]
+    vocab = len(";>") + getattr(one.data, "letters", 0)
+    sizes = [size_of(lambda recipe=recipe: recipe.task.network(vocab, vocab)) for recipe in (one, two)]
     assert max(sizes) <= 1.02 * min(sizes), sizes
     assert (one.data, one.objective) == (two.data, two.objective)
     for setting in ("steps", "batch", "context"):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firth.api import load, train_recipe
-from firth.experiments.shipped import find_recipe
+from firth.api import find_recipe, load, train_recipe
 
 
 @pytest.mark.long

@@ -16,9 +16,8 @@ import pytest
 from runs import recipe_table
 from shell import Firth, firth
 
-from firth.api import Recipe, Watcher, compose, load
+from firth.api import Recipe, Watcher, compose, find_recipe, load
 from firth.experiments import tour
-from firth.experiments.shipped import find_recipe
 from firth.experiments.tour import Audience, language, pace, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section

@@ -17,14 +17,14 @@ from tags import tagger_table
 from tags import write as write_tags
 from translations import pair_table, write_pairs
 
-from firth.api import Model, compose, load, train_recipe
-from firth.api import inspection_inputs as looking
+from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError
 from firth.inspection.attention import Attention
 from firth.layers import attention as attending
 from firth.layers.attention import reference, sdpa
 from firth.layers.tap import attention_calls
+from firth.tasks.run import Run
 
 TEXT = "the cat sat"
 WORDS = ("the", "list", "is", "empty", ".")
@@ -32,7 +32,7 @@ SMALL: Table = {"kind": "transformer", "width": 16, "depth": 2, "heads": 2}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run[Any]]:
     """One of each kind with attention that reads or writes text; they have learned nothing to speak of."""
     folder = tmp_path_factory.mktemp("looks")
     pairs, reviews = write_pairs(folder / "n.tsv"), write_reviews(folder / "reviews.tsv")
@@ -70,7 +70,7 @@ PARTS = {"translator": ("cross", "encoder", "decoder"), "rnnsearch": ("cross",),
 ENDED = ("1", "2", "3", "<eos>")
 
 
-def look(models: dict[str, Model], name: str) -> Attention:
+def look(models: dict[str, Run[Any]], name: str) -> Attention:
     text, named = GIVEN[name]
     return models[name].attention(text, **named)  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ def test_weights_are_those_of_the_reference_for_every_layer_and_head(transformer
         np.testing.assert_allclose(found.entropy_HQ, entropy(p), atol=1e-5)
 
 
-def test_only_the_layers_asked_for_are_kept(transformer_run: Path, models: dict[str, Model]) -> None:
+def test_only_the_layers_asked_for_are_kept(transformer_run: Path, models: dict[str, Run[Any]]) -> None:
     seen = load(transformer_run).attention(TEXT, layers=[0])
     assert seen.layers == (0,)
     with pytest.raises(ConfigError, match=r"layer 1 was not looked at; expected one of 0"):
@@ -123,11 +123,11 @@ def test_a_model_without_attention_and_a_text_without_tokens_are_refused(
         load(char_run).attention(TEXT)
     for run, text in ((transformer_run, ""), (word_run, " ")):
         with pytest.raises(DataError, match="the text is empty"):
-            looking.reading(load(run), text)
+            load(run).reading(text)
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_every_kind_of_model_has_its_parts_and_rows_that_sum_to_one(name: str, models: dict[str, Model]) -> None:
+def test_every_kind_of_model_has_its_parts_and_rows_that_sum_to_one(name: str, models: dict[str, Run[Any]]) -> None:
     seen = look(models, name)
     assert seen.parts == PARTS.get(name, ("self",))
     for part in every_part(seen):
@@ -137,7 +137,7 @@ def test_every_kind_of_model_has_its_parts_and_rows_that_sum_to_one(name: str, m
             np.testing.assert_allclose(p_HQK.sum(-1), 1.0, atol=1e-5)
 
 
-def test_tokens_are_those_that_the_model_saw_specials_included(models: dict[str, Model]) -> None:
+def test_tokens_are_those_that_the_model_saw_specials_included(models: dict[str, Run[Any]]) -> None:
     assert look(models, "classifier").tokens == ("a", "great", "film")
     assert look(models, "tagger").tokens == ("the", "light", "bag", "falls")
     question, context = ("Where", "does", "Anna", "live", "?"), ("Anna", "lives", "in", "Rome", ".")
@@ -152,7 +152,7 @@ def test_tokens_are_those_that_the_model_saw_specials_included(models: dict[str,
     assert look(models, "prefix").tokens == (*ENDED, "<eos>", "one", "two")
 
 
-def test_a_decoder_looks_back_an_encoder_both_ways_and_a_prefix_at_all_of_the_source(models: dict[str, Model]) -> None:
+def test_a_decoder_looks_back_an_encoder_both_ways_and_a_prefix_at_all_of_the_source(models: dict[str, Run[Any]]) -> None:
     translator, prefix = look(models, "translator"), look(models, "prefix").weights(0)
     above = np.triu_indices(3, 1)
     assert not translator.of("decoder").weights(0)[:, above[0], above[1]].any()
@@ -163,7 +163,7 @@ def test_a_decoder_looks_back_an_encoder_both_ways_and_a_prefix_at_all_of_the_so
 
 
 @pytest.mark.parametrize("name", ["translator", "rnnsearch"])
-def test_cross_attention_is_the_alignment(name: str, models: dict[str, Model]) -> None:
+def test_cross_attention_is_the_alignment(name: str, models: dict[str, Run[Any]]) -> None:
     aligned = models[name].align("1 2 3", "one two")
     cross = look(models, name)
     np.testing.assert_allclose(cross.weights(0).mean(0), aligned.best, atol=1e-6)
@@ -173,7 +173,7 @@ def test_cross_attention_is_the_alignment(name: str, models: dict[str, Model]) -
     np.testing.assert_allclose(own.weights(0).mean(0), models[name].align("1 2 3").best, atol=1e-6)
 
 
-def test_padding_is_looked_at_by_nobody_and_changes_nothing(models: dict[str, Model]) -> None:
+def test_padding_is_looked_at_by_nobody_and_changes_nothing(models: dict[str, Run[Any]]) -> None:
     model, seen = models["classifier"], look(models, "classifier")
     ids = torch.from_numpy(model.tokenizer.encode("a great film").astype(np.int64))
     padded_2T = torch.nn.functional.pad(torch.stack((ids, ids)), (0, 4), value=1)
@@ -187,7 +187,7 @@ def test_padding_is_looked_at_by_nobody_and_changes_nothing(models: dict[str, Mo
 
 @pytest.mark.parametrize("name", [name for name in GIVEN if name != "rnnsearch"])  # whose additive score has no fused kernel here
 def test_the_model_runs_on_its_fast_kernel_and_weights_come_on_demand(
-    name: str, models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+    name: str, models: dict[str, Run[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran, slow = [], []
     run, weigh = attending.run, reference.weights
@@ -202,7 +202,7 @@ def test_the_model_runs_on_its_fast_kernel_and_weights_come_on_demand(
     assert (len(ran), len(slow)) == (count, 1)  # the model did not run again
 
 
-def test_looking_leaves_nothing_on_the_model(models: dict[str, Model]) -> None:
+def test_looking_leaves_nothing_on_the_model(models: dict[str, Run[Any]]) -> None:
     for name, model in models.items():
         model.network.train()
         look(models, name)
@@ -257,7 +257,7 @@ def test_thumbnails_average_rows_and_sum_columns(side: int, transformer_run: Pat
     np.testing.assert_allclose(small.sum(-1), 1.0, atol=1e-5)
 
 
-def test_thumbnails_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Model]) -> None:
+def test_thumbnails_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Run[Any]]) -> None:
     words = load(bpe_run).attention("the list is empty.").merged()
     by_word = np.stack([words.weights(layer) for layer in words.layers]).astype(np.float64)
     rows = blocks(5, 2)
@@ -279,14 +279,14 @@ def test_only_a_few_rows_of_weights_exist_at_a_time(transformer_run: Path, monke
     assert max(largest) <= 50
 
 
-def test_entropy_is_the_mean_over_the_rows(models: dict[str, Model], bpe_run: Path) -> None:
+def test_entropy_is_the_mean_over_the_rows(models: dict[str, Run[Any]], bpe_run: Path) -> None:
     for seen in (look(models, "classifier"), load(bpe_run).attention("the list is empty.").merged()):
         truth = [entropy(seen.weights(layer)).mean(-1) for layer in seen.layers]
         np.testing.assert_allclose(seen.entropy(), truth, atol=1e-5)
         assert seen.entropy().max() <= math.log(len(seen.keys)) + 1e-6
 
 
-def test_rollout_is_the_product_over_layers(models: dict[str, Model]) -> None:
+def test_rollout_is_the_product_over_layers(models: dict[str, Run[Any]]) -> None:
     seen = look(models, "translator").of("decoder")
     found = seen.rollout()
     truth = np.eye(3)
@@ -306,14 +306,14 @@ def test_rollout_between_words_is_that_between_tokens_merged(bpe_run: Path) -> N
     np.testing.assert_allclose(words.sum(-1), 1.0, atol=1e-9)
 
 
-def test_rollout_is_refused_where_nothing_follows_a_token_through_the_layers(models: dict[str, Model]) -> None:
+def test_rollout_is_refused_where_nothing_follows_a_token_through_the_layers(models: dict[str, Run[Any]]) -> None:
     with pytest.raises(ConfigError, match=r'this is "cross"; use of\("encoder"\) or of\("decoder"\)'):
         look(models, "translator").rollout()
     with pytest.raises(ConfigError, match="this model has none; take a Transformer"):
         look(models, "rnnsearch").rollout()
 
 
-def test_figures_have_the_numbers(models: dict[str, Model]) -> None:
+def test_figures_have_the_numbers(models: dict[str, Run[Any]]) -> None:
     seen = look(models, "translator")
     one = seen.figure(1, 0)
     np.testing.assert_allclose(one.plot.data[0].z, seen.weights(1)[0], atol=1e-4)
@@ -356,7 +356,9 @@ def test_what_is_too_long_for_a_picture_is_refused_with_a_way_out(transformer_ru
     ],
     ids=range(8),
 )
-def test_what_a_model_cannot_be_asked_is_said(name: str, given: dict[str, Any], message: str, models: dict[str, Model]) -> None:
+def test_what_a_model_cannot_be_asked_is_said(
+    name: str, given: dict[str, Any], message: str, models: dict[str, Run[Any]]
+) -> None:
     with pytest.raises((ConfigError, DataError)) as error:
         models[name].attention(**given)
     assert message in str(error.value)

@@ -12,15 +12,16 @@ import torch
 from small_models import random_model
 from translations import pair_table, write_pairs
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, DataError
 from firth.inspection.predictions import of_text, predictions
+from firth.tasks.run import Run
 
 TEXT = "the list is empty."
 RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
 
 
-def distributions(model: Model, ids: Any) -> list[Any]:
+def distributions(model: Run[Any], ids: Any) -> list[Any]:
     """softmax of the logits after each prefix, one prefix at a time."""
     found = []
     for end in range(1, len(ids) + 1):

@@ -17,13 +17,14 @@ from tags import write as write_tags
 from torch import nn
 from translations import pair_table, write_pairs
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, DataError
 from firth.inspection.inputs import Reading
 from firth.inspection.states import States, states
 from firth.layers.tap import outputs
 from firth.models import LanguageModel
 from firth.oracles import recurrent as oracle
+from firth.tasks.run import Run
 
 VOCAB = 11
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -102,7 +103,7 @@ def test_every_level_is_that_of_torch(name: str, module: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run[Any]]:
     folder = tmp_path_factory.mktemp("states")
     pairs, usual = write_pairs(folder / "n.tsv"), {"steps": 1, "evaluate_every": 0}
     encoder = {"family": "encoder", "kind": "lstm", "width": 8}
@@ -129,7 +130,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_recurrent_model_can_be_looked_at(name: str, models: dict[str, Model]) -> None:
+def test_every_recurrent_model_can_be_looked_at(name: str, models: dict[str, Run[Any]]) -> None:
     text, named, expected = NAMES[name]
     found = models[name].states(text, **named)  # type: ignore[arg-type]
     assert [level.name for level in found.levels] == expected
@@ -138,7 +139,7 @@ def test_every_recurrent_model_can_be_looked_at(name: str, models: dict[str, Mod
         assert len(level.tokens) == len(level.h)
 
 
-def test_both_sides_of_a_translator_have_the_tokens_in_the_order_they_are_read(models: dict[str, Model]) -> None:
+def test_both_sides_of_a_translator_have_the_tokens_in_the_order_they_are_read(models: dict[str, Run[Any]]) -> None:
     searching, reading = (models[name].states("1 2", target="one two").levels for name in ("rnnsearch", "rnnenc"))
     assert searching[0].tokens == ("1", "2", "<eos>")
     assert searching[-1].tokens == reading[-1].tokens == ("<eos>", "one", "two")
@@ -150,7 +151,7 @@ def test_both_sides_of_a_translator_have_the_tokens_in_the_order_they_are_read(m
 
 
 @pytest.mark.parametrize("name", ["rnnenc", "deep"])
-def test_a_decoder_starts_from_what_the_encoder_left(name: str, models: dict[str, Model]) -> None:
+def test_a_decoder_starts_from_what_the_encoder_left(name: str, models: dict[str, Run[Any]]) -> None:
     """Its states are those that the output layer is given, not those of a decoder that starts from nothing."""
     model, network = models[name], models[name].network
     source, target = model.source_tokenizer, model.tokenizer
@@ -161,7 +162,7 @@ def test_a_decoder_starts_from_what_the_encoder_left(name: str, models: dict[str
     np.testing.assert_allclose(model.states("1 2", target="one two").levels[-1].h, top[0][0].numpy(), atol=1e-6)
 
 
-def test_the_backward_direction_has_seen_the_end_first(models: dict[str, Model]) -> None:
+def test_the_backward_direction_has_seen_the_end_first(models: dict[str, Run[Any]]) -> None:
     short, long = (models["classifier"].states(text).levels for text in ("a great", "a great film"))
     np.testing.assert_allclose(short[0].h, long[0].h[:2], atol=1e-6)
     assert np.abs(short[1].h - long[1].h[:2]).max() > 1e-4
@@ -185,7 +186,7 @@ def test_figures_and_text_have_the_numbers(char_run: Path) -> None:
     assert found.plot(units=3).data[0].z is not None
 
 
-def test_what_is_not_there_is_said(char_run: Path, transformer_run: Path, models: dict[str, Model]) -> None:
+def test_what_is_not_there_is_said(char_run: Path, transformer_run: Path, models: dict[str, Run[Any]]) -> None:
     for model, text in ((load(transformer_run), "a"), (models["transformer"], "1")):
         with pytest.raises(ConfigError, match=r'has no recurrent state; model.kind = "rnn", "lstm" or "gru" has'):
             model.states(text)

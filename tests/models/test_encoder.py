@@ -22,8 +22,7 @@ from firth.models import (
     TransformerEncoderConfig,
     classifier,
     language_model,
-    network,
-    parameters,
+    size_of,
 )
 from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
@@ -156,8 +155,8 @@ def test_dropout_acts_in_training_only() -> None:
 
 def test_it_is_counted_without_allocating_it() -> None:
     config = AverageConfig(kind="average", width=WIDTH)
-    assert parameters(config, VOCAB, CLASSES) == VOCAB * WIDTH + WIDTH * CLASSES + CLASSES
-    assert isinstance(network(config, VOCAB, "classification", classes=CLASSES), Classifier)
+    assert size_of(lambda: classifier(config, VOCAB, CLASSES)) == VOCAB * WIDTH + WIDTH * CLASSES + CLASSES
+    assert isinstance(classifier(config, VOCAB, CLASSES), Classifier)
 
 
 @pytest.mark.parametrize(

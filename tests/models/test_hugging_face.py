@@ -21,8 +21,8 @@ from firth.models import (
     language_model,
     masked_lm,
 )
-from firth.objectives.classification import classification
-from firth.objectives.masked import masked
+from firth.tasks.classification import classification
+from firth.tasks.masked import masked
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's; pip install firth[bench]")

@@ -11,7 +11,7 @@ from torch import nn
 
 from firth.config import build
 from firth.errors import ConfigError
-from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, network, parameters
+from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
 from firth.models.initialise import initialise
 
 
@@ -233,7 +233,7 @@ def test_counting_175_billion_weights_allocates_none(monkeypatch: pytest.MonkeyP
 
     built = []
     with monkeypatch.context() as patch:
-        patch.setattr(sizes, "network", lambda *args, **sizes: built.append(network(*args, **sizes)) or built[-1])
+        patch.setattr(sizes, "language_model", lambda *args: built.append(language_model(*args)) or built[-1])
         parameters(transformer(), 13)
     assert all(tensor.is_meta for tensor in (*built[0].parameters(), *built[0].buffers()))
     gpt3 = TransformerConfig(

@@ -14,7 +14,6 @@ from firth.inspection.alignment import alignment
 from firth.layers.attention import mask
 from firth.models import PrefixConfig, PrefixDecoder, seq2seq
 from firth.models.initialise import initialise
-from firth.models.network import network
 
 V = 11
 FORMS: dict[str, dict[str, Any]] = {
@@ -160,7 +159,7 @@ def test_an_alignment_is_the_attention_to_the_source() -> None:
 
 
 def test_it_has_one_stack_and_one_embedding() -> None:
-    model = network(PrefixConfig(kind="prefix", width=8, heads=2, depth=3, context=12), V, "translation", source_vocab=V)
+    model = seq2seq(PrefixConfig(kind="prefix", width=8, heads=2, depth=3, context=12), V, V)
     names = {name.split(".")[0] for name, _ in model.named_parameters()}
     assert names == {"embedding", "stack"}
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from firth.models import RecurrentEncoderConfig, TransformerEncoderConfig
-from firth.models.answer_reader import SpanReader
+from firth.models.answer_reader import SpanReader, span_reader
 from firth.models.initialise import initialise
-from firth.models.network import network
 
 V = 11
 CONFIGS: dict[str, Any] = {
@@ -22,7 +21,7 @@ CONFIGS: dict[str, Any] = {
 
 
 def model_of(name: str) -> SpanReader:
-    model = network(CONFIGS[name], V, "answer")
+    model = span_reader(CONFIGS[name], V)
     assert isinstance(model, SpanReader)
     initialise(model, torch.Generator().manual_seed(0))
     return model.double().eval()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, network, parameters
+from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, size_of
 from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
 from firth.models.tagger import Spelling, Tagger, tagger
-from firth.objectives.tagging import tagging
+from firth.tasks.tagging import tagging
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.data.tagged import encode_words, spelling
 from firth.text.readers.records import pieces_of_text
@@ -141,8 +141,8 @@ def test_it_is_built_from_a_recipe_counted_and_drawn() -> None:
     V, e, d, c = 10, 5, 4, 3
     lstm = 2 * (4 * d * (e + d) + 8 * d)
     spelled = 259 * c + (3 * c * 4 * c + 4 * c) + (4 * c * e + e)
-    assert parameters(config, V, TAGS, objective="tagging") == V * e + lstm + spelled + 2 * d * TAGS + TAGS
-    model = network(config, V, "tagging", classes=TAGS)
+    assert size_of(lambda: tagger(config, V, TAGS)) == V * e + lstm + spelled + 2 * d * TAGS + TAGS
+    model = tagger(config, V, TAGS)
     assert isinstance(model, Tagger)
     initialise(model, torch.Generator().manual_seed(0))
     for name, weight in model.named_parameters():

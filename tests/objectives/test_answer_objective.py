@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.objectives.answer import AnswerConfig, answer
+from firth.tasks.answer import AnswerConfig, answer
 
 
 def test_the_loss_is_the_mean_of_both_ends() -> None:

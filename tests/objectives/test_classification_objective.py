@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from firth.models import AverageConfig, classifier
-from firth.objectives.classification import balanced, classification
+from firth.tasks.classification import balanced, classification
 
 
 def test_the_loss_is_the_mean_negative_log_likelihood_of_the_labels() -> None:

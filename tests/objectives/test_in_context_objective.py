@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
-from firth.objectives.in_context import in_context, in_context_regression
+from firth.tasks.in_context import in_context
+from firth.tasks.in_context_regression import in_context_regression
 from firth.text.data.in_context import Linear, Swaps
 
 TINY = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64)

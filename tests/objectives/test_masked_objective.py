@@ -10,8 +10,8 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers import cross_entropy as layer
 from firth.models import MaskedLM, TransformerEncoderConfig, masked_lm
-from firth.objectives import masked as objective
-from firth.objectives.masked import MaskedConfig, masked
+from firth.tasks import masked as objective
+from firth.tasks.masked import MaskedConfig, masked
 
 VOCAB = 13
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from firth.models import RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
+from firth.tasks.next_token import next_token
 
 VOCAB, B, T = 7, 2, 5
 

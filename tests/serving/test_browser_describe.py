@@ -9,8 +9,8 @@ from browsing import Screenshot, Visit, executed
 
 from firth.api import load
 from firth.experiments.describe import describe
-from firth.experiments.shipped import shipped
 from firth.models.presets import PRESETS
+from firth.shipped import shipped
 
 
 def test_gpt3_is_counted_to_the_last_weight(visit: Visit, screenshot: Screenshot) -> None:

@@ -13,9 +13,9 @@ import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 
 from firth.api import load
-from firth.api.stepwise_generation import next_token, write
 from firth.serving.lab.rooms import generate
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.abilities.stepwise_generation import next_token, write
 
 
 def _written(page: Watched) -> str:

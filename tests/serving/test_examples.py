@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firth.experiments.shipped import find_recipe
+from firth.api import find_recipe
 from firth.serving.lab.examples import USUAL, example
 
 

@@ -11,7 +11,7 @@ import pytest
 from browsing import executed
 from in_context_tables import linear_table, swap_table
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import Figure
 from firth.inspection.cost import LAYERS
@@ -19,6 +19,7 @@ from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.serving.lab.room import Asked, Cancelled, Shown
 from firth.serving.lab.rooms import compare, reading
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.translation import TranslatorRun
 
 TEXT = "the list is empty"
 
@@ -113,10 +114,10 @@ def test_every_layer_is_timed_and_may_be_cancelled() -> None:
 
 
 def test_translators_are_compared_by_length(pair_shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    names, beams, evaluate = ["rnnsearch", "rnnenc"], [], Model.evaluate
+    names, beams, evaluate = ["rnnsearch", "rnnenc"], [], TranslatorRun.evaluate
     with monkeypatch.context() as patched:
         patched.setattr(
-            Model, "evaluate", lambda self, *given, **more: beams.append(more["beam"]) or evaluate(self, *given, **more)
+            TranslatorRun, "evaluate", lambda self, *given, **more: beams.append(more["beam"]) or evaluate(self, *given, **more)
         )
         shown = ask(compare.lengths, pair_shelf, runs=names, beam="2")
     assert beams == [2, 2]

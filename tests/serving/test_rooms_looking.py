@@ -12,11 +12,12 @@ from questions import RECORDS, answer_table, write_questions
 from reviews import classifier_table
 from reviews import write as write_reviews
 
-from firth.api import Model, compose, load, train_recipe
+from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.serving.lab.room import Asked, Cancelled, Shown
 from firth.serving.lab.rooms import attention, generate, translate
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.run import Run
 
 View = Callable[..., Shown]
 
@@ -54,8 +55,8 @@ def test_encoders_are_looked_into_too(encoders: Shelf) -> None:
 
 def test_one_reading_serves_every_picture_of_a_text(transformer_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf, read = Shelf([transformer_run]), []
-    reading = Model.attention
-    monkeypatch.setattr(Model, "attention", lambda self, text, **given: read.append(text) or reading(self, text, **given))
+    reading = Run.attention
+    monkeypatch.setattr(Run, "attention", lambda self, text, **given: read.append(text) or reading(self, text, **given))
     for view in (attention.overview, attention.head, attention.layers):
         ask(view, shelf, run="transformer", text="the list", layer="0", head="0")
     ask(attention.head, shelf, run="transformer", text="the list", layer="0", head="1", words="true")

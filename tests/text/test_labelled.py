@@ -12,7 +12,7 @@ import pytest
 from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig
+from firth.text import LabelledConfig, Tokenizer, TokenizerConfig
 from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
 from firth.text.datasets import catalog
 from firth.text.datasets.catalog import CATALOG, File
@@ -21,7 +21,7 @@ WORDS = TokenizerConfig(kind="word")
 
 
 def prepared(path: Path, **settings: object) -> Labelled:
-    return prepare_labelled(DataConfig(path=str(path), **settings), WORDS)  # type: ignore[arg-type]
+    return prepare_labelled(LabelledConfig(path=str(path), **settings), WORDS)  # type: ignore[arg-type]
 
 
 def spelled(examples: Examples, data: Labelled) -> list[tuple[str, str]]:
@@ -141,7 +141,7 @@ def test_a_label_that_training_never_saw_is_refused_with_its_line(tmp_path: Path
     with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"; the classes are bad, good'):
         prepared(train, valid=0.0, test_path=str(valid))
     with pytest.raises(DataError, match=r'v\.csv:3 is labelled "so-so"'):
-        encode_labelled(valid, prepared(train).tokenizer, DataConfig(path=str(train), labels=("bad", "good")))
+        encode_labelled(valid, prepared(train).tokenizer, LabelledConfig(path=str(train), labels=("bad", "good")))
 
 
 def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def small_sst2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_named_set_needs_no_header_and_its_labels_have_their_meaning(small_sst2: Path) -> None:
-    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
+    data = prepare_labelled(LabelledConfig(name="sst2"), WORDS)
     assert data.valid is not None
     assert data.test is not None
     assert data.labels == ("negative", "positive")
@@ -177,8 +177,8 @@ def test_a_named_set_needs_no_header_and_its_labels_have_their_meaning(small_sst
 
 
 def test_another_file_is_read_as_those_of_the_set_with_a_header_or_without(small_sst2: Path, tmp_path: Path) -> None:
-    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
-    settings = DataConfig(name="sst2", labels=data.labels)
+    data = prepare_labelled(LabelledConfig(name="sst2"), WORDS)
+    settings = LabelledConfig(name="sst2", labels=data.labels)
     mine = write(tmp_path / "mine.csv", [("positive", "bad"), ("0", "good")], header=("label", "text"))
     assert spelled(encode_labelled(mine, data.tokenizer, settings), data) == [("bad", "positive"), ("good", "negative")]
     assert spelled(encode_labelled(small_sst2 / "train.tsv", data.tokenizer, settings), data) == spelled(data.train, data)
@@ -187,7 +187,7 @@ def test_another_file_is_read_as_those_of_the_set_with_a_header_or_without(small
 
 
 def test_the_real_set_is_what_the_literature_counts(firth_data: Path) -> None:
-    data = prepare_labelled(DataConfig(name="sst2"), WORDS)
+    data = prepare_labelled(LabelledConfig(name="sst2"), WORDS)
     assert [len(part) for part in (data.train, data.valid, data.test) if part is not None] == [6920, 872, 1821]
     assert data.labels == ("negative", "positive")
 
@@ -268,7 +268,7 @@ def test_a_sweep_has_every_example_once_by_length_and_says_which() -> None:
 def test_texts_beyond_the_limit_are_left_out_of_training_and_counted(tmp_path: Path) -> None:
     reviews = [("a " * n, str(n % 2)) for n in range(1, 11)]
     path, valid = write(tmp_path / "r.csv", reviews), write(tmp_path / "v.csv", [("a " * 30, "0")])
-    data = prepare_labelled(DataConfig(path=str(path), valid_path=str(valid)), WORDS, limit=7)
+    data = prepare_labelled(LabelledConfig(path=str(path), valid_path=str(valid)), WORDS, limit=7)
     assert (data.dropped, data.train.length_N.tolist()) == (3, [1, 2, 3, 4, 5, 6, 7])
     assert data.train.label_N.tolist() == [1, 0, 1, 0, 1, 0, 1]
     assert data.valid is not None
@@ -277,14 +277,14 @@ def test_texts_beyond_the_limit_are_left_out_of_training_and_counted(tmp_path: P
         "3 of 10 training texts (30 %) have more than 7 tokens, the longest that the model reads, and are left out; a larger "
         "model.context keeps them"
     )
-    assert prepare_labelled(DataConfig(path=str(path), valid=0.0), WORDS, limit=10).notice is None
+    assert prepare_labelled(LabelledConfig(path=str(path), valid=0.0), WORDS, limit=10).notice is None
     with pytest.raises(DataError, match=r"all 1 training texts of .*v\.csv have more than 7 tokens"):
-        prepare_labelled(DataConfig(path=str(valid), valid=0.0, labels=("0", "1")), WORDS, limit=7)
+        prepare_labelled(LabelledConfig(path=str(valid), valid=0.0, labels=("0", "1")), WORDS, limit=7)
 
 
 def test_words_that_are_lent_stand_behind_those_of_the_training_part(tmp_path: Path) -> None:
     path, test = write(tmp_path / "r.csv", [("b b a", "0"), ("b c", "1")]), write(tmp_path / "t.csv", [("e a d f", "0")])
-    lent, data = ["e", "a", "D", "new york"], DataConfig(path=str(path), test_path=str(test), valid=0.0)
+    lent, data = ["e", "a", "D", "new york"], LabelledConfig(path=str(path), test_path=str(test), valid=0.0)
 
     def read(**settings: object) -> list[tuple[str, str]]:
         found = prepare_labelled(data, TokenizerConfig(kind="word", **settings), also=lent)  # type: ignore[arg-type]
@@ -301,5 +301,5 @@ def test_words_that_are_lent_stand_behind_those_of_the_training_part(tmp_path: P
 def test_a_tokenizer_that_exists_is_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "r.csv")
     made = prepared(path).tokenizer
-    again = prepare_labelled(DataConfig(path=str(path)), Tokenizer.from_json(made.to_json()))
+    again = prepare_labelled(LabelledConfig(path=str(path)), Tokenizer.from_json(made.to_json()))
     assert again.tokenizer.sha256 == made.sha256

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import DataConfig, TokenizerConfig
+from firth.text import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import BucketedPairs, PairBatch, Pairs, packed, similar
 from firth.text.data.parallel import prepare_parallel
 from firth.training.feed import Feed
@@ -202,7 +202,7 @@ def test_a_feed_takes_every_array_of_a_batch() -> None:
 
 @pytest.mark.parametrize("tokens", [1024, 4096, 8192])
 def test_at_most_a_tenth_of_an_epoch_of_multi30k_is_padding(tokens: int, firth_data: Path) -> None:
-    data = prepare_parallel(DataConfig(name="multi30k", source="de", target="en"), TokenizerConfig(kind="word", vocab=1000))
+    data = prepare_parallel(PairsConfig(name="multi30k", source="de", target="en"), TokenizerConfig(kind="word", vocab=1000))
     batches = BucketedPairs(data.train, tokens, seed=0)
     cells = real = 0
     for _ in range(batches.per_epoch):

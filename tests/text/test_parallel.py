@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from firth.errors import ConfigError, DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig
+from firth.text import PairsConfig, Tokenizer, TokenizerConfig
 from firth.text.data.pairs import Pairs
 from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel, sentence
 from firth.text.datasets import catalog
@@ -56,7 +56,7 @@ def write_one(path: Path, pairs: list[tuple[str, str]], header: tuple[str, str] 
 
 
 def prepared(path: Path, other: Path | None = None, **settings: Any) -> Parallel:
-    data = DataConfig(path=str(path), target_path=None if other is None else str(other), **{"valid": 0.0, **settings})
+    data = PairsConfig(path=str(path), target_path=None if other is None else str(other), **{"valid": 0.0, **settings})
     return prepare_parallel(data, WORDS)
 
 
@@ -126,14 +126,14 @@ def test_a_table_without_a_line_of_names_has_them_from_the_settings(tmp_path: Pa
 def test_white_space_around_a_sentence_is_no_part_of_it_and_a_newline_inside_is_a_space(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps({"source": "  a\nb ", "target": "c\t"}) + "\n")
-    data = prepare_parallel(DataConfig(path=str(path), valid=0.0), TokenizerConfig(kind="char"))
+    data = prepare_parallel(PairsConfig(path=str(path), valid=0.0), TokenizerConfig(kind="char"))
     assert spelled(data.train, data) == [("a b", "c")]
 
 
 def test_lower_reads_both_sides_in_lower_case(tmp_path: Path) -> None:
     data = prepared(*write_two(tmp_path, BOOKS), lower=True)
     assert spelled(data.train, data) == [(source.lower(), target.lower()) for source, target in BOOKS]
-    settings = DataConfig(path="x", lower=True)
+    settings = PairsConfig(path="x", lower=True)
     assert sentence(" A Dog\n", settings) == "a dog"
     ids = encode_source(" A Dog\n", data.source_tokenizer, settings)
     assert data.source_tokenizer.decode(ids) == "a dog\n"
@@ -178,7 +178,7 @@ def test_files_of_their_own_are_not_split_and_keep_their_text(tmp_path: Path) ->
 def test_a_limit_drops_long_pairs_of_either_side_from_training_only_and_says_so(tmp_path: Path) -> None:
     pairs = [("a b c", "x"), ("a", "x y z"), ("a b", "x y"), ("a", "x")]
     source, target = write_two(tmp_path, pairs)
-    data = DataConfig(
+    data = PairsConfig(
         path=str(source), target_path=str(target), valid_path=str(source), valid_target_path=str(target), lower=True
     )
     limited = prepare_parallel(data, WORDS, limit=2)
@@ -200,7 +200,7 @@ def test_a_limit_drops_long_pairs_of_either_side_from_training_only_and_says_so(
 @pytest.mark.parametrize("kind", ["char", "word", "bpe", "wordpiece", "unigram"])
 def test_each_side_has_a_vocabulary_of_its_own_unless_it_is_joint(kind: Any, tmp_path: Path) -> None:
     source, target = write_two(tmp_path, MANY)
-    data = DataConfig(path=str(source), target_path=str(target), valid=0.0)
+    data = PairsConfig(path=str(source), target_path=str(target), valid=0.0)
     apart = prepare_parallel(data, TokenizerConfig(kind=kind, vocab=300))
     joint = prepare_parallel(data, TokenizerConfig(kind=kind, vocab=300, joint=True))
     assert apart.source_tokenizer.sha256 != apart.tokenizer.sha256
@@ -213,13 +213,13 @@ def test_each_side_has_a_vocabulary_of_its_own_unless_it_is_joint(kind: Any, tmp
 
 def test_one_pair_is_enough_for_an_eos(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, [("a b", "c")])
-    data = prepare_parallel(DataConfig(path=str(source), target_path=str(target), valid=0.0), TokenizerConfig(kind="char"))
+    data = prepare_parallel(PairsConfig(path=str(source), target_path=str(target), valid=0.0), TokenizerConfig(kind="char"))
     assert spelled(data.train, data) == [("a b", "c")]
 
 
 def test_tokenizers_that_exist_are_kept_and_one_without_eos_is_refused(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, BOOKS)
-    settings = DataConfig(path=str(source), target_path=str(target), valid=0.0)
+    settings = PairsConfig(path=str(source), target_path=str(target), valid=0.0)
     made = prepare_parallel(settings, WORDS)
     again = prepare_parallel(settings, (made.source_tokenizer, made.tokenizer))
     assert again.tokenizer is made.tokenizer
@@ -233,7 +233,7 @@ def test_a_character_that_was_never_seen_is_said_with_its_line(tmp_path: Path) -
     valid = write_two(tmp_path, [("a", "b")], "v")
     test = write_two(tmp_path, [("a", "b"), ("a", "β")], "x")
     train = write_two(tmp_path, [("a", "b")] * 2)
-    data = DataConfig(
+    data = PairsConfig(
         path=str(train[0]),
         target_path=str(train[1]),
         valid_path=str(valid[0]),
@@ -321,7 +321,7 @@ def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
 )
 def test_settings_that_give_no_pairs_are_refused(settings: dict[str, Any], message: str, mirror: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        prepare_parallel(DataConfig(**settings), WORDS)
+        prepare_parallel(PairsConfig(**settings), WORDS)
     assert message in str(caught.value)
 
 
@@ -359,52 +359,52 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_named_set_of_two_files_has_its_own_parts_in_either_direction(mirror: Path) -> None:
-    data = prepare_parallel(DataConfig(name="multi30k"), WORDS)
+    data = prepare_parallel(PairsConfig(name="multi30k"), WORDS)
     assert spelled(data.train, data) == [("A dog.", "Ein Hund."), ("A cat.", "Eine Katze.")]
     assert data.valid is not None
     assert data.test is not None
     assert (data.valid.texts, data.test.texts) == ((("Dogs.", "Hunde."),), (("Cats.", "Katzen."),))
     for settings in ({"source": "de", "target": "en"}, {"source": "de"}, {"target": "en"}):
-        back = prepare_parallel(DataConfig(name="multi30k", **settings), WORDS)  # type: ignore[arg-type]
+        back = prepare_parallel(PairsConfig(name="multi30k", **settings), WORDS)  # type: ignore[arg-type]
         assert spelled(back.train, back) == [("Ein Hund.", "A dog."), ("Eine Katze.", "A cat.")]
         assert back.test is not None
         assert back.test.texts == (("Katzen.", "Cats."),)
 
 
 def test_a_named_table_needs_no_header(mirror: Path) -> None:
-    data = prepare_parallel(DataConfig(name="tatoeba-en-nl", valid=0.0), WORDS)
+    data = prepare_parallel(PairsConfig(name="tatoeba-en-nl", valid=0.0), WORDS)
     assert spelled(data.train, data) == [("Hi.", "Hoi."), ("A dog.", "Een hond.")]
-    back = prepare_parallel(DataConfig(name="tatoeba-en-nl", source="nl", valid=0.0), WORDS)
+    back = prepare_parallel(PairsConfig(name="tatoeba-en-nl", source="nl", valid=0.0), WORDS)
     assert spelled(back.train, back) == [("Hoi.", "Hi."), ("Een hond.", "A dog.")]
 
 
 def test_scan_has_two_splits(mirror: Path) -> None:
-    data = prepare_parallel(DataConfig(name="scan", valid=0.0), WORDS)
+    data = prepare_parallel(PairsConfig(name="scan", valid=0.0), WORDS)
     assert spelled(data.train, data) == [("walk twice", "I_WALK I_WALK")]
     assert data.test is not None
     assert data.test.texts == (("run", "I_RUN"),)
-    length = prepare_parallel(DataConfig(name="scan", split="length", source="actions", valid=0.0), WORDS)
+    length = prepare_parallel(PairsConfig(name="scan", split="length", source="actions", valid=0.0), WORDS)
     assert spelled(length.train, length) == [("I_JUMP", "jump")]
 
 
 @pytest.mark.parametrize("line", ["run OUT: I_RUN", "IN: run I_RUN", ""])
 def test_a_line_of_scan_must_have_both_marks(line: str, mirror: Path) -> None:
-    data = prepare_parallel(DataConfig(name="scan", valid=0.0), WORDS)
+    data = prepare_parallel(PairsConfig(name="scan", valid=0.0), WORDS)
     (mirror / "mine.txt").write_text(f"IN: run OUT: I_RUN\n{line}\n")
     with pytest.raises(DataError) as caught:
-        encode_parallel(mirror / "mine.txt", None, (data.source_tokenizer, data.tokenizer), DataConfig(name="scan"))
+        encode_parallel(mirror / "mine.txt", None, (data.source_tokenizer, data.tokenizer), PairsConfig(name="scan"))
     assert f'mine.txt:2 is {line!r}; expected "IN: a command OUT: its actions"' in str(caught.value)
 
 
 def test_given_files_come_before_those_of_the_set(mirror: Path) -> None:
     valid = write_two(mirror, [("My dog", "Mein Hund")], "v")
-    data = prepare_parallel(DataConfig(name="multi30k", valid_path=str(valid[0]), valid_target_path=str(valid[1])), WORDS)
+    data = prepare_parallel(PairsConfig(name="multi30k", valid_path=str(valid[0]), valid_target_path=str(valid[1])), WORDS)
     assert data.valid is not None
     assert data.valid.texts == (("My dog", "Mein Hund"),)
 
 
 def test_other_files_are_read_as_those_of_the_run(mirror: Path) -> None:
-    settings = DataConfig(name="multi30k", lower=True)
+    settings = PairsConfig(name="multi30k", lower=True)
     data = prepare_parallel(settings, WORDS)
     tokenizers = data.source_tokenizer, data.tokenizer
     two = encode_parallel(*write_two(mirror, [("A Dog.", "Ein HUND.")], "mine"), tokenizers, settings)
@@ -422,7 +422,7 @@ def test_the_fingerprint_is_of_both_sides(tmp_path: Path) -> None:
 
 def test_dates_need_no_files() -> None:
     pytest.importorskip("babel", reason="needs babel")
-    data = prepare_parallel(DataConfig(name="dates", locales=("fr", "de"), count=200), TokenizerConfig(kind="char"))
+    data = prepare_parallel(PairsConfig(name="dates", locales=("fr", "de"), count=200), TokenizerConfig(kind="char"))
     assert data.valid is not None
     assert data.test is not None
     assert [len(part) for part in (data.train, data.valid, data.test)] == [200, 20, 20]
@@ -432,16 +432,16 @@ def test_dates_need_no_files() -> None:
 @pytest.mark.long
 def test_the_real_sets_are_what_the_literature_counts(firth_data: Path) -> None:
     small = TokenizerConfig(kind="word", vocab=1000)
-    data = prepare_parallel(DataConfig(name="multi30k"), small)
+    data = prepare_parallel(PairsConfig(name="multi30k"), small)
     assert [len(part) for part in (data.train, data.valid, data.test) if part is not None] == [29000, 1014, 1000]
     for split, counts in (("simple", [16728, 4182]), ("length", [16990, 3920])):
-        data = prepare_parallel(DataConfig(name="scan", split=split, valid=0.0), small)
+        data = prepare_parallel(PairsConfig(name="scan", split=split, valid=0.0), small)
         assert [len(part) for part in (data.train, data.test) if part is not None] == counts
-    data = prepare_parallel(DataConfig(name="tatoeba-en-nl", valid=0.0), small)
+    data = prepare_parallel(PairsConfig(name="tatoeba-en-nl", valid=0.0), small)
     assert len(data.train) == 52_652
 
 
 def test_a_small_set_of_dates_can_spell_all_its_parts() -> None:
-    small = prepare_parallel(DataConfig(name="dates", count=500), TokenizerConfig(kind="char"))
+    small = prepare_parallel(PairsConfig(name="dates", count=500), TokenizerConfig(kind="char"))
     assert small.test is not None
     assert len(small.test) == 50

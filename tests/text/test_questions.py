@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from questions import RECORDS, write_questions
 
 from firth.errors import DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig
+from firth.text import QuestionsConfig, Tokenizer, TokenizerConfig
 from firth.text.data.questions import NOWHERE, BucketedReadings, Readings, encode_questions, prepare_questions, windows
 from firth.text.readers.records import pieces_of_text
 from firth.text.readers.squad import Answer, Question
@@ -35,7 +35,7 @@ def asked(answer: str, context: str = CONTEXT) -> Question:
 
 
 def prepared(path: Path, **settings: Any) -> Any:
-    return prepare_questions(DataConfig(path=str(path), **({"valid": 0.0} | settings)), TokenizerConfig(kind="word"), 32)
+    return prepare_questions(QuestionsConfig(path=str(path), **({"valid": 0.0} | settings)), TokenizerConfig(kind="word"), 32)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,7 +82,7 @@ def test_windows_cover_the_context_and_an_answer_of_half_a_window_is_whole_in_on
 
 
 def test_what_does_not_fit_is_said_and_counted(tmp_path: Path) -> None:
-    data = DataConfig(path=str(write_questions(tmp_path / "q.jsonl", FEW)), valid=0.0)
+    data = QuestionsConfig(path=str(write_questions(tmp_path / "q.jsonl", FEW)), valid=0.0)
     fitting = prepare_questions(data, TokenizerConfig(kind="word"), 32)
     assert fitting.notice is None
     cut = prepare_questions(data, TokenizerConfig(kind="word"), 14)
@@ -137,7 +137,7 @@ def test_batches_are_a_function_of_seed_and_position(tmp_path: Path) -> None:
 
 def test_another_file_is_read_with_the_tokens_of_the_run(tmp_path: Path) -> None:
     data = prepared(write_questions(tmp_path / "q.jsonl"))
-    other = encode_questions(write_questions(tmp_path / "o.json", FEW), data.tokenizer, DataConfig(path="-"), 32)
+    other = encode_questions(write_questions(tmp_path / "o.json", FEW), data.tokenizer, QuestionsConfig(path="-"), 32)
     assert isinstance(other, Readings)
     assert len(other.questions) == 8
 

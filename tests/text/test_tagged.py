@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
-from firth.text import DataConfig, Tokenizer, TokenizerConfig, prepare
+from firth.text import TaggedConfig, Tokenizer, TokenizerConfig, prepare
 from firth.text.data.tagged import (
     Aligner,
     BucketedSentences,
@@ -66,7 +66,7 @@ def test_conllu_passes_over_comments_ranges_and_empty_nodes(line_end: str, tmp_p
 def test_a_column_is_chosen_by_name_or_number(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", CONLLU)
     assert [tag for _, tag in read(path, tag="xpos")[0]] == ["VB", "RB", "VB"] == [tag for _, tag in read(path, tag=5)[0]]
-    assert read(path, word="lemma", tag="DEPREL")[0] == [("do", "root"), ("not", "advmod"), ("see", "conj")]
+    assert read(path, word_column="lemma", tag="DEPREL")[0] == [("do", "root"), ("not", "advmod"), ("see", "conj")]
 
 
 def test_conll_has_columns_between_tabs_or_spaces_and_marks_of_documents(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_conll_has_columns_between_tabs_or_spaces_and_marks_of_documents(tmp_pat
         path = written(tmp_path / f"{number}.conll", spaced)
         assert read(path) == [[("EU", "B-ORG"), ("rejects", "O")], [("#", "O")]], "the last column, unless told otherwise"
         assert read(path, tag=2)[0] == [("EU", "NNP"), ("rejects", "VBZ")]
-        assert read(path, word=4, tag=1)[1] == [("O", "#")]
+        assert read(path, word_column=4, tag=1)[1] == [("O", "#")]
 
 
 def test_the_format_is_told_by_the_name_or_outright_and_files_may_be_packed(tmp_path: Path) -> None:
@@ -90,18 +90,18 @@ def test_the_format_is_told_by_the_name_or_outright_and_files_may_be_packed(tmp_
 
 def test_a_format_given_outright_holds_for_the_runs_own_files_whatever_they_are_called(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", "a X\nb Y\n")
-    data = DataConfig(path=str(path), format="conll", valid=0.0)
+    data = TaggedConfig(path=str(path), format="conll", valid=0.0)
     assert prepare_tagged(data, WORDS).labels == ("X", "Y")
     other = write(tmp_path / "b.conllu", [[("a", "X")]])
     tokenizer = Tokenizer.train(WORDS, pieces_of_text("a"), documents=1)
-    found = encode_tagged(other, tokenizer, DataConfig(path=str(path), format="conll", labels=("X", "Y")))
+    found = encode_tagged(other, tokenizer, TaggedConfig(path=str(path), format="conll", labels=("X", "Y")))
     assert found.label.tolist() == [0], "another file is what its name says"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "columns", "message"),
     [
-        ("a.conll", "a X\nb\n", {}, r"a\.conll:2 has 1 column; expected its tag in column 2 \(data\.column\), columns separ"),
+        ("a.conll", "a X\nb\n", {}, r"a\.conll:2 has 1 column; expected its tag in column 2 \(data\.tag_column\), columns separ"),
         (
             "a.conll",
             "a\nb\n",
@@ -122,19 +122,21 @@ def test_a_line_that_is_not_right_is_named(name: str, text: str, columns: dict[s
 
 def test_columns_that_there_are_not_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", CONLLU)
-    with pytest.raises(ConfigError, match=r'data\.column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):
+    with pytest.raises(ConfigError, match=r'data\.tag_column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):
         read(path, tag="upso")
-    with pytest.raises(ConfigError, match=r'data\.word is "form", and the columns of CoNLL have no names; give its number'):
-        read(written(tmp_path / "a.conll", "a X\n"), word="form")
+    with pytest.raises(
+        ConfigError, match=r'data\.word_column is "form", and the columns of CoNLL have no names; give its number'
+    ):
+        read(written(tmp_path / "a.conll", "a X\n"), word_column="form")
     for settings in ({"column": 0}, {"word": -1}, {"column": ""}):
         with pytest.raises(ConfigError, match=r"expected the number of a column, from 1 on"):
-            DataConfig(path="a.conll", **settings)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"data\.word and data\.column are both 2"):
-        DataConfig(path="a.conll", word=2, column=2)
+            TaggedConfig(path="a.conll", **settings)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"data\.word_column and data\.tag_column are both 2"):
+        TaggedConfig(path="a.conll", word_column=2, tag_column=2)
 
 
 def test_both_formats_give_the_same_data(tmp_path: Path) -> None:
-    conll, conllu = (prepare_tagged(DataConfig(path=str(write(tmp_path / f"a.{s}"))), WORDS) for s in ("conll", "conllu"))
+    conll, conllu = (prepare_tagged(TaggedConfig(path=str(write(tmp_path / f"a.{s}"))), WORDS) for s in ("conll", "conllu"))
     assert conll.sha256 == conllu.sha256
     assert conll.labels == conllu.labels == ("ADJ", "DET", "NOUN", "PRON", "VERB")
     assert np.array_equal(conll.train.ids, conllu.train.ids)
@@ -153,10 +155,10 @@ def spelled_out(data: object, part: object) -> list[Tagged]:
 
 
 def test_what_is_encoded_is_what_was_read(tmp_path: Path) -> None:
-    data = prepare_tagged(DataConfig(path=str(write(tmp_path / "a.conll")), valid=0.0), WORDS)
+    data = prepare_tagged(TaggedConfig(path=str(write(tmp_path / "a.conll")), valid=0.0), WORDS)
     assert data.valid is None
     assert spelled_out(data, data.train) == SENTENCES
-    held = prepare_tagged(DataConfig(path=str(tmp_path / "a.conll"), valid=0.25), WORDS)
+    held = prepare_tagged(TaggedConfig(path=str(tmp_path / "a.conll"), valid=0.25), WORDS)
     assert held.valid is not None
     assert (len(held.train), len(held.valid)) == (30, 10)
     both = spelled_out(held, held.train) + spelled_out(held, held.valid)
@@ -167,7 +169,9 @@ def test_files_of_their_own_are_read_with_the_same_columns_and_not_learned_from(
     train = write(tmp_path / "a.conllu")
     other = [[("unheard", "XNOUN"), ("of", "XDET")]]
     test = written(tmp_path / "t.conll", "".join(f"{word} {word} . . {tag}\n" for word, tag in other[0]))
-    data = prepare_tagged(DataConfig(path=str(train), column=5, word=2, test_path=str(test), valid_path=str(train)), WORDS)
+    data = prepare_tagged(
+        TaggedConfig(path=str(train), tag_column=5, word_column=2, test_path=str(test), valid_path=str(train)), WORDS
+    )
     assert data.test is not None
     assert spelled_out(data, data.test) == [[("<unk>", "XNOUN"), ("<unk>", "XDET")]]
     assert data.valid is not None
@@ -233,7 +237,7 @@ def test_a_batch_has_the_spelling_of_each_word_or_of_none(tmp_path: Path) -> Non
 
 
 def batches(path: Path, **settings: object) -> BucketedSentences:
-    data = prepare_tagged(DataConfig(path=str(path), valid=0.0), WORDS)
+    data = prepare_tagged(TaggedConfig(path=str(path), valid=0.0), WORDS)
     return BucketedSentences(data.train, 8, seed=3, spelled=True, unknown=data.tokenizer.unknown, **settings)  # type: ignore[arg-type]
 
 
@@ -276,12 +280,12 @@ def test_sentences_of_a_batch_have_similar_lengths(tmp_path: Path) -> None:
     [
         ("", r"a\.conll has no sentences; expected a word and its tag on each line"),
         ("\n\n-DOCSTART- O\n", r"has no sentences"),
-        ("a X\nb X\n", r'all 2 words of .*a\.conll are tagged "X"; expected two tags or more; is data\.column the right one'),
+        ("a X\nb X\n", r'all 2 words of .*a\.conll are tagged "X"; expected two tags or more; is data\.tag_column the right one'),
     ],
 )
 def test_files_with_nothing_to_learn_are_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        prepare_tagged(DataConfig(path=str(written(tmp_path / "a.conll", text))), WORDS)
+        prepare_tagged(TaggedConfig(path=str(written(tmp_path / "a.conll", text))), WORDS)
 
 
 def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path) -> None:
@@ -290,23 +294,23 @@ def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path)
     message = r't\.conll:3 is tagged "NOUNS", which no word of the training file is; the tags are ADJ, DET, NOUN, PRON, VERB'
     for settings in ({"test_path": str(other)}, {"valid_path": str(other)}):
         with pytest.raises(DataError, match=message):
-            prepare_tagged(DataConfig(path=str(train), **settings), WORDS)  # type: ignore[arg-type]
-    data = DataConfig(path=str(train), labels=("DET", "NOUN"))
+            prepare_tagged(TaggedConfig(path=str(train), **settings), WORDS)  # type: ignore[arg-type]
+    data = TaggedConfig(path=str(train), labels=("DET", "NOUN"))
     tokenizer = Tokenizer.train(WORDS, pieces_of_text("a"), documents=1)
     with pytest.raises(DataError, match=r't\.conll:3 is tagged "NOUNS", .* the tags are DET, NOUN\.'):
         encode_tagged(other, tokenizer, data)
-    allowed = DataConfig(path=str(train), labels=("ADJ", "DET", "NOUN", "NOUNS", "PRON", "VERB"), test_path=str(other))
+    allowed = TaggedConfig(path=str(train), labels=("ADJ", "DET", "NOUN", "NOUNS", "PRON", "VERB"), test_path=str(other))
     assert prepare_tagged(allowed, WORDS).labels == allowed.labels
 
 
 def test_all_is_not_held_out(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nothing is left of 1 sentences"):
-        prepare_tagged(DataConfig(path=str(written(tmp_path / "a.conll", "a X\nb Y\n")), valid=0.5), WORDS)
+        prepare_tagged(TaggedConfig(path=str(written(tmp_path / "a.conll", "a X\nb Y\n")), valid=0.5), WORDS)
 
 
 def test_words_with_tags_are_not_running_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r'a\.conll has words with tags, one per line, not running text; .*"tagging"'):
-        prepare(DataConfig(path=str(write(tmp_path / "a.conll"))), TokenizerConfig())
+        prepare(TaggedConfig(path=str(write(tmp_path / "a.conll"))), TokenizerConfig())
 
 
 def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
@@ -318,7 +322,7 @@ def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
 
 def test_the_treebank_has_its_sentences_and_words(firth_data: Path) -> None:
     """As many words as `grep -cP '^\\d+\\t'` counts lines that begin with a whole number."""
-    data = prepare_tagged(DataConfig(name="ud-english-ewt"), TokenizerConfig(kind="word", min_count=2))
+    data = prepare_tagged(TaggedConfig(name="ud-english-ewt"), TokenizerConfig(kind="word", min_count=2))
     assert len(data.labels) == 17
     assert data.valid is not None
     assert data.test is not None

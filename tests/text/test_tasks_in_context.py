@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firth.errors import ConfigError
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.in_context import (
     FreshPrompts,
     Linear,
@@ -23,8 +23,8 @@ from firth.text.data.in_context import (
     tasks_of,
 )
 
-SWAPS = DataConfig(name="swaps", letters=5, word_length=4, examples=3, count=200)
-LINEAR = DataConfig(name="linear", dimensions=3, examples=4, count=200)
+SWAPS = SwapsConfig(name="swaps", letters=5, word_length=4, examples=3, count=200)
+LINEAR = LinearConfig(name="linear", dimensions=3, examples=4, count=200)
 
 
 def drawn(part: str = "train", count: int = 50, seed: int = 0) -> SwapPrompts:
@@ -155,4 +155,4 @@ def test_runs_are_validated_and_tested_on_the_same_prompts_which_have_a_hash() -
 )
 def test_what_no_prompt_can_be_made_of_is_refused(settings: dict[str, int | float], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        DataConfig(name="swaps", **settings)  # type: ignore[arg-type]
+        SwapsConfig(name="swaps", **settings)  # type: ignore[arg-type]

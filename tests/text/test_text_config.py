@@ -4,31 +4,31 @@ import pytest
 
 from firth.config import build
 from firth.errors import ConfigError
-from firth.text import DataConfig, TokenizerConfig
+from firth.text import DataConfig, PairsConfig, TokenizerConfig
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "exactly one of data.name, data.path and data.text; none of them given"),
+        ({}, "no source given. Set one of data.name, data.path and data.text."),
         ({"path": "a.txt", "text": "b"}, "data.path and data.text given"),
         ({"path": "a.txt", "valid": 1.5}, "data.valid is 1.5; expected 0 ≤ valid < 1"),
         ({"path": "a.txt", "valid": 1.0}, "data.valid is 1.0"),
         ({"path": "a.txt", "valid": -0.1}, "data.valid is -0.1"),
         ({"path": "a.jsonl", "field": ""}, 'data.field is ""'),
         ({"name": "dox"}, "data.name"),
-        ({"name": "multi30k", "target_path": "a.de"}, "data.target_path is given, but data.path is not; expected both files"),
-        ({"path": "a.en", "valid_target_path": "v.de"}, "data.valid_target_path is given, but data.valid_path is not"),
-        ({"path": "a.en", "test_target_path": "t.de"}, "data.test_target_path is given, but data.test_path is not"),
+        ({"name": "multi30k", "target_path": "a.de"}, "data.target_path is set, but data.path is not. Set both"),
+        ({"path": "a.en", "valid_target_path": "v.de"}, "data.valid_target_path is set, but data.valid_path is not"),
+        ({"path": "a.en", "test_target_path": "t.de"}, "data.test_target_path is set, but data.test_path is not"),
         ({"path": "a.tsv", "source": ""}, 'data.source is ""'),
         ({"path": "a.tsv", "source": "en", "target": "en"}, 'data.source and data.target are both "en"'),
         ({"name": "dates", "locales": []}, "data.locales is empty"),
-        ({"name": "dates", "count": 9}, "data.count is 9; expected at least 10"),
+        ({"name": "dates", "count": 9}, "data.count is 9; expected 10 or more"),
     ],
 )
 def test_bad_data_settings_are_refused_by_their_full_key(table: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build(DataConfig, table, "data")
+        build(PairsConfig, table, "data")
     assert message in str(caught.value)
 
 

@@ -15,12 +15,12 @@ from tolerance import assert_equal
 from torch import Tensor
 
 from firth.api import train_recipe
-from firth.api.training import started
+from firth.api.training import start as start_recipe
 from firth.errors import ConfigError
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel, RecurrentConfig, language_model
 from firth.models.initialise import initialise
-from firth.objectives.next_token import next_token
+from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.text.batches.windows import Streams
 from firth.training.config import TrainingConfig
@@ -32,7 +32,7 @@ RECURRENT = ("rnn", "lstm", "gru")
 
 def training_of(kind: str, **settings: Any) -> tuple[Training, TrainingConfig]:
     recipe = tiny(kind, **settings).resolved()
-    return started(recipe, prepare(recipe.data, recipe.tokenizer)), recipe.training
+    return start_recipe(recipe, prepare(recipe.data, recipe.tokenizer)), recipe.training
 
 
 def weights(training: Training) -> dict[str, Tensor]:

@@ -11,8 +11,8 @@ from tiny_runs import tiny
 from tolerance import assert_equal
 from torch import Tensor, nn
 
-from firth.api.training import started
-from firth.objectives.next_token import next_token
+from firth.api.training import start
+from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training, fit
@@ -95,7 +95,7 @@ def test_every_weight_of_a_model_is_updated_once(kind: str) -> None:
 
 def _training(kind: str = "gru", **settings: Any) -> Training:
     recipe = tiny(kind, **settings).resolved()
-    return started(recipe, prepare(recipe.data, recipe.tokenizer))
+    return start(recipe, prepare(recipe.data, recipe.tokenizer))
 
 
 def _first_gradient(**settings: Any) -> tuple[float, float, Tensor]:

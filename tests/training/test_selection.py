@@ -13,11 +13,10 @@ from tiny_runs import tiny
 from torch import Tensor
 
 from firth import files
-from firth.api.training import started
+from firth.api.training import start
 from firth.errors import Diverged
-from firth.objectives.next_token import next_token
+from firth.tasks.next_token import next_token
 from firth.text import prepare
-from firth.training.config import Select
 from firth.training.folder import RunFolder
 from firth.training.loop import Training
 from firth.training.trainer import badness, train
@@ -38,7 +37,7 @@ def trained(folder: Path, **settings: Any) -> tuple[Training, dict[int, Tensor]]
     comes in behind its back: the trainer does not know what it trains."""
     recipe = tiny("gru", steps=6, evaluate_every=1)
     data = prepare(recipe.data, recipe.tokenizer)
-    training, weights = started(recipe, data), {}
+    training, weights = start(recipe, data), {}
     run = RunFolder.create(folder, recipe.toml(), data.tokenizer.to_json())
 
     def evaluate() -> dict[str, Any]:
@@ -51,7 +50,7 @@ def trained(folder: Path, **settings: Any) -> tuple[Training, dict[int, Tensor]]
 
 
 @pytest.mark.parametrize(("select", "step"), [("loss", 3), ("bleu", 2), ("exact", 4)])
-def test_the_best_by_what_selects_is_kept_and_of_equals_the_earlier(select: Select, step: int, tmp_path: Path) -> None:
+def test_the_best_by_what_selects_is_kept_and_of_equals_the_earlier(select: str, step: int, tmp_path: Path) -> None:
     training, weights = trained(tmp_path / "run", select=select)
     kept = files.load_tensors(tmp_path / "run" / "model.safetensors")[0]["embedding.weight"]
     assert training.best_step == step
@@ -59,7 +58,7 @@ def test_the_best_by_what_selects_is_kept_and_of_equals_the_earlier(select: Sele
 
 
 @pytest.mark.parametrize(("select", "last"), [("loss", 5), ("bleu", 4), ("exact", 6)])
-def test_patience_counts_from_the_best_by_what_selects(select: Select, last: int, tmp_path: Path) -> None:
+def test_patience_counts_from_the_best_by_what_selects(select: str, last: int, tmp_path: Path) -> None:
     training, _ = trained(tmp_path / "run", select=select, patience=2)
     assert training.step == last
 

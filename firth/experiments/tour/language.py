@@ -6,13 +6,13 @@ import math
 import time
 from dataclasses import dataclass
 
-from firth.api import Model, Recipe, load, train_recipe
-from firth.experiments.shipped import find_recipe
+from firth.api import Recipe, find_recipe, load, train_recipe
 from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
 from firth.experiments.tour.station import Guide, Station
 from firth.figures.curves import Curve, loss_curves
 from firth.figures.figure import Table
 from firth.figures.page import Section
+from firth.tasks.next_token import LanguageModelRun
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -38,12 +38,12 @@ def visit(guide: Guide) -> Section:
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
             folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / kind), watcher=watcher)
-        model = load(folder.path)
+        model = load(folder.path, kind=LanguageModelRun)
         results.append(_result(KINDS[kind], model, folder))
     return _section(results, model.recipe, steps)
 
 
-def _result(name: str, model: Model, folder: RunFolder) -> Result:
+def _result(name: str, model: LanguageModelRun, folder: RunFolder) -> Result:
     lines = log.read(folder.log)
     curve = Curve(
         [line["tokens"] for line in lines], [line["loss"] / math.log(2) for line in lines], [line["seconds"] for line in lines]

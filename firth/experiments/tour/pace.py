@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from firth.api import Recipe
-from firth.api.tasks import data_for, task_for
-from firth.api.training import started
+from firth.api.training import start, with_facts
 from firth.experiments.tour.station import Guide
 from firth.training.folder import RunFolder
 from firth.training.loop import fit
@@ -33,8 +32,9 @@ def steps_that_fit(recipes: Sequence[Recipe], guide: Guide, began: float, *, tim
 
 def _seconds_per_step(recipe: Recipe, guide: Guide, timed: int) -> float:
     with guide.watching("timing") as watcher:
-        data = data_for(recipe, recipe.tokenizer, watcher.work)
-    steps = fit(started(recipe.resolved(), data), task_for(recipe, data).loss, recipe.training)
+        data = recipe.task.read(recipe.tokenizer, watcher.work)
+    whole = with_facts(recipe.resolved(), data)
+    steps = fit(start(whole, data), whole.task.loss(data), recipe.training)
     times = [step.seconds for step in islice(steps, _WARMING + timed)][_WARMING:]
     return sorted(times)[(len(times) - 1) // 2]  # the lower median shrugs off a hiccup
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Model, Recipe, Tags, compose, load, train_recipe
+from firth.api import Recipe, compose, load, train_recipe
 from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
 from firth.experiments.tour.station import Guide, Station
 from firth.figures.figure import Table
 from firth.figures.page import Section
 from firth.files import write_text
+from firth.tasks.tagging import TaggerRun, Tags
 from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
 
 KINDS = {"average": "words alone", "lstm": "LSTM, both ways"}
@@ -40,7 +41,7 @@ def visit(guide: Guide) -> Section:
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
             folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"tags-{kind}"), watcher=watcher)
-            model = load(folder.path)
+            model = load(folder.path, kind=TaggerRun)
             results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
     return _section(results, model, steps)
 
@@ -70,7 +71,7 @@ def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
     )
 
 
-def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
+def _result(name: str, model: TaggerRun, measured: dict[str, Any]) -> Result:
     tags = [tag for tag in measured["tags"] if tag["label"] in NAMES]
     names = sum(tag["examples"] for tag in tags)
     found = _shown(model)
@@ -83,14 +84,14 @@ def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
     )
 
 
-def _shown(model: Model) -> Tags:
+def _shown(model: TaggerRun) -> Tags:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some library may not have the word, and that one word alone is then <unk> is no news
         (found,) = model.tag([SHOWN])
     return found
 
 
-def _section(results: list[Result], model: Model, steps: int) -> Section:
+def _section(results: list[Result], model: TaggerRun, steps: int) -> Section:
     rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.of_names:.1%}", r.shown) for r in results]
     return Section(
         title="A word is what stands around it: tagging Python",

@@ -7,14 +7,15 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from firth.api import Model, Recipe, load, train_recipe
+from firth.api import Recipe, find_recipe, load, train_recipe
 from firth.evaluation.translation import LengthBucket
-from firth.experiments.shipped import find_recipe
 from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
 from firth.experiments.tour.station import Guide, Station
 from firth.figures.figure import Figure, Table
 from firth.figures.lengths import score_by_length
 from firth.figures.page import Section
+from firth.tasks.translation import TranslatorRun
+from firth.text.config import PairsConfig
 from firth.text.datasets.dates import LOCALES
 
 KINDS = {"rnnenc": "RNNenc", "rnnsearch": "RNNsearch", "transformer": "Transformer"}
@@ -43,7 +44,7 @@ def visit(guide: Guide) -> Section:
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
             folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"dates-{kind}"), watcher=watcher)
-            model = load(folder.path)
+            model = load(folder.path, kind=TranslatorRun)
             results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
         if kind == _LOOKED_AT:
             looks.append(model.align(SHOWN[0]).figure())
@@ -56,7 +57,7 @@ def _for_a_tour(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, training=training)
 
 
-def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
+def _result(name: str, model: TranslatorRun, measured: dict[str, Any]) -> Result:
     return Result(
         name,
         sum(parameter.numel() for parameter in model.network.parameters()),
@@ -69,6 +70,7 @@ def _result(name: str, model: Model, measured: dict[str, Any]) -> Result:
 
 def _section(results: list[Result], looks: list[Figure], recipe: Recipe, steps: int) -> Section:
     rows = [(r.name, f"{r.parameters:,}", f"{r.exact:.1%}", *r.translations) for r in results]
+    assert isinstance(recipe.data, PairsConfig)
     locales = len(recipe.data.locales or LOCALES)
     return Section(
         title="From one vector to attention: dates of many languages",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firth.api import Recipe
-from firth.api.objectives import ABOUT
+from firth.text.config import PairsConfig
 
 USUAL = "the list is empty"
 _OF_PAIRS = {
@@ -18,7 +18,7 @@ _OF_SIDE = {"en": "A man is standing on a ladder.", "de": "Ein Mann steht auf ei
 def example(recipe: Recipe) -> str:
     """Of the kind that the run was trained on; "" where pairs could be of any kind."""
     data = recipe.data
-    if ABOUT[recipe.objective.kind].reads != "sentence pairs":
+    if not isinstance(data, PairsConfig):
         return USUAL
     if data.source is not None or data.name == "multi30k":
         return _OF_SIDE.get(data.source or "en", "")

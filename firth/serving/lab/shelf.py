@@ -11,14 +11,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from firth.api import Model, Recipe
+    from firth.api import Recipe
     from firth.serving.lab.room import Progress
+    from firth.tasks.run import Run
     from firth.vectors import WordVectors
 
 DOCS = "docs"  # the built-in text, which is on every disk
@@ -30,7 +31,7 @@ _PATIENCE = 0.1  # seconds between two looks whether someone still waits for a m
 class _Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
     stamp: int = -1  # when the weights were written that are loaded
-    model: Model | None = None
+    model: Run[Any] | None = None
 
 
 class Shelf:
@@ -84,7 +85,7 @@ class Shelf:
             return False
 
     @contextlib.contextmanager
-    def using(self, name: str, progress: Progress) -> Iterator[Model]:
+    def using(self, name: str, progress: Progress) -> Iterator[Run[Any]]:
         """The model of a run, for one user at a time; another waits, and can be cancelled while waiting."""
         path = self.path(name)
         with self._lock:
@@ -96,7 +97,7 @@ class Shelf:
         finally:
             kept.lock.release()
 
-    def _loaded(self, path: Path, kept: _Kept, progress: Progress) -> Model:
+    def _loaded(self, path: Path, kept: _Kept, progress: Progress) -> Run[Any]:
         from firth.api import load
 
         stamp = _written(RunFolder(path).model)
@@ -126,9 +127,8 @@ class Shelf:
 
 
 def reads_text(recipe: Recipe) -> bool:
-    from firth.api.objectives import ABOUT
 
-    return ABOUT[recipe.objective.kind].reads != "points of functions"
+    return recipe.task.reads != "points of linear functions"
 
 
 def from_tour(folder: Path = TOUR) -> Shelf:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.text.batches.permutation import keys, permuted
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.pairs import PADDING
 from firth.text.readers.records import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
@@ -203,21 +203,21 @@ class FreshPrompts:
         return self._tasks.draw("train", self._batch, random).batch()
 
 
-def prepare_swaps(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer) -> SwapData:
+def prepare_swaps(data: SwapsConfig, tokenizer: TokenizerConfig | Tokenizer) -> SwapData:
     tasks = Swaps(data.letters, data.word_length, data.examples)
     train, valid, test = (tasks.draw(part, data.count // 10, _random(part)) for part in _PARTS)
     return SwapData(_vocabulary(tasks, tokenizer), tasks, train, valid, test, _sha256(valid, test))
 
 
-def prepare_linear(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer) -> LinearData:
+def prepare_linear(data: LinearConfig, tokenizer: TokenizerConfig | Tokenizer) -> LinearData:
     tasks = Linear(data.dimensions, data.noise, data.examples)
     train, valid, test = (tasks.draw(part, data.count // 10, _random(part)) for part in _PARTS)
     return LinearData(_vocabulary(tasks, tokenizer), tasks, train, valid, test, _sha256(valid, test))
 
 
-def prompt_tokens(data: DataConfig) -> int:
+def prompt_tokens(data: SwapsConfig | LinearConfig) -> int:
     """That a model reads at once."""
-    if data.name == "swaps":
+    if isinstance(data, SwapsConfig):
         return Swaps(data.letters, data.word_length, data.examples).tokens
     return Linear(data.dimensions, data.noise, data.examples).tokens
 

@@ -18,7 +18,7 @@ from firth.errors import DataError, did_you_mean
 from firth.progress import Progress, reading, silent
 from firth.text.batches.buckets import Buckets, by_length
 from firth.text.batches.permutation import keys, permuted
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.running_text import elsewhere, located, opened
 from firth.text.datasets.catalog import data_set
 from firth.text.readers.corpus import Corpus, find
@@ -142,7 +142,7 @@ def padded(texts: Sequence[Ids]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def prepare_labelled(
-    data: DataConfig,
+    data: LabelledConfig,
     tokenizer: TokenizerConfig | Tokenizer,
     progress: Progress = silent,
     *,
@@ -190,7 +190,7 @@ def prepare_labelled(
     )
 
 
-def encode_labelled(path: str | Path, tokenizer: Tokenizer, data: DataConfig, progress: Progress = silent) -> Examples:
+def encode_labelled(path: str | Path, tokenizer: Tokenizer, data: LabelledConfig, progress: Progress = silent) -> Examples:
     """The examples at `path`, read as those of a run with these settings and of its classes."""
     form = _Form.of(data)
     assert data.labels is not None
@@ -198,7 +198,7 @@ def encode_labelled(path: str | Path, tokenizer: Tokenizer, data: DataConfig, pr
         return _encoded(list(form.read(corpus, progress)), tokenizer, data.labels, progress)
 
 
-def read_texts(path: Path, data: DataConfig) -> Iterator[str]:
+def read_texts(path: Path, data: LabelledConfig) -> Iterator[str]:
     """The texts of a jsonl, csv or tsv file, labelled or not, read as those of a run."""
     form, format = _Form.of(data), elsewhere(str(path), data).format
     for _, (text,) in records_of_file(path, format, [Column(data.field)], lambda done: None, form.columns):
@@ -214,7 +214,7 @@ class _Form:
     meanings: dict[str, str]  # of the labels that are written otherwise
 
     @classmethod
-    def of(cls, data: DataConfig) -> _Form:
+    def of(cls, data: LabelledConfig) -> _Form:
         entry = None if data.name in (None, "docs") else data_set(str(data.name))
         columns = entry.columns if entry else data.columns
         wanted = Column(data.field), Column(data.label, "data.label", numbers=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, reading, silent
-from firth.text.config import DataConfig, Format, TokenizerConfig
+from firth.text.config import Format, PairsConfig, TokenizerConfig
 from firth.text.data.holdout import held_out
 from firth.text.data.pairs import Pairs
 from firth.text.datasets import download
@@ -70,7 +70,7 @@ class Parallel:
 
 
 def prepare_parallel(
-    data: DataConfig,
+    data: PairsConfig,
     tokenizer: TokenizerConfig | Tokenizers,
     limit: int | None = None,
     progress: Progress = silent,
@@ -114,25 +114,25 @@ def prepare_parallel(
 
 
 def encode_parallel(
-    path: str | Path, target_path: str | Path | None, tokenizers: Tokenizers, data: DataConfig, progress: Progress = silent
+    path: str | Path, target_path: str | Path | None, tokenizers: Tokenizers, data: PairsConfig, progress: Progress = silent
 ) -> Pairs:
     """The pairs of another file or two, read as those of a run with these settings."""
     target = None if target_path is None else str(target_path)
     return _kept_with_text(_Form.of(data).read(str(path), target, progress), tokenizers, progress)
 
 
-def sentence(text: str, data: DataConfig) -> str:
+def sentence(text: str, data: PairsConfig) -> str:
     """A line of text as a run with these settings reads it."""
     line = text.replace("\n", " ").strip()
     return line.lower() if data.lower else line
 
 
-def encode_source(text: str, tokenizer: Tokenizer, data: DataConfig) -> Ids:
+def encode_source(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
     """What the encoder of a run reads for a line of text, <eos> included."""
     return _ended(sentence(text, data), tokenizer)
 
 
-def target_language(data: DataConfig) -> str | None:
+def target_language(data: PairsConfig) -> str | None:
     """Of the translations, where it is known: a side of a named set that is called by its language."""
     if data.name in (None, "docs", *_COMPOSED):
         return None
@@ -140,7 +140,7 @@ def target_language(data: DataConfig) -> str | None:
     return side if len(side) == len("en") else None
 
 
-def _reader(data: DataConfig, progress: Progress) -> Callable[[Part], list[SentencePair] | None]:
+def _reader(data: PairsConfig, progress: Progress) -> Callable[[Part], list[SentencePair] | None]:
     """How each part is got; None for validation and test where there is nothing to read them from."""
     form = _Form.of(data)
     places = _places(data, progress)
@@ -161,7 +161,7 @@ def _reader(data: DataConfig, progress: Progress) -> Callable[[Part], list[Sente
     return read
 
 
-def _places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
+def _places(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
     """The file of each part, and that of its translations where they are in another. What is given replaces what is named."""
     named = _named_places(data, progress)
     given: dict[Part, tuple[str | None, str | None]] = {
@@ -172,7 +172,7 @@ def _places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str, str |
     return named | {part: (path, target) for part, (path, target) in given.items() if path is not None}
 
 
-def _named_places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
+def _named_places(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
     if data.name in (None, *_COMPOSED):
         return {}
     pairs = _pair_files(data)
@@ -186,7 +186,7 @@ def _named_places(data: DataConfig, progress: Progress) -> dict[Part, tuple[str,
     return {part: (str(folder / file), None) for part, file in parts.items() if file}
 
 
-def _pair_files(data: DataConfig) -> PairFiles:
+def _pair_files(data: PairsConfig) -> PairFiles:
     entry = None if data.name == "docs" else data_set(str(data.name))
     if entry is None or entry.pairs is None:
         raise ConfigError(
@@ -196,7 +196,7 @@ def _pair_files(data: DataConfig) -> PairFiles:
     return entry.pairs
 
 
-def _split_of(data: DataConfig, pairs: PairFiles) -> Split:
+def _split_of(data: PairsConfig, pairs: PairFiles) -> Split:
     by_name = {split.name: split for split in pairs.splits}
     if data.split is None:
         return pairs.splits[0]
@@ -205,7 +205,7 @@ def _split_of(data: DataConfig, pairs: PairFiles) -> Split:
     return by_name[data.split]
 
 
-def _sides(data: DataConfig, pairs: PairFiles) -> tuple[str, str]:
+def _sides(data: PairsConfig, pairs: PairFiles) -> tuple[str, str]:
     """The two sides of a named set in the direction that is asked for; one of them tells the other."""
     for key, side in (("source", data.source), ("target", data.target)):
         if side is not None and side not in pairs.sides:
@@ -224,10 +224,10 @@ class _Form:
     columns: tuple[str, ...] | None  # of a table without a first line that names them
     in_out: bool  # "IN: … OUT: …", for files whose name does not say otherwise
     backwards: bool  # such files are read from right to left, so to say
-    data: DataConfig
+    data: PairsConfig
 
     @classmethod
-    def of(cls, data: DataConfig) -> _Form:
+    def of(cls, data: PairsConfig) -> _Form:
         if data.text is not None:
             raise ConfigError("data.text is one text; sentence pairs need data.path, or a data.name that has translations")
         pairs = None if data.name in (None, *_COMPOSED) else _pair_files(data)
@@ -335,18 +335,18 @@ def _column(path: Path, column: Column, tick: Tick) -> Iterator[tuple[str, str]]
         raise DataError(str(error).replace("data.field", column.setting)) from error
 
 
-def _dates(data: DataConfig, part: Part) -> list[SentencePair]:
+def _dates(data: PairsConfig, part: Part) -> list[SentencePair]:
     count = data.count if part == "train" else data.count // 10
     pairs = dates(data.locales, count, part)
     return [SentencePair(f"dates, {part} {n}", sentence(source, data), target) for n, (source, target) in enumerate(pairs, 1)]
 
 
-def _docstrings(data: DataConfig, progress: Progress) -> list[SentencePair]:
+def _docstrings(data: PairsConfig, progress: Progress) -> list[SentencePair]:
     found = enumerate(docstring_summaries(progress), 1)
     return [SentencePair(f"docstring {n}", sentence(rest, data), sentence(first, data)) for n, (rest, first) in found]
 
 
-def _prompts(data: DataConfig, part: Part, progress: Progress) -> list[SentencePair] | None:
+def _prompts(data: PairsConfig, part: Part, progress: Progress) -> list[SentencePair] | None:
     """Two tasks in one set, each told by the first word of its source and split as it is by itself: the sentiment of sst2, and
     the sentences of tatoeba-en-nl, which has no part to test on."""
     for key in ("source", "target", "split"):
@@ -356,7 +356,7 @@ def _prompts(data: DataConfig, part: Part, progress: Progress) -> list[SentenceP
             )
     found = [SentencePair(where, f"sentiment: {text}", said) for where, text, said in _sentiments(part, progress)]
     if part != "test":
-        whole = _reader(DataConfig(name="tatoeba-en-nl"), progress)("train")
+        whole = _reader(PairsConfig(name="tatoeba-en-nl"), progress)("train")
         assert whole is not None
         train, valid = held_out(whole, data.valid, _source_of, "pairs") if data.valid else (whole, [])
         found += [pair._replace(source=f"dutch: {pair.source}") for pair in (train if part == "train" else valid)]

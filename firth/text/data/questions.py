@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.progress import Progress, silent
 from firth.text.batches.buckets import Buckets, by_length
-from firth.text.config import DataConfig, Format, TokenizerConfig
+from firth.text.config import Format, QuestionsConfig, TokenizerConfig
 from firth.text.data.holdout import held_out
 from firth.text.data.labelled import padded
 from firth.text.data.running_text import opened
@@ -142,7 +142,7 @@ class BucketedReadings:
 
 
 def prepare_questions(
-    data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, limit: int, progress: Progress = silent
+    data: QuestionsConfig, tokenizer: TokenizerConfig | Tokenizer, limit: int, progress: Progress = silent
 ) -> Answered:
     """Read, split, tokenise, cut into windows of at most `limit` tokens.
 
@@ -167,11 +167,11 @@ def prepare_questions(
 
 
 def encode_questions(
-    path: str | Path, tokenizer: Tokenizer, data: DataConfig, limit: int, progress: Progress = silent
+    path: str | Path, tokenizer: Tokenizer, data: QuestionsConfig, limit: int, progress: Progress = silent
 ) -> Readings:
     """The questions at `path`, read as those of a run."""
     format: Format = "auto" if format_of_questions(Path(path), "auto") else data.format
-    with opened(DataConfig(path=str(path), format=format), progress) as corpus:
+    with opened(QuestionsConfig(path=str(path), format=format), progress) as corpus:
         return windows(read(corpus, progress), tokenizer, limit, progress)
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from firth.errors import DataError
 from firth.progress import Progress, silent
@@ -19,6 +20,8 @@ from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.records import Piece, format_of
 from firth.text.tokenizers.tokenizer import Tokenizer
+
+C = TypeVar("C", bound=DataConfig)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     return text
 
 
-def located(data: DataConfig, progress: Progress) -> DataConfig:
+def located(data: C, progress: Progress) -> C:
     """A name of the catalog becomes the paths of its files, with its own validation and test text unless others are given."""
     if data.name in (None, "docs"):
         return data
@@ -120,7 +123,7 @@ def elsewhere(path: str, data: DataConfig | None) -> DataConfig:
     if data is None:
         return DataConfig(path=path)
     format = data.format if format_of(Path(path)) is None else "auto"
-    return DataConfig(path=path, format=format, field=data.field, label=data.label, columns=data.columns, labels=data.labels)
+    return DataConfig(path=path, format=format, field=data.field, columns=data.columns)
 
 
 def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> TokenFile | None:

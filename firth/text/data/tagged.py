@@ -19,7 +19,7 @@ from firth.errors import DataError, did_you_mean
 from firth.progress import Progress, reading, silent
 from firth.text.batches.buckets import Buckets, by_length
 from firth.text.batches.permutation import keys, permuted
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.running_text import located, opened
 from firth.text.readers.conll import Columns, Sentence
 from firth.text.readers.corpus import Corpus, find
@@ -179,7 +179,7 @@ def spelling(word: str) -> NDArray[np.int16]:
     return np.array([BEGIN, *(FIRST_BYTE + byte for byte in raw), END], np.int16)
 
 
-def prepare_tagged(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Tagged:
+def prepare_tagged(data: TaggedConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Tagged:
     """Read, split, tokenise.
 
     Where there is no validation file, `data.valid` of the sentences are held out: the end of a shuffle that depends on their
@@ -211,11 +211,11 @@ def prepare_tagged(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, pro
     )
 
 
-def encode_tagged(path: str | Path, tokenizer: Tokenizer, data: DataConfig, progress: Progress = silent) -> Sentences:
+def encode_tagged(path: str | Path, tokenizer: Tokenizer, data: TaggedConfig, progress: Progress = silent) -> Sentences:
     """The tagged sentences at `path`, read as those of a run with these settings and of its tags."""
     assert data.labels is not None
     columns = Columns.of(data).elsewhere()
-    with opened(DataConfig(path=str(path), format=data.format), progress) as corpus:
+    with opened(TaggedConfig(path=str(path), format=data.format), progress) as corpus:
         return _encoded(_read(corpus, columns, progress), Aligner(tokenizer), data.labels, progress)
 
 
@@ -245,7 +245,7 @@ def _tags(sentences: Sequence[Sentence], given: tuple[str, ...] | None, name: st
     if len(found) < 2:
         count = sum(len(sentence.words) for sentence in sentences)
         raise DataError(
-            f'all {count:,} words of {name} are tagged "{found.pop()}"; expected two tags or more; is data.column the right one?'
+            f'all {count:,} words of {name} are tagged "{found.pop()}"; expected two tags or more. Check data.tag_column.'
         )
     return tuple(sorted(found))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.text.config import DataConfig
+from firth.text.config import TaggedConfig
 from firth.text.datasets.catalog import data_set
 from firth.text.readers.file_decoding import Tick, lines
 from firth.text.readers.records import format_of
@@ -37,12 +37,12 @@ class Columns:
     outright: bool = False  # the format holds whatever the names of files tell
 
     @classmethod
-    def of(cls, data: DataConfig) -> Columns:
+    def of(cls, data: TaggedConfig) -> Columns:
         entry = None if data.name is None else data_set(str(data.name))
         given = data.format if data.format in ("conll", "conllu") else None
         if given is None and data.path is not None:
             given = _by_suffix(Path(data.path))
-        return cls(entry.tagged if entry else given, data.word, data.column, outright=data.format != "auto")
+        return cls(entry.tagged if entry else given, data.word_column, data.tag_column, outright=data.format != "auto")
 
     def elsewhere(self) -> Columns:
         """For files that are not the run's own: what their names tell comes first."""
@@ -77,8 +77,8 @@ class _Reader:
 
     def __init__(self, path: str, format: TaggedFormat, word: int | str | None, tag: int | str | None, words_only: bool) -> None:
         self.path, self.format = path, format
-        self.word = _place(word or ("form" if format == "conllu" else 1), format, "data.word")
-        self.tag = _place(tag or "upos", format, "data.column") if tag or format == "conllu" else None
+        self.word = _place(word or ("form" if format == "conllu" else 1), format, "data.word_column")
+        self.tag = _place(tag or "upos", format, "data.tag_column") if tag or format == "conllu" else None
         self.words_only = words_only
         self.found: list[tuple[int, str, str]] = []
 
@@ -116,12 +116,12 @@ class _Reader:
             self.tag = len(cells) - 1  # the last column of the first line is that of all
             if self.tag == self.word:
                 raise self._too_few(number, cells, self.word + 1, "a tag behind the word")
-        self._expect(number, cells, self.word, "the word", "data.word")
+        self._expect(number, cells, self.word, "the word", "data.word_column")
         if self.words_only:
             self.found.append((number, cells[self.word], ""))
             return
         assert self.tag is not None
-        self._expect(number, cells, self.tag, "its tag", "data.column")
+        self._expect(number, cells, self.tag, "its tag", "data.tag_column")
         self.found.append((number, cells[self.word], cells[self.tag]))
 
     def _expect(self, number: int, cells: list[str], place: int, what: str, setting: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from firth.api import Model
 from firth.errors import DataError, FirthError
 from firth.inspection.attention import MOST_TOKENS, Attention
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.run import Run
 from firth.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class _Look(NamedTuple):
 
 
 # The last reading of each model, so that another layer, head or part needs no second one. A model is used by one at a time.
-_READ: WeakKeyDictionary[Model, tuple[_Look, Attention]] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Run[Any], tuple[_Look, Attention]] = WeakKeyDictionary()
 
 
 class _Picture(NamedTuple):
@@ -99,7 +99,7 @@ def _shown(asked: Asked, shelf: Shelf, progress: Progress, pictures: Mapping[str
     return Shown(figures, python, _facts(seen))
 
 
-def _seen(asked: Asked, model: Model, progress: Progress) -> Attention:
+def _seen(asked: Asked, model: Run[Any], progress: Progress) -> Attention:
     look = _look(asked)
     kept = _READ.get(model)
     if kept is None or kept[0] != look:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.describe import Description, describe
-from firth.experiments.shipped import FOLDER
 from firth.figures.counting import in_bytes, parameters, short
 from firth.figures.figure import Table
 from firth.models.presets import PRESETS
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
+from firth.shipped import FOLDER
 
 
 def _recipes() -> tuple[str, ...]:

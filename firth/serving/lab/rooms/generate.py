@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from firth.api import Model
-from firth.api.stepwise_generation import Next, next_token, write
+from typing import Any
+
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import RecurrentLM
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.abilities.stepwise_generation import Next, next_token, write
+from firth.tasks.run import Run
 
 MOST_TOKENS = 500  # at a time
 
@@ -27,7 +29,8 @@ def following(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         recurrent = isinstance(model.network, RecurrentLM)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(asked)}, top={top})"
     python = (
-        f"import firth\nfrom firth.api.stepwise_generation import next_token\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\nfrom firth.tasks.abilities.stepwise_generation import next_token\n\n"
+        f"model = firth.load({str(shelf.path(run))!r})\n"
         f"found = {call}\nprint(found.text)\nfigure = found.figure()\nfigure.plot\n"
     )
     return Shown({"next": found.figure()}, python, _facts(found) | {"recurrent": recurrent})
@@ -43,7 +46,8 @@ def writing(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
             ids.append(id)
             progress(len(ids), more, f"{len(ids)} of {more} tokens")
     python = (
-        f"import firth\nfrom firth.api.stepwise_generation import write\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\nfrom firth.tasks.abilities.stepwise_generation import write\n\n"
+        f"model = firth.load({str(shelf.path(run))!r})\n"
         f"ids = list(write(model, {prompt!r}, {written!r}, {_settings(asked, tokens=more)}))\n"
     )
     return Shown({}, python, {"ids": ids})
@@ -87,7 +91,7 @@ def _given(asked: Asked, tokens: int | None = None) -> dict[str, int | float | N
     }
 
 
-def _config(asked: Asked, model: Model, tokens: int | None = None) -> DecodingConfig:
+def _config(asked: Asked, model: Run[Any], tokens: int | None = None) -> DecodingConfig:
     return model.decoding(_given(asked, tokens))
 
 

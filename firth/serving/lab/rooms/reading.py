@@ -5,6 +5,7 @@ from __future__ import annotations
 from firth.errors import ConfigError
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf, reads_text
+from firth.tasks.next_token import LanguageModelRun
 
 MOST_SENTENCES = 12  # in which a word is compared
 
@@ -43,7 +44,7 @@ def flow(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     run, text = asked.text("run"), asked.text("text")
     with shelf.using(run, progress) as model:
         progress(0, 1, "following the gradient")
-        found, clip = model.flow(text), model.recipe.training.clip
+        found, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
     figures = {"flow": found.figure()}
     lines = [f"flow = model.flow({text!r})", 'figures = {"flow": flow.figure()}']
     if clip:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from firth.api import Model
-from firth.api.objectives import ABOUT
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Table
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
+from firth.tasks.run import Run
+from firth.tasks.translation import TranslatorRun
 
 MOST_TOKENS = 256  # of a source or a target: an alignment of more has cells that nobody can tell apart
 MOST_BEAM = 32
@@ -25,7 +26,7 @@ def translations(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     with shelf.using(run, progress) as model:
         _refuse_long(model, text)
         progress(0, 1, "translating")
-        (found,) = model.translations([text], model.decoding(given))
+        (found,) = model.expect(TranslatorRun).translations([text], model.decoding(given))
     python = (
         f"import firth\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
         f"(found,) = model.translations([{text!r}], model.decoding({given!r}))\n"
@@ -49,7 +50,7 @@ def alignment(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     with shelf.using(run, progress) as model:
         _refuse_long(model, text, target)
         progress(0, 1, "aligning")
-        found = model.align(text, target)
+        found = model.expect(TranslatorRun).align(text, target)
     name = name or next(iter(found.weights))
     if name not in found.weights:
         raise ConfigError(f'there is no alignment "{name}" of this run.{did_you_mean(name, found.weights)}')
@@ -71,7 +72,7 @@ def _text(asked: Asked) -> str:
     return text
 
 
-def _refuse_long(model: Model, text: str, target: str = "") -> None:
+def _refuse_long(model: Run[Any], text: str, target: str = "") -> None:
     for what, tokens in (
         ("text", len(model.source_tokenizer.encode(text))),
         ("translation", len(model.tokenizer.encode(target))),
@@ -81,7 +82,7 @@ def _refuse_long(model: Model, text: str, target: str = "") -> None:
 
 
 def usable(shelf: Shelf) -> Usable:
-    names = shelf.suited(lambda recipe: ABOUT[recipe.objective.kind].reads == "sentence pairs")
+    names = shelf.suited(lambda recipe: recipe.task.reads == "sentence pairs")
     return Usable(
         names, "No run here translates: train a model of sentence pairs, as `firth train dates-rnnsearch --out runs/dates`."
     )

@@ -1,4 +1,4 @@
-"""log p of each token of a text, however long. Letters: T time, V vocabulary."""
+"""log p of each token of a text of any length. Letters: T time, V vocabulary."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Filling a blank: "I was in a __. I was eating popcorn" (S9).
+"""Filling a blank with a language model: "I was in a __. I was eating popcorn" (S9).
 
-A left-to-right model has no blank, but it can judge: log p(left + filler + right) ranks the fillers, and beside it
-p(filler | left) shows what the left context alone would have said. The normalised share is softmax over the candidates.
+log p(left + filler + right) ranks the fillers; beside it, p(filler | left) shows what the left context alone predicts.
+The normalised share is a softmax over the candidates.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from firth.api.scoring import read_log_probabilities
 from firth.decoding.beam import beam
 from firth.errors import DataError
+from firth.models import LanguageModel
+from firth.tasks.abilities.scoring import read_log_probabilities
+from firth.tasks.run import Run
 
-if TYPE_CHECKING:
-    from firth.api.model import Model
-
+LanguageRun = Run[LanguageModel]
 BLANK = "__"
 _LONGEST = 24  # tokens in a proposed filler, and at most half of what the model can hold
 
@@ -36,19 +36,19 @@ class Completion:
     share_given_left: float  # of p(filler | left) among the candidates
 
 
-def complete(model: Model, text: str, candidates: Sequence[str] | None, proposals: int) -> list[Completion]:
-    """Best first. Without candidates, the words that a beam finds most probable after the left context."""
+def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, proposals: int) -> list[Completion]:
+    """Best first. Without candidates, a beam proposes the most probable words after the left context."""
     if text.count(BLANK) != 1:
         raise DataError(f"the text has {text.count(BLANK)} blanks; expected exactly one {BLANK}")
     left, right = text.split(BLANK)
     # A space before the blank belongs to the filler: " cinema" is one piece to a subword tokenizer, "a " is not.
     stem = left if model.tokenizer.kind == "char" else left.rstrip(" ")
-    # To a tokenizer that splits at white space, "cinema." is one word: what the right context adds to it goes with the filler.
+    # A word tokenizer reads "cinema." as one word, so punctuation right after the blank belongs to the filler's token.
     tail = re.split(r"\s", right, maxsplit=1)[0] if model.tokenizer.kind == "word" else ""
     fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
-        raise DataError("no candidates to choose from; give some with --candidates a,b,c")
+        raise DataError("there are no candidates. Give some with --candidates a,b,c.")
     whole = [_log_p(model, left + filler + right) for filler in fillers]
     before = _log_p(model, stem)
     to_blank = [_log_p(model, left + filler + tail) - before for filler in fillers]
@@ -60,18 +60,17 @@ def complete(model: Model, text: str, candidates: Sequence[str] | None, proposal
     return sorted(found, key=lambda completion: completion.log_probability, reverse=True)
 
 
-def _log_p(model: Model, text: str) -> float:
-    network = model.language
+def _log_p(model: LanguageRun, text: str) -> float:
     ids = np.concatenate((model.opening(), model.ids(text)))
-    return math.fsum(read_log_probabilities(network, ids))
+    return math.fsum(read_log_probabilities(model.network, ids))
 
 
-def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
+def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[str]:
     """Whole words, most probable first."""
-    context = model.language.context
+    context = model.network.context
     prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
-        raise DataError("the blank has nothing to its left to propose from; give --candidates a,b,c")
+        raise DataError("nothing precedes the blank, so no filler can be proposed. Give --candidates a,b,c.")
     words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
@@ -84,17 +83,17 @@ def _proposed(model: Model, stem: str, tail: str, proposals: int) -> list[str]:
 @dataclass(frozen=True)
 class _State:
     inner: Any
-    begun: bool  # whether the word has its first token
+    begun: bool  # whether the first token of the word has been written
 
     def select(self, rows: Tensor) -> _State:
         return _State(self.inner.select(rows), self.begun)
 
 
 class _Words:
-    """The model, asked for one word only: tokens that begin or continue it, and `end`, which has the probability of all the
-    tokens that would end it. So hypotheses that differ only in what follows the word are one."""
+    """The model restricted to one word: tokens that begin or continue it, and `end`, which has the summed probability of all
+    tokens that would end it, so that hypotheses which differ only in what follows the word are one."""
 
-    def __init__(self, model: Model, begins: Sequence[int], continues: Sequence[int], ends: Sequence[int]) -> None:
+    def __init__(self, model: LanguageRun, begins: Sequence[int], continues: Sequence[int], ends: Sequence[int]) -> None:
         self.model, self.end = model, model.tokenizer.vocab
         self.begins_V, self.continues_V, self.ends_V = (self._mask(ids) for ids in (begins, continues, ends))
 
@@ -104,10 +103,10 @@ class _Words:
         return mask_V.to(self.model.device)
 
     def start(self, batch: int) -> _State:
-        return _State(self.model.language.start(batch), begun=False)
+        return _State(self.model.network.start(batch), begun=False)
 
     def step(self, token_BT: Tensor, state: _State) -> tuple[Tensor, _State]:
-        logits_BTV, inner = self.model.language.step(token_BT, state.inner)
+        logits_BTV, inner = self.model.network.step(token_BT, state.inner)
         log_p_BV = torch.log_softmax(logits_BTV[:, -1].float(), -1)
         word_BV = log_p_BV.masked_fill(~(self.continues_V if state.begun else self.begins_V), -math.inf)
         end_BV = log_p_BV.masked_fill(~self.ends_V if state.begun else torch.ones_like(self.ends_V), -math.inf)
@@ -119,10 +118,10 @@ class _Words:
 
 
 class _Spelled(_Words):
-    """A word of several tokens, characters or subwords: letters, until something else follows. A token that is only part of a
-    character (shown as <0xC3>) may be part of a letter; whether it was is seen when the word is spelled out."""
+    """A word of several tokens (characters or subwords): letters, until something else follows. A token that is only part of a
+    character (shown as <0xC3>) may be part of a letter; spelling the word out decides."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LanguageRun) -> None:
         tokenizer = model.tokenizer
         text = {id: tokenizer.token(id) for id in range(tokenizer.vocab) if id not in (tokenizer.eos, tokenizer.unknown)}
         parts = [id for id, token in text.items() if "<0x" in token]
@@ -141,9 +140,9 @@ class _Spelled(_Words):
 
 
 class _OneWord(_Words):
-    """A word that is one token. What stands right after the blank belongs to that token, and not to the filler."""
+    """A word that is one token. Text right after the blank belongs to that token but not to the filler."""
 
-    def __init__(self, model: Model, tail: str) -> None:
+    def __init__(self, model: LanguageRun, tail: str) -> None:
         self.tail = tail
         word = re.compile(rf"[\w'-]+{re.escape(tail)}")
         tokenizer = model.tokenizer

@@ -1,28 +1,23 @@
-"""Recipes by name."""
+"""The shipped recipes, by name. Needs no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firth.config import Table, read_toml
 from firth.errors import ConfigError, did_you_mean
 
-if TYPE_CHECKING:
-    from firth.api import Recipe
-
-FOLDER = Path(__file__).parent / "recipes"
+FOLDER = Path(__file__).parent / "experiments" / "recipes"
 
 
 def shipped() -> dict[str, Table]:
-    """Every shipped recipe as its TOML says it; does not need torch."""
+    """Every shipped recipe as its TOML says it."""
     paths = {path.stem: path for path in FOLDER.glob("*.toml")}
     return {name: read_toml(paths[name]) for name in sorted(paths)}
 
 
 def recipe_path(name: str) -> Path:
-    """A shipped recipe's file, or the TOML file of that path."""
+    """The file of a shipped recipe, or the TOML file of that path."""
     own = FOLDER / f"{name}.toml"
     if own.is_file():
         return own
@@ -30,11 +25,5 @@ def recipe_path(name: str) -> Path:
     if path.is_file():
         return path
     if path.suffix == ".toml" or len(path.parts) > 1:
-        raise ConfigError(f"there is no file {name}; expected a recipe in TOML or the name of a shipped one (`firth recipes`)")
+        raise ConfigError(f"there is no file {name}. Give a TOML file, or the name of a shipped recipe (see `firth recipes`).")
     raise ConfigError(f'there is no recipe "{name}".{did_you_mean(name, (p.stem for p in FOLDER.glob("*.toml")))}')
-
-
-def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
-    from firth.api import read_recipe
-
-    return read_recipe(recipe_path(name), assignments)

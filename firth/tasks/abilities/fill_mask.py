@@ -1,24 +1,23 @@
-"""Filling blanks with a model of masked tokens: "I was in a __ eating __ ." Each blank is one <mask>, and one token fills it.
+"""Filling blanks with a masked language model: "I was in a __ eating __ ." Each blank is one <mask>, filled by one token.
 
-p(filler | the rest of the text), for each blank by itself: that another is open, too, is all that the model knows of it.
+p(filler | the rest of the text) is computed for each blank separately, with the other blanks masked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.api.completion import BLANK
-from firth.errors import ConfigError, DataError
+from firth.errors import DataError
 from firth.models import MaskedLM
+from firth.tasks.abilities.completion import BLANK
+from firth.tasks.run import Run
 
-if TYPE_CHECKING:
-    from firth.api.model import Model
+MaskedRun = Run[MaskedLM]
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,11 @@ class Filling:
     probability: float
 
 
-def fill(model: Model, text: str, candidates: Sequence[str] | None, proposals: int) -> list[list[Filling]]:
+def fill(model: MaskedRun, text: str, candidates: Sequence[str] | None, proposals: int) -> list[list[Filling]]:
     """For each blank, best first: `proposals` tokens, or the candidates."""
-    if not isinstance(model.network, MaskedLM):
-        raise ConfigError("this run has no <mask> to fill; expected one of masked tokens; use complete")
     *lefts, _ = parts = text.split(BLANK)
     if not lefts:
-        raise DataError(f"the text has no blank; expected {BLANK} in it, once or more")
+        raise DataError(f"the text has no blank; expected {BLANK} at least once")
     token_T, place_M = masked_parts(model, parts)
     log_p_MV = _log_p(model.network, token_T, place_M)
     found = []
@@ -47,9 +44,9 @@ def fill(model: Model, text: str, candidates: Sequence[str] | None, proposals: i
     return found
 
 
-def masked_parts(model: Model, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
-    """The text as a document of its own, with <mask> for each blank; and where those are. A space before a blank belongs to its
-    filler, as in completion.py."""
+def masked_parts(model: MaskedRun, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
+    """The text as a document of its own with <mask> for each blank, and the positions of those. A space before a blank belongs
+    to its filler, as in completion.py."""
     opening, mask = model.opening(), np.array([model.tokenizer.vocab])
     pieces = [opening]
     for part in parts[:-1]:
@@ -58,7 +55,7 @@ def masked_parts(model: Model, parts: Sequence[str]) -> tuple[NDArray[np.int64],
     return token_T, np.flatnonzero(token_T == model.tokenizer.vocab).tolist()
 
 
-def _ids(model: Model, text: str) -> NDArray[np.int64]:
+def _ids(model: MaskedRun, text: str) -> NDArray[np.int64]:
     return model.ids(text) if text.strip(" ") else np.zeros(0, np.int64)
 
 
@@ -69,20 +66,20 @@ def _log_p(network: MaskedLM, token_T: NDArray[np.int64], place_M: list[int]) ->
     return torch.log_softmax(logits_1MV[0].double(), -1).cpu()
 
 
-def _shown(model: Model, id: int) -> str:
+def _shown(model: MaskedRun, id: int) -> str:
     token = model.tokenizer.token(id)
     return token.strip(" ") or token
 
 
-def _one(model: Model, candidate: str, left: str) -> int:
-    """The token that a candidate is, behind what stands left of the blank."""
+def _one(model: MaskedRun, candidate: str, left: str) -> int:
+    """The id of a candidate, which must be a single token in this place."""
     tokenizer = model.tokenizer
     spaced = left.endswith(" ") and tokenizer.kind not in ("char", "word")
     ids = tokenizer.encode(f" {candidate}" if spaced else candidate) if candidate else np.zeros(0, np.int64)
     if len(ids) != 1 or int(ids[0]) == tokenizer.unknown:
         shown = " ".join(tokenizer.token(int(id)).strip() for id in ids)
         raise DataError(
-            f"the candidate {candidate!r} is {len(ids)} tokens of this run's ({shown}); a blank is filled by one that it knows: "
-            "leave it out, or ask a language model"
+            f"the candidate {candidate!r} is {len(ids)} tokens ({shown}), but a mask stands for one known token. "
+            "Remove it, or use a language model."
         )
     return int(ids[0])

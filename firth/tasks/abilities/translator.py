@@ -1,4 +1,4 @@
-"""A trained model of sentence pairs with both its vocabularies: text in, translations, alignments and measures out."""
+"""A trained sequence-to-sequence model with both its tokenizers: texts in; translations, alignments and metrics out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.api.recipe import Recipe
-from firth.api.unseen_words import say_unseen
 from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import greedy, sampling, write
@@ -19,10 +17,12 @@ from firth.errors import DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
-from firth.progress import silent
-from firth.text import Progress
+from firth.progress import Progress, silent
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.task import Tables, Tokenizers
+from firth.text.config import PairsConfig
 from firth.text.data.pairs import Ints, Pairs, packed
-from firth.text.data.parallel import Tokenizers, encode_source, sentence, target_language
+from firth.text.data.parallel import encode_source, sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
@@ -32,31 +32,31 @@ _CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included
 @dataclass(frozen=True)
 class Translation:
     text: str
-    log_probability: float  # Σ log p(token | what came before, source), of <eos> too
-    score: float  # by which a beam ranks: that sum over the length penalty
+    log_probability: float  # Σ log p(token | earlier tokens, source), <eos> included
+    score: float  # the beam's ranking: log_probability over the length penalty
     finished: bool = True  # False: cut off at decoding.tokens
 
 
 @dataclass(frozen=True)
 class Translator:
-    """A model that writes, with both its vocabularies."""
+    """A sequence-to-sequence model with both its tokenizers."""
 
     network: Seq2Seq
     tokenizers: Tokenizers
-    recipe: Recipe
+    recipe: Tables[PairsConfig, Any]
 
     def translate(
         self, texts: Sequence[str], config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
     ) -> list[list[Translation]]:
-        """For each text its translations, best first: config.beam of them, or one. `first` is the number of the first text,
-        which random draws depend on. A text of white space alone has an empty translation."""
+        """The translations of each text, best first: config.beam of them, or one. `first` is the number of the first text, on
+        which sampling depends. A text of white space alone has an empty translation."""
         encoded = list(self._encoded(texts))
         return self.write(encoded, config, sample=sample, first=first, progress=progress)
 
     def write(
         self, encoded: Sequence[Ids], config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
     ) -> list[list[Translation]]:
-        """The translations of sources that are encoded; one without tokens, or <eos> alone, has an empty one."""
+        """The translations of encoded sources; an empty source, or <eos> alone, has an empty translation."""
         length_N = np.array([len(ids) for ids in encoded], dtype=np.int64)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in encoded]
         order = np.argsort(-length_N, kind="stable")
@@ -73,7 +73,7 @@ class Translator:
         return found
 
     def measure(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> TranslationMeasures:
-        """BLEU and the like of the best translation of each source, beside the target that was read."""
+        """BLEU and other metrics of the best translation of each source against its target."""
         assert pairs.texts is not None
         starts = pairs.source_starts
         encoded = [pairs.source_ids[starts[n] : starts[n + 1]] for n in range(len(pairs))]
@@ -89,10 +89,10 @@ class Translator:
         )
 
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:
-        """Which source words each target word was made from; where no target is given, the best translation."""
+        """The source words behind each word of `target`, by default the best translation."""
         source_S = next(self._encoded([source])).astype(np.int64)
         if len(source_S) < 2:
-            raise DataError(f"the source is {source!r}, which has nothing to read; expected a word or more")
+            raise DataError(f"the source is {source!r}, which has no tokens; expected at least one word")
         data, tokenizer = self.recipe.data, self.tokenizers[1]
         target_T = self.best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
@@ -141,11 +141,11 @@ class Translator:
             if strange and tokenizer.unknown is None:  # characters; words and pieces have an <unk>, or spell anything
                 line = sentence("".join(character for character in line if character not in set(strange)), data)
             found.append(encode_source(line, tokenizer, data))
-        say_unseen(unseen, "left out" if tokenizer.unknown is None else "read as <unk>")
+        warn_unseen(unseen, "left out" if tokenizer.unknown is None else "read as <unk>")
         yield from self._cut(found)
 
     def _cut(self, encoded: Sequence[Ids]) -> list[Ids]:
-        """Learned positions end; a source that is longer is read as far as they go."""
+        """A source longer than the learned positions is truncated, with a warning."""
         longest = self._longest()
         if longest is None:
             return list(encoded)
@@ -153,13 +153,13 @@ class Translator:
         if cut:
             warnings.warn(
                 f"{cut:,} of {len(encoded):,} sources have more than {longest - 1} tokens, where this model's learned positions "
-                "end; the rest of them is not read",
+                "end; they are truncated",
                 stacklevel=5,
             )
         return [ids if len(ids) <= longest else np.append(ids[: longest - 1], ids[-1:]) for ids in encoded]
 
     def _longest(self) -> int | None:
-        """Tokens of a source, or of a translation, <eos> included, that this model has positions for; None: any number."""
+        """The most tokens of a source or a translation, <eos> included, that this model has positions for; None: no limit."""
         if isinstance(self.network, TransformerSeq2Seq) and self.network.config.position == "learned":
             return self.network.context
         if isinstance(self.network, PrefixDecoder) and self.network.config.position == "learned":
@@ -168,7 +168,7 @@ class Translator:
 
     def _told(self, hypothesis: Hypothesis) -> Translation:
         tokens = hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens
-        text = " ".join(self.tokenizers[1].decode(tokens).split())  # one line, whatever it has learned to write
+        text = " ".join(self.tokenizers[1].decode(tokens).split())  # always one line
         return Translation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
 
 

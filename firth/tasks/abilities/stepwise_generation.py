@@ -1,14 +1,14 @@
-"""Writing a text token by token: before each, what may come next and how probable it is.
+"""Generating a text token by token, with the distribution over the next token at every step.
 
-With the same settings throughout, what is written is what `Model.generate` writes; here the settings may change on the way, and a
-token may be taken back, because all that counts is the tokens so far.
+With constant settings the result equals `LanguageModelRun.generate`; here the settings may change on the way and a token may be
+taken back, because only the tokens so far matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +17,10 @@ from firth.decoding.sample import DecodingConfig, pick, restrict
 from firth.errors import ConfigError, DataError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
+from firth.models import LanguageModel
+from firth.tasks.run import Run
 
-if TYPE_CHECKING:
-    from firth.api.model import Model
+LanguageRun = Run[LanguageModel]
 
 
 @dataclass(frozen=True)
@@ -27,24 +28,24 @@ class Candidate:
     id: int
     token: str
     probability: float  # of the model
-    share: float  # once temperature, top_k and top_p have acted; 0 for what they leave out
+    share: float  # after temperature, top_k and top_p; 0 for the tokens they exclude
 
 
 @dataclass(frozen=True)
 class Next:
-    """After the prompt and what was written since."""
+    """The state of a generation after the prompt and the tokens written so far."""
 
     tokens: tuple[str, ...]  # what was written
     pieces: tuple[str, ...]  # what each of them adds to the text; nothing while a character is incomplete
-    probabilities: tuple[float | None, ...]  # of each when it came; None for what a bounded context has lost
-    candidates: tuple[Candidate, ...]  # by falling probability
+    probabilities: tuple[float | None, ...]  # of each when it was written; None for those outside a bounded context
+    candidates: tuple[Candidate, ...]  # most probable first
     entropy: float  # of the model's probabilities, in bits
-    drawn: Candidate  # the one that the seed draws
-    ended: bool  # the text is over: <eos> was written
+    drawn: Candidate  # the token that the seed samples
+    ended: bool  # <eos> was written
 
     @property
     def text(self) -> str:
-        """What was written, as text."""
+        """The tokens written so far, as text."""
         return "".join(self.pieces)
 
     def figure(self) -> Figure:
@@ -56,9 +57,9 @@ class Next:
         return self.figure().plot
 
 
-def next_token(model: Model, prompt: str, written: Sequence[int], config: DecodingConfig, top: int = 12) -> Next:
-    """What may follow `prompt` and the ids in `written`, the `top` most probable of it."""
-    network, opening = model.language, _opening(model, prompt)
+def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig, top: int = 12) -> Next:
+    """The `top` most probable tokens after `prompt` and the ids in `written`."""
+    network, opening = model.network, _opening(model, prompt)
     _refuse_strange(model, written)
     held = _held(opening, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
@@ -85,9 +86,9 @@ def next_token(model: Model, prompt: str, written: Sequence[int], config: Decodi
     )
 
 
-def write(model: Model, prompt: str, written: Sequence[int], config: DecodingConfig) -> Iterator[int]:
-    """Ids that are drawn after `prompt` and `written`, until the text is over or there are config.tokens more of them."""
-    network, limit = model.language, model.language.context
+def write(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig) -> Iterator[int]:
+    """Sampled ids after `prompt` and `written`, until <eos> or config.tokens of them."""
+    network, limit = model.network, model.network.context
     _refuse_strange(model, written)
     held = _held(_opening(model, prompt), written, limit)
     generator = _generator(config.seed, len(written), network.vocab)
@@ -104,34 +105,32 @@ def write(model: Model, prompt: str, written: Sequence[int], config: DecodingCon
         x_1Td, state = _read(model, held, network.start(1)) if full else _read(model, [id], state)
 
 
-def ends(model: Model, id: int) -> bool:
-    """Whether nothing comes after this token; among words, <eos> ends a line only."""
+def ends(model: LanguageRun, id: int) -> bool:
+    """Whether this token ends the text; for word tokenizers <eos> ends only a line."""
     return id == model.tokenizer.eos and model.tokenizer.kind != "word"
 
 
-def _pieces(model: Model, opening: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
+def _pieces(model: LanguageRun, opening: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
     over = len(written) - bool(written and ends(model, written[-1]))
     spelled = list(model.tokenizer.spell(iter([*opening, *written[:over]])))
     return (*spelled[len(opening) : len(opening) + over], *[""] * (len(written) - over))
 
 
-def _opening(model: Model, prompt: str) -> list[int]:
+def _opening(model: LanguageRun, prompt: str) -> list[int]:
     ids: list[int] = (model.ids(prompt) if prompt else model.opening()).tolist()
     if not ids:
-        raise DataError("the prompt is empty and the vocabulary has neither <eos> nor a newline to begin with; give a prompt")
+        raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
     return ids
 
 
-def _refuse_strange(model: Model, written: Sequence[int]) -> None:
+def _refuse_strange(model: LanguageRun, written: Sequence[int]) -> None:
     strange = [id for id in written if not 0 <= id < model.tokenizer.vocab]
     if strange:
-        raise ConfigError(
-            f"token {strange[0]} was written; this model has {model.tokenizer.vocab:,}, 0 … {model.tokenizer.vocab - 1}"
-        )
+        raise ConfigError(f"token id {strange[0]} is out of range; this model's ids are 0 … {model.tokenizer.vocab - 1:,}")
 
 
 def _held(opening: Sequence[int], written: Sequence[int], limit: int | None) -> list[int]:
-    """What decoding/generate.py has in its context by then."""
+    """The tokens that decoding/generate.py has in its context at this point."""
     held = list(opening if limit is None else opening[-limit:])
     for id in written:
         held = _followed(held, id, limit)
@@ -139,14 +138,14 @@ def _held(opening: Sequence[int], written: Sequence[int], limit: int | None) -> 
 
 
 def _followed(held: list[int], id: int, limit: int | None) -> list[int]:
-    """A full context keeps the later half."""
+    """When the context is full, its later half is kept."""
     longer = [*held, id]
     return longer if limit is None or len(longer) <= limit else longer[-max(1, limit // 2) :]
 
 
 @torch.inference_mode()
-def _read(model: Model, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
-    return model.language.hidden(torch.tensor([list(ids)], device=model.device), state)
+def _read(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
+    return model.network.hidden(torch.tensor([list(ids)], device=model.device), state)
 
 
 def _shares(logits_V: Tensor, config: DecodingConfig) -> Tensor:
@@ -156,7 +155,7 @@ def _shares(logits_V: Tensor, config: DecodingConfig) -> Tensor:
 
 
 def _generator(seed: int, drawn: int, vocab: int) -> torch.Generator:
-    """That of `seed` after so many draws: a draw takes as many random numbers whatever the probabilities are."""
+    """The generator of `seed` after that many draws: a draw consumes the same random numbers whatever the probabilities are."""
     generator = torch.Generator().manual_seed(seed)
     same_1V = torch.ones(1, vocab)
     for _ in range(drawn):

@@ -1,0 +1,73 @@
+"""load(): from a run folder to a run that can be used."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from firth.api.recipe import Recipe, read_run_recipe
+from firth.api.tokenizers import read_tokenizers
+from firth.errors import DataError
+from firth.models import Network
+from firth.tasks.run import Run
+from firth.training import checkpoint
+from firth.training.config import Device
+from firth.training.folder import RunFolder
+from firth.training.loop import device_for
+
+R = TypeVar("R", bound=Run[Any])
+
+
+@overload
+def load(path: str | Path, device: Device = "auto") -> Run[Any]: ...
+
+
+@overload
+def load(path: str | Path, device: Device = "auto", *, kind: type[R]) -> R: ...
+
+
+def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = None) -> Any:
+    """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
+
+    With `kind`, a run of another kind is an error that says what this one can do."""
+    folder = RunFolder.open(Path(path))
+    recipe = read_run_recipe(folder.recipe)
+    if kind is not None and not issubclass(recipe.task.run_class, kind):
+        raise recipe.task.run_class.refusal(kind, recipe.task)
+    source, tokenizer = read_tokenizers(folder, recipe)
+    network = recipe.task.network(source.vocab, tokenizer.vocab)
+    weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DataError(f"the weights in {folder.path} do not fit {_misfit(network, weights)}") from error
+    return recipe.task.run_class(recipe.task, network.to(device_for(device)), tokenizer, source)
+
+
+def network_of(folder: RunFolder) -> tuple[Recipe, Network]:
+    """The recipe of a run and its network on the meta device: without weights, to be counted."""
+    recipe = read_run_recipe(folder.recipe)
+    source, tokenizer = read_tokenizers(folder, recipe)
+    with torch.device("meta"):
+        return recipe, recipe.task.network(source.vocab, tokenizer.vocab)
+
+
+def _misfit(network: Network, weights: Mapping[str, Tensor]) -> str:
+    own = network.state_dict()
+    for table, file in (
+        ("embedding.weight", "tokenizer.json"),
+        ("encoder.embedding.weight", "tokenizer.json"),
+        ("own_embedding.weight", "source_tokenizer.json"),
+    ):
+        expected, found = own.get(table), weights.get(table)
+        if expected is not None and found is not None and len(expected) != len(found):
+            return (
+                f"its {file}: the weights have {len(found):,} tokens, {file} has {len(expected):,}. It belongs to another run; "
+                "restore this run's own."
+            )
+    return "its recipe.toml. One of them was edited; restore it."

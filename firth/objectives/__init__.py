@@ -1,1 +1,0 @@
-"""What a model is trained for: (model, batch) → loss."""

@@ -1,0 +1,111 @@
+"""One file per task. `TASKS` is the only list of them: to add one, write its file and put it here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firth.errors import ConfigError
+from firth.tasks.answer import QuestionAnswering
+from firth.tasks.classification import TextClassification
+from firth.tasks.in_context import InContext
+from firth.tasks.in_context_regression import InContextRegression
+from firth.tasks.masked import Masked
+from firth.tasks.next_token import NextToken
+from firth.tasks.span_corruption import SpanCorruption
+from firth.tasks.tagging import Tagging
+from firth.tasks.task import SPECIAL, AnyTask, Tables, changed, either, listed
+from firth.tasks.translation import TranslationTask
+from firth.text.datasets.named import Holds, holds
+
+# The first task of a family is the objective of a recipe that names none.
+TASKS: tuple[type[AnyTask], ...] = (
+    NextToken,
+    TextClassification,
+    TranslationTask,
+    Masked,
+    Tagging,
+    QuestionAnswering,
+    SpanCorruption,
+    InContext,
+    InContextRegression,
+)
+KINDS = tuple(task.name for task in TASKS)
+FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))
+
+
+def task_class(kind: str) -> type[AnyTask]:
+    """The task of that objective.kind."""
+    return next(task for task in TASKS if task.name == kind)
+
+
+def task_for(recipe: Tables[Any, Any]) -> AnyTask:
+    return task_class(recipe.objective.kind)(recipe)
+
+
+def default_task(family: str) -> type[AnyTask]:
+    """The objective of a recipe that only says which family its model is of."""
+    return next(task for task in TASKS if family == task.families[0])
+
+
+def check(recipe: Tables[Any, Any]) -> None:
+    """Raise a ConfigError where the tables of a recipe do not fit together; each table is checked where it is defined."""
+    task = task_for(recipe)
+    _check_family(recipe, task)
+    _check_source(recipe, task)
+    _check_special(recipe, task)
+    task.check()
+
+
+def owners(key: str, table: str = "data") -> list[str]:
+    """The tasks whose [data] or [objective] has a setting of that name, present or former."""
+    kinds = ((task.name, task.Data if table == "data" else task.Objective) for task in TASKS)
+    return [name for name, config in kinds if key in names_of(config)]
+
+
+def names_of(config: type) -> set[str]:
+    """The settings of a table, their former names included."""
+    return {name for field in fields_of(config) for name in (field.name, *field.metadata.get("was", ()))}
+
+
+def fields_of(config: type) -> tuple[Any, ...]:
+    return tuple(getattr(config, "__dataclass_fields__").values())  # noqa: B009 (every config is a dataclass)
+
+
+def _check_family(recipe: Tables[Any, Any], task: AnyTask) -> None:
+    family = recipe.model.family
+    if family not in task.families:
+        fitting = [one.name for one in TASKS if family in one.families]
+        raise ConfigError(
+            f'objective.kind = "{task.name}" needs model.family = {either(task.families)}; it is "{family}". Change it, or set '
+            f"objective.kind = {either(fitting)}."
+        )
+
+
+def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
+    """The data must be of the kind that the task learns from; a file is checked when it is read."""
+    data, found = recipe.data, holds(recipe.data)
+    generated = task.reads in ("prompts of swaps", "points of linear functions")
+    if found == task.reads or (data.path is not None and not generated):
+        return
+    if (found, task.reads) == ("labelled texts", "running text"):
+        return  # labelled texts are running text, too: the labels are ignored
+    given = f'data.name = "{data.name}"' if data.name else f'data.path = "{data.path}"' if data.path else "data.text"
+    if task.reads == "running text":
+        other = next(one for one in TASKS if one.reads == found)
+        advice = f'Set objective.kind = "{other.name}" and model.family = "{other.families[0]}", or choose another data.name.'
+    else:
+        advice = task.sources
+    raise ConfigError(f"{given} is {_shown(found)}, but {task.name} needs {task.reads}. {advice}")
+
+
+def _shown(found: Holds) -> str:
+    return f"{'' if found == 'running text' else 'a set of '}{found}"
+
+
+def _check_special(recipe: Tables[Any, Any], task: AnyTask) -> None:
+    for setting in SPECIAL:
+        if setting not in task.uses and (value := changed(recipe, setting)) is not None:
+            others = [one.name for one in TASKS if setting in one.uses]
+            raise ConfigError(
+                f'{setting} = {value} only applies to {listed(others)}; objective.kind is "{task.name}". Remove it.'
+            )

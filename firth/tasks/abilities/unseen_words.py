@@ -1,0 +1,17 @@
+"""A warning about words or characters that are not in the vocabulary."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from itertools import islice
+
+_SHOWN = 5
+
+
+def warn_unseen(unseen: Collection[str], treatment: str = "read as <unk>") -> None:
+    """One warning for all texts of a call; none where everything is known."""
+    if not unseen:
+        return
+    more = f" and {len(unseen) - _SHOWN:,} more" if len(unseen) > _SHOWN else ""
+    warnings.warn(f"{treatment}, never seen in training: {', '.join(islice(unseen, _SHOWN))}{more}", stacklevel=4)

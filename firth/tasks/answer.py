@@ -1,0 +1,173 @@
+"""Extractive question answering: the answer is a span of the context (Rajpurkar et al. 2016). Letters: B batch, T time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
+
+from firth.errors import ConfigError, DataError
+from firth.evaluation.answers import evaluate as measure
+from firth.evaluation.answers import find
+from firth.inspection.inputs import Reading
+from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
+from firth.progress import Progress
+from firth.tasks.abilities.inspection_inputs import arrays_reading
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.run import Run
+from firth.tasks.running_text import target_of
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
+from firth.text import TokenizerConfig
+from firth.text.config import QuestionsConfig
+from firth.text.data.questions import Answered, BucketedReadings, Readings, encode_questions, prepare_questions, windows
+from firth.text.readers.squad import Question
+from firth.training.loop import Loss
+
+AT_ONCE = 64  # windows per batch of inference
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerConfig(ObjectiveConfig):
+    kind: Literal["answer"] = "answer"
+    longest: int = 30  # maximum length of a predicted answer, in tokens
+
+    def __post_init__(self) -> None:
+        if self.longest < 1:
+            raise ConfigError(f"objective.longest is {self.longest}; expected at least 1")
+
+
+def answer(
+    model: SpanReader,
+    token_BT: Tensor,
+    length_B: Tensor,
+    first_B: Tensor,
+    start_B: Tensor,
+    end_B: Tensor,
+    state: None = None,
+) -> tuple[Tensor, None]:
+    """−½ (log p(start) + log p(end)), in nats, the mean over the batch. The softmax is in float32."""
+    start_BT, end_BT = model(token_BT, length_B, first_B)
+    return (F.cross_entropy(start_BT.float(), start_B) + F.cross_entropy(end_BT.float(), end_B)) / 2, None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A span of the context."""
+
+    text: str
+    probability: float  # p(start) · p(end)
+    start: int  # its first character in the context
+
+
+class ReaderRun(Run[SpanReader]):
+    wanted = "a question answerer"
+
+    def answer(self, question: str, context: str) -> Answer:
+        """The most probable span of `context`, and its probability. A long context is read in windows that overlap by half."""
+        self._expect_words("question", question)
+        self._expect_words("context", context)
+        unseen = [one for text in (question, context) for one in self.tokenizer.unseen(text)]
+        if self.tokenizer.unknown is not None:  # without <unk>, encoding refuses what it cannot spell
+            warn_unseen(dict.fromkeys(unseen))
+        (found,) = find(self.network, self._windows(question, context), longest=self.recipe.objective.longest, batch=AT_ONCE)
+        return Answer(found.text, math.exp(found.log_probability), found.start)
+
+    def _windows(self, question: str, context: str) -> Readings:
+        return windows([Question("the question", context, question)], self.tokenizer, self.recipe.training.context)
+
+    @staticmethod
+    def _expect_words(name: str, text: str) -> None:
+        if not text.strip():
+            raise DataError(f"the {name} is {text!r}, which has no tokens; expected at least one word")
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        name, readings = self._readings(path, split, progress)
+        longest = self.recipe.objective.longest
+        measured = measure(self.network, readings, longest=longest, batch=AT_ONCE, progress=progress)
+        return {**dataclasses.asdict(measured), "split": name}
+
+    def _readings(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Readings]:
+        data, limit = self.recipe.data, self.recipe.training.context
+        if path is not None:
+            return str(path), encode_questions(path, self.tokenizer, data, limit, progress)
+        return chosen(prepare_questions(data, self.tokenizer, limit, progress), split)
+
+    def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
+        if context is None:
+            raise ConfigError("this run answers questions, so `text` is the question. Give the passage as `context`, too.")
+        super().reading(text, target)
+        self._expect_words("context", context)
+        found = self._windows(text, context)
+        if len(found) > 1:
+            raise DataError(
+                f"question and context have more than {self.recipe.training.context:,} tokens and would be read in {len(found)} "
+                "windows. Shorten the context."
+            )
+        batch = found.batch(np.array([0]))
+        return arrays_reading(self.network, self.tokenizer, (batch.token_BT, batch.length_B, batch.first_B))
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.encoder(*tokens)
+
+
+class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
+    name = "answer"
+    Data = QuestionsConfig
+    Objective = AnswerConfig
+    reads = "questions"
+    sources = "Set data.path to SQuAD's .json or a .jsonl file."
+    families = ("encoder",)
+    metrics = ("loss", "exact", "f1")
+    selecting = ("loss", "exact", "f1")
+    run_class = ReaderRun
+    is_a = "a question answerer"
+    use = "answer"
+    next_command = "firth answer {run} --context TEXT QUESTION"
+    unsupported = {  # noqa: RUF012 (a ClassVar in Task)
+        "training.carry": "questions carry no state from one to the next",
+        "training.compile": "it compiles for one shape of batch, and questions have many lengths",
+    }
+
+    def check(self) -> None:
+        super().check()
+        self.refuse_average("reads each token by itself, whatever the question")
+        self.expect_context()
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Answered:
+        return prepare_questions(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
+
+    def network(self, source_vocab: int, vocab: int) -> SpanReader:
+        assert isinstance(self.recipe.model, SpanEncoderConfig)  # a recipe's family fits its objective
+        return span_reader(self.recipe.model, vocab)
+
+    def batches(self, data: Answered) -> BucketedReadings:
+        return BucketedReadings(data.train, self.recipe.training.batch, self.recipe.training.seed)
+
+    def loss(self, data: Answered) -> Loss:
+        return answer
+
+    def validate(self, network: SpanReader, data: Answered, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        longest, dtype = self.recipe.objective.longest, self.recipe.training.dtype
+        measured = measure(network, data.valid, longest=longest, batch=AT_ONCE, dtype=dtype, progress=progress)
+        return dataclasses.asdict(measured)
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"exact match {metrics['exact']:.1%}, F1 {metrics['f1']:.1%}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        return rows(
+            ("text", metrics["split"]),
+            ("questions", f"{metrics['questions']:,}, read in {metrics['windows']:,} windows"),
+            ("loss", f"{metrics['loss']:.4f} nats per end of an answer"),
+            ("exact match", f"{metrics['exact']:.2%}"),
+            ("F1", f"{metrics['f1']:.2%}"),
+        )

@@ -1,0 +1,261 @@
+"""Text classification: p(class | text). Letters: B batch, T time, C classes, N texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.errors import ConfigError, DataError
+from firth.evaluation.classification import evaluate as measure
+from firth.evaluation.classification import log_probabilities
+from firth.models import Classifier, ModelConfig, Seq2SeqConfig, classifier
+from firth.models.config import TransformerSettings
+from firth.progress import Progress
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.run import Run, refuse_one_text
+from firth.tasks.running_text import target_of
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
+from firth.text import TokenizerConfig
+from firth.text.batches.buckets import by_length
+from firth.text.config import LabelledConfig
+from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled
+from firth.text.data.lengths import refuse_longer
+from firth.text.tokenizers.special_tokens import Ids
+from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.figures.page import Section
+
+AT_ONCE = 256  # texts per batch of inference
+_SCALARS = ("loss", "accuracy", "macro_f1", "examples")  # the metrics in a log line
+_SHOWN = 12  # classes whose confusion matrix fits into a terminal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(ObjectiveConfig):
+    kind: Literal["classification"] = "classification"
+    weights: Literal["balanced"] | tuple[float, ...] | None = None  # of each class in the loss, in the order of data.labels
+
+    def __post_init__(self) -> None:
+        if isinstance(self.weights, tuple) and not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
+            raise ConfigError(f"objective.weights is {list(self.weights)}; expected a number above 0 for each class")
+
+
+def classification(
+    model: Classifier,
+    token_BT: Tensor,
+    length_B: Tensor,
+    label_B: Tensor,
+    state: None = None,
+    weight_C: Tensor | None = None,
+) -> tuple[Tensor, None]:
+    """Σ_b w_b (−log p(label_b)) / Σ_b w_b, in nats, where w_b is the weight of text b's class, 1 without weights.
+
+    The softmax is in float32; no state is carried to another text."""
+    logits_BC = model(token_BT, length_B)
+    weight_C = None if weight_C is None else weight_C.to(logits_BC.device)
+    return F.cross_entropy(logits_BC.float(), label_B, weight_C), None
+
+
+def class_weights(config: ClassificationConfig, label_N: NDArray[np.int64], labels: Sequence[str]) -> NDArray[np.float64] | None:
+    """The weight of each class; None where all count the same."""
+    if config.weights is None:
+        return None
+    if config.weights == "balanced":
+        return balanced(label_N, len(labels))
+    if len(config.weights) != len(labels):
+        raise ConfigError(
+            f"objective.weights has {len(config.weights)} numbers for {len(labels)} classes: {', '.join(labels)}. "
+            'Give one per class, in this order, or "balanced".'
+        )
+    return np.array(config.weights)
+
+
+def balanced(label_N: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """w_c = N / (C n_c): every class has the same total weight, and the N texts weigh N together. n_c is at least 1, so that a
+    class without texts has a weight, too."""
+    return len(label_N) / (classes * np.bincount(label_N, minlength=classes).clip(min=1))
+
+
+@dataclass(frozen=True)
+class Classification:
+    label: str
+    probability: float
+    probabilities: dict[str, float]  # of every class
+
+
+class ClassifierRun(Run[Classifier]):
+    wanted = "a classifier"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of the probabilities."""
+        labels: tuple[str, ...] = self.recipe.data.labels
+        return labels
+
+    def classify(self, texts: Sequence[str]) -> list[Classification]:
+        """The most probable class of each text, and the probability of every class."""
+        refuse_one_text("classify", texts)
+        encoded = self._encoded(texts)
+        length_N = np.array([len(ids) for ids in encoded], np.int64)
+        refuse_longer(length_N, self.network.context, "texts to classify")
+        log_p_NC = np.empty((len(encoded), len(self.labels)))
+        for row_B in by_length(length_N, AT_ONCE):
+            log_p_NC[row_B] = log_probabilities(self.network, *padded([encoded[row] for row in row_B]))
+        return [self._classification(log_p_C) for log_p_C in log_p_NC]
+
+    def _classification(self, log_p_C: NDArray[np.float64]) -> Classification:
+        chances = {label: math.exp(log_p) for label, log_p in zip(self.labels, log_p_C.tolist(), strict=True)}
+        best = self.labels[int(np.argmax(log_p_C))]
+        return Classification(best, chances[best], chances)
+
+    def _encoded(self, texts: Sequence[str]) -> list[Ids]:
+        """One warning for all words never seen in training."""
+        unseen: dict[str, None] = {}
+        found, tokenizer = [], self.tokenizer
+        for text in texts:
+            ids = tokenizer.encode(text)
+            if not len(ids):
+                raise DataError(f"a text to classify is {text!r}, which has no tokens; expected at least one word")
+            if tokenizer.unknown is not None and (ids == tokenizer.unknown).any():
+                unseen |= dict.fromkeys(tokenizer.unseen(text))
+            found.append(ids)
+        warn_unseen(unseen)
+        return found
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        name, examples = self._examples(path, split, progress)
+        refuse_longer(examples.length_N, position_limit(self.recipe.model), f"texts of {name}")
+        measured = measure(self.network, examples, self.labels, batch=AT_ONCE, progress=progress)
+        return {**dataclasses.asdict(measured), "split": name}
+
+    def _examples(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Examples]:
+        if path is not None:
+            return str(path), encode_labelled(path, self.tokenizer, self.recipe.data, progress)
+        return chosen(prepare_labelled(self.recipe.data, self.tokenizer, progress), split)
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.encoder(*tokens)
+
+
+class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
+    name = "classification"
+    Data = LabelledConfig
+    Objective = ClassificationConfig
+    reads = "labelled texts"
+    sources = "Set data.path to a jsonl, csv, tsv or parquet file with labels, or data.name to a labelled set such as sst2."
+    families = ("encoder", "language")
+    metrics = ("loss", "accuracy", "macro_f1")
+    selecting = ("loss", "accuracy", "macro_f1")
+    run_class = ClassifierRun
+    is_a = "a classifier"
+    use = "classify"
+    next_command = "firth classify {run} TEXT"
+    uses = frozenset({"tokenizer.vectors"})
+    unsupported = {"training.carry": "a classifier has no state to carry between texts"}  # noqa: RUF012 (a ClassVar in Task)
+    draws = True
+
+    def check(self) -> None:
+        super().check()
+        training, model = self.recipe.training, self.recipe.model
+        if self.recipe.objective.weights is not None and training.accumulate > 1:
+            raise ConfigError(
+                f"training.accumulate is {training.accumulate}, but the weighted mean of a batch is not the mean of those of its "
+                "parts. Remove it, or objective.weights."
+            )
+        if self.recipe.tokenizer.vectors and getattr(model, "vectors", None) is None:
+            raise ConfigError("tokenizer.vectors needs model.vectors, which is missing. Set it, or remove tokenizer.vectors.")
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Labelled:
+        tokenizer = target_of(tokenizers)
+        limit = position_limit(self.recipe.model)
+        more = self._vector_words() if isinstance(tokenizer, TokenizerConfig) and tokenizer.vectors else ()
+        data = prepare_labelled(self.recipe.data, tokenizer, progress, limit=limit, also=more)
+        if data.valid is not None:
+            refuse_longer(data.valid.length_N, limit, "held-out texts")
+        class_weights(self.recipe.objective, data.train.label_N, data.labels)  # a misfit is an error before anything is written
+        return data
+
+    def _vector_words(self) -> Sequence[str]:
+        """The words of model.vectors, which tokenizer.vectors adds to the vocabulary."""
+        from firth.vectors import load
+
+        file = self.recipe.model.vectors
+        assert file is not None  # see check()
+        return load(Path(file)).words
+
+    def network(self, source_vocab: int, vocab: int) -> Classifier:
+        assert not isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
+        return classifier(self.recipe.model, vocab, self.classes())
+
+    def batches(self, data: Labelled) -> BucketedExamples:
+        return BucketedExamples(data.train, self.recipe.training.batch, self.recipe.training.seed)
+
+    def loss(self, data: Labelled) -> Loss:
+        found = class_weights(self.recipe.objective, data.train.label_N, data.labels)
+        return classification if found is None else partial(classification, weight_C=torch.from_numpy(found).float())
+
+    def validate(self, network: Classifier, data: Labelled, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        dtype = self.recipe.training.dtype
+        measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
+        return {name: getattr(measured, name) for name in _SCALARS}
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"accuracy {metrics['accuracy']:.4f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        top = rows(
+            ("text", metrics["split"]),
+            ("examples", f"{metrics['examples']:,}"),
+            ("loss", f"{metrics['loss']:.4f} nats per text"),
+            ("accuracy", f"{metrics['accuracy']:.4f}"),
+            ("macro F1", f"{metrics['macro_f1']:.4f}"),
+        )
+        return "\n\n".join([top, scores("class", "examples", _lines(metrics)), _confusion(metrics)])
+
+    def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
+        from firth.figures.confusion import confusion_map
+        from firth.figures.figure import Table
+        from firth.figures.page import Section
+
+        (metrics,) = results.values()
+        lead = f"{metrics['accuracy']:.2%} of {metrics['examples']:,} texts of {metrics['split']} are classified correctly."
+        lines = [(name, f"{count:,}", *(f"{number:.4f}" for number in numbers)) for name, count, *numbers in _lines(metrics)]
+        table = Table(("class", "examples", "precision", "recall", "F1"), lines)
+        figure = confusion_map([one["label"] for one in metrics["classes"]], metrics["confusion"])
+        return Section("Confusion matrix", lead, table, [figure])
+
+
+def position_limit(config: ModelConfig) -> int | None:
+    """The longest text that a model can read; None: no limit. Only learned positions end."""
+    return config.context if isinstance(config, TransformerSettings) and config.position == "learned" else None
+
+
+def _lines(metrics: Mapping[str, Any]) -> list[tuple[str, int, float, float, float]]:
+    return [(one["label"], one["examples"], one["precision"], one["recall"], one["f1"]) for one in metrics["classes"]]
+
+
+def _confusion(metrics: Mapping[str, Any]) -> str:
+    labels = [one["label"] for one in metrics["classes"]]
+    if len(labels) > _SHOWN:
+        return f"{len(labels)} classes: --save page.html draws the confusion matrix"
+    wide = max(9, *(len(label) + 2 for label in labels))
+    top = f"{'true ↓, predicted →':<20}" + "".join(f"{label:>{wide}}" for label in labels)
+    body = [
+        f"{label:<20}" + "".join(f"{count:>{wide},}" for count in row)
+        for label, row in zip(labels, metrics["confusion"], strict=True)
+    ]
+    return "\n".join([top, *body])

@@ -1,0 +1,97 @@
+"""Learning linear functions in context (Garg et al. 2022). Letters: B prompts, E points, D dimensions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.evaluation.in_context import errors, errors_by_examples
+from firth.inspection.inputs import Reading
+from firth.models import LanguageConfig
+from firth.models.point_reader import PointReader, point_reader
+from firth.progress import Progress
+from firth.tasks.in_context import AT_ONCE, PromptTask, refuse_path
+from firth.tasks.run import Run
+from firth.tasks.running_text import target_of
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import ObjectiveConfig, Tokenizers
+from firth.text import TokenizerConfig
+from firth.text.config import LinearConfig
+from firth.text.data.in_context import FreshPrompts, LinearData, prepare_linear
+from firth.training.loop import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class InContextRegressionConfig(ObjectiveConfig):
+    kind: Literal["in-context-regression"] = "in-context-regression"
+
+
+def in_context_regression(model: PointReader, x_BED: Tensor, y_BE: Tensor, state: None = None) -> tuple[Tensor, None]:
+    """The mean of (ŷ − y)² / D, so that always predicting 0 gives 1, whatever D is (Garg et al. 2022, §3)."""
+    return (model(x_BED, y_BE) - y_BE).square().mean() / model.dimensions, None
+
+
+class RegressionRun(Run[PointReader]):
+    wanted = "a run of the in-context-regression task"
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        """Squared error after 0, 1, … examples, beside least squares and always predicting 0."""
+        refuse_path(path)
+        name, prompts = chosen(prepare_linear(self.recipe.data, self.tokenizer), split)
+        found = errors(self.network, prompts, batch=AT_ONCE, progress=progress)
+        after = [dataclasses.asdict(one) for one in errors_by_examples(found, prompts)]
+        result = {"loss": found.loss, "squared_error": found.squared_error, "prompts": len(prompts)}
+        return {**result, "by_examples": after, "split": name}
+
+    def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
+        raise ConfigError("this run reads numbers, so there is no text to inspect. Use another run.")
+
+    def _forward(self, *tokens: Any) -> Any:
+        raise NotImplementedError("see reading()")
+
+
+class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, LinearData]):
+    name = "in-context-regression"
+    Data = LinearConfig
+    Objective = InContextRegressionConfig
+    reads = "points of linear functions"
+    sources = 'Set data.name = "linear".'
+    metrics = ("loss", "squared_error")
+    selecting = ("loss",)
+    run_class = RegressionRun
+    is_a = "a model that learns functions from its prompt"
+    use = "evaluate"
+    unit = "(ŷ − y)² / D"
+    measure = "squared_error"
+
+    def check(self) -> None:
+        super().check()
+        for key in ("vectors", "dropout_word"):
+            if getattr(self.recipe.model, key, None):
+                raise ConfigError(f"model.{key} applies to words, but this task reads numbers. Remove it.")
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> LinearData:
+        return prepare_linear(self.recipe.data, target_of(tokenizers))
+
+    def network(self, source_vocab: int, vocab: int) -> PointReader:
+        assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
+        return point_reader(self.recipe.model, self.recipe.data.dimensions)
+
+    def batches(self, data: LinearData) -> FreshPrompts:
+        return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
+
+    def loss(self, data: LinearData) -> Loss:
+        return in_context_regression
+
+    def validate(self, network: PointReader, data: LinearData, progress: Progress) -> dict[str, Any]:
+        found = errors(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
+        return {"loss": found.loss, "squared_error": found.squared_error}
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"squared error {metrics['squared_error']:.4f}"

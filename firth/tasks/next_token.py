@@ -1,0 +1,259 @@
+"""Language modelling: p(x) = Π p(x_t | x_<t). Letters: B batch, T time, V vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError, DataError
+from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
+from firth.inspection.gradient_flow import Flow, flow
+from firth.inspection.inputs import Reading
+from firth.inspection.predictions import Predictions, of_text, predictions
+from firth.layers.cross_entropy import cross_entropy
+from firth.models import LanguageConfig, LanguageModel, language_model
+from firth.progress import Progress, silent
+from firth.tasks.abilities.completion import Completion, complete
+from firth.tasks.abilities.contextual_vectors import refuse_longer
+from firth.tasks.abilities.inspection_inputs import one_reading
+from firth.tasks.abilities.scoring import read_log_probabilities
+from firth.tasks.run import Run
+from firth.tasks.running_text import RunningTextTask, text_of
+from firth.tasks.splits import Split, check_split
+from firth.tasks.task import ObjectiveConfig, rows
+from firth.text import Prepared
+from firth.text.batches.windows import Streams, Windows
+from firth.training.loop import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTokenConfig(ObjectiveConfig):
+    kind: Literal["next-token"] = "next-token"
+
+
+def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    """−(1/BT) Σ log p(x_t | x_<t), in nats, and the state after the window. The softmax is in float32."""
+    x_BTd, state = model.hidden(input_BT, state)
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT), state
+
+
+@dataclass(frozen=True)
+class Score:
+    """log p(text) in nats, over the `tokens` that were predicted."""
+
+    tokens: int
+    log_probability: float
+    perplexity: float
+    bits_per_character: float | None
+
+
+class LanguageModelRun(Run[LanguageModel]):
+    wanted = "a language model"
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """The continuation of `prompt`. Settings that are not given come from the recipe's [decoding]."""
+        given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        return "".join(self.stream(prompt, self.decoding(given)))
+
+    def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
+        """The continuation, piece by piece as it is generated. A piece is held back while it ends inside a character.
+
+        An invalid prompt is refused here, before the first piece is asked for."""
+        ids = self.ids(prompt) if prompt else self.opening()
+        if not len(ids):
+            raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
+        return self._pieces(ids, config)
+
+    def _pieces(self, ids: NDArray[np.int64], config: DecodingConfig) -> Iterator[str]:
+        waiting = deque(ids.tolist())
+        spelled = self.tokenizer.spell(iter(waiting.popleft, None))
+        for _ in range(len(ids)):
+            next(spelled)
+        for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
+            token = int(token_B)
+            if token == self.tokenizer.eos and self.tokenizer.kind != "word":  # end of the document
+                return
+            waiting.append(token)
+            if piece := next(spelled):
+                yield piece
+
+    def score(self, texts: Sequence[str], progress: Progress = silent) -> list[Score]:
+        """log p of each text, as the start of a document or line (see `opening`)."""
+        return [self._score(text, progress) for text in texts]
+
+    def _score(self, text: str, progress: Progress) -> Score:
+        ids = np.concatenate((self.opening(), self.ids(text)))
+        if len(ids) < 2:
+            raise DataError(f"{text[:20]!r} leaves nothing to predict; expected at least two tokens")
+        log_p = read_log_probabilities(self.network, ids, progress)
+        total, tokens = math.fsum(log_p), len(log_p)
+        characters = len(text) if len(self.opening()) else len(text) - 1
+        bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
+        return Score(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
+
+    def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
+        """Fillers of the blank `__`, ranked by log p(left + filler + right); see abilities/completion.py."""
+        return complete(self, text, candidates, proposals)
+
+    def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
+        """The most probable tokens at each position of `text`, and the probability of the actual one; `.figure()`, `.text()`."""
+        self._refuse("target", target)
+        ids = self._opened(text)
+        return predictions(of_text(self.network, ids), ids[1:], self.tokenizer.token, top)
+
+    def flow(self, text: str) -> Flow:
+        """How much of the gradient of the last token's loss reaches each earlier token; `.figure()`."""
+        ids = self._opened(text)
+        refuse_longer(self.network, len(ids) - 1)
+        return flow(self.network, ids, [self.tokenizer.token(int(id)) for id in ids])
+
+    def _opened(self, text: str) -> NDArray[np.int64]:
+        """As for `score`: after the end of another text."""
+        if not text:
+            raise DataError("the text is empty; give at least one token")
+        return np.concatenate((self.opening(), self.ids(text)))
+
+    def evaluate(
+        self,
+        path: str | Path | None = None,
+        progress: Progress = silent,
+        *,
+        split: Split | None = None,
+        streams: int | None = None,
+        random_batches: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, object]:
+        """Loss, perplexity and bits per character; see Run.evaluate.
+
+        A recurrent model reads the text as one stream, as results are published; several `streams` side by side are faster and a
+        little worse, because each starts without a past. A Transformer reads windows of training.context. `random_batches` adds
+        the loss over that many batches of windows at random offsets, drawn from `seed`."""
+        check_split(self.recipe.data, path, split)
+        network, config = self.network, self.recipe.training
+        _check_protocol(streams, random_batches, seed, network.carries)
+        name, text = text_of(self, path, split, progress)
+        shape = stream_shape(text, streams, config.context) if network.carries else (config.batch, config.context)
+        lossless = self.tokenizer.lossless
+        measured = perplexity(network, text, lossless=lossless, batch=shape[0], context=shape[1], progress=progress)
+        how = {"split": name, "streams": shape[0] if network.carries else None}
+        result = {**dataclasses.asdict(measured), **how, "context": config.context}
+        if random_batches is None:
+            return result
+        estimate = random_loss(
+            network, text, random_batches, batch=config.batch, context=config.context, seed=seed, progress=progress
+        )
+        return {**result, **dataclasses.asdict(estimate), "batch": config.batch, "seed": seed}
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        return self.evaluate(path, progress, split=split)
+
+    def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
+        if text and not text.strip() and target is None and context is None:  # white space is something to continue
+            return self._reading(text)
+        return super().reading(text, target, context)
+
+    def _reading(self, text: str) -> Reading:
+        return one_reading(self.network, self.tokenizer, self.ids(text), self._forward)
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.hidden(tokens[0])
+
+
+class NextToken(RunningTextTask[NextTokenConfig]):
+    name = "next-token"
+    Objective = NextTokenConfig
+    families = ("language",)
+    metrics = ("loss", "perplexity", "bits_per_character")
+    selecting = ("loss",)
+    run_class = LanguageModelRun
+    is_a = "a language model"
+    use = "generate or score"
+    next_command = "firth generate {run} PROMPT"
+    shortest = 2
+
+    def check(self) -> None:
+        super().check()
+        self.expect_context()
+
+    def network(self, source_vocab: int, vocab: int) -> LanguageModel:
+        assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
+        return language_model(self.recipe.model, vocab)
+
+    def batches(self, data: Prepared) -> Streams | Windows:
+        config = self.recipe.training
+        kind = Streams if config.carry else Windows
+        return kind(data.train.ids, config.batch, config.context, config.seed)
+
+    def loss(self, data: Prepared) -> Loss:
+        return next_token
+
+    def validate(self, network: LanguageModel, data: Prepared, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        config = self.recipe.training
+        measured = perplexity(
+            network,
+            data.valid,
+            lossless=data.tokenizer.lossless,
+            batch=config.batch,
+            context=config.context,
+            dtype=config.dtype,
+            progress=progress,
+        )
+        return dataclasses.asdict(measured)
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        bits = metrics["bits_per_character"]
+        return f"{bits:.3f} bits per character" if bits is not None else f"perplexity {metrics['perplexity']:.2f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        windows = f"windows of {metrics['context']} tokens"
+        bits = metrics["bits_per_character"]
+        lines = [
+            ("text", metrics["split"]),
+            ("tokens", f"{metrics['tokens']:,}, read {_protocol(metrics['streams'], windows)}"),
+            ("loss", f"{metrics['loss']:.4f} nats per token"),
+            ("perplexity", f"{metrics['perplexity']:.4f}"),
+            ("bits per character", f"{bits:.4f}" if bits is not None else "undefined: the tokenizer is lossy"),
+        ]
+        if "loss_random" in metrics:
+            error = f" ± {metrics['loss_random_error']:.4f}" if metrics["loss_random_error"] is not None else ""
+            how = f"{metrics['random_batches']:,} random batches of {metrics['batch']} {windows}, seed {metrics['seed']}"
+            lines.append(("loss, random", f"{metrics['loss_random']:.4f}{error} ({how})"))
+        return rows(*lines)
+
+
+def _protocol(streams: int | None, windows: str) -> str:
+    if streams is None:
+        return f"in {windows} without overlap"
+    return "as one stream" if streams == 1 else f"in {streams} streams"
+
+
+def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:
+    if streams is not None and not carries:
+        raise ConfigError(
+            f"streams is {streams}, but a Transformer has no state to carry along a stream: it reads windows. Remove --streams."
+        )
+    for name, value, least in (("streams", streams, 1), ("random_batches", random_batches, 1), ("seed", seed, 0)):
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}; expected {least} or more")

@@ -1,0 +1,209 @@
+"""A trained run: the network with its tokenizer and its recipe. `load` returns the subclass that the run's task defines."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError, DataError
+from firth.inspection.attention import Attention, attention
+from firth.inspection.inputs import Reading
+from firth.inspection.predictions import Predictions
+from firth.inspection.senses import Senses
+from firth.inspection.states import States, states
+from firth.models import Network
+from firth.progress import Progress, silent
+from firth.tasks.abilities import contextual_vectors
+from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder, TextPool
+from firth.tasks.abilities.inspection_inputs import one_reading
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.splits import Split, check_split
+from firth.tasks.task import AnyTask
+from firth.text import Tokenizer
+
+N = TypeVar("N", bound=Network)
+R = TypeVar("R", bound="Run[Any]")
+
+
+class WrongTask(ConfigError, AttributeError):
+    """A run was asked for something that only runs of another task can do."""
+
+
+class Run(ABC, Generic[N]):
+    """What every run can do, whatever it was trained for."""
+
+    def __init__(self, task: AnyTask, network: N, tokenizer: Tokenizer, source_tokenizer: Tokenizer | None = None) -> None:
+        self.task, self.network, self.tokenizer = task, network, tokenizer
+        self.source_tokenizer = source_tokenizer or tokenizer
+        self.device = next(network.parameters()).device
+        network.eval()
+
+    @property
+    def recipe(self) -> Any:
+        """The run's recipe, resolved."""
+        return self.task.recipe
+
+    # Metrics
+
+    def evaluate(
+        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+    ) -> dict[str, object]:
+        """Metrics on the data at `path`, or on the run's own `split`: by default test, validation or training, the first it has.
+
+        The computation is in float32, however the run was trained."""
+        check_split(self.recipe.data, path, split)
+        return self._evaluate(path, split, progress)
+
+    @abstractmethod
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]: ...
+
+    # Contextual vectors
+
+    @overload
+    def embed(self, texts: Sequence[str], *, layer: int = -1, pool: TextPool = "mean", progress: Progress = silent) -> Array: ...
+
+    @overload
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress = silent
+    ) -> list[Array]: ...
+
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: Pooling | None = "mean", progress: Progress = silent
+    ) -> Array | list[Array]:
+        """Contextual vectors as float32; for sentence pairs, of the source.
+
+        `layer`: 0 is the embedding, 1 … depth the output of that layer; negative numbers count from the end. `pool`: "first",
+        "last", "mean" or "max" over the tokens gives one row per text; "words" and None give one array per text, with a row per
+        word (the mean of its pieces) or per token."""
+        found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)
+        return found
+
+    def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
+        """How similar the contextual vectors of one word are across sentences, beside its static vector; `.figure()`, `.text()`.
+
+        In a sentence that contains the word several times the first occurrence counts; "word#2" means the second."""
+        return contextual_vectors.compare(self._encoder(), word, sentences, layer)
+
+    def wic(self, folder: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
+        """Word-in-context accuracy: does the cosine of a word's two vectors tell whether it has the same sense in two sentences?
+
+        Layer and threshold are chosen on the training pairs; the result is that of the development pairs in `folder`, or of the
+        data set "wic". See evaluation/wic.py."""
+        return contextual_vectors.wic(self._encoder(), folder, progress)
+
+    def _encoder(self) -> TextEncoder:
+        """How texts are tokenised for `embed`."""
+        return TextEncoder(self.network, self.tokenizer)
+
+    # Inspection
+
+    def attention(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        context: str | None = None,
+        part: str | None = None,
+        layers: Sequence[int] | None = None,
+    ) -> Attention:
+        """Attention weights over `text`, for every model with attention; `.weights(layer, heads, rows)`, `.figure()`, `.text()`.
+
+        For a translator, `target` is the translation to inspect (default: its own), and `part` "cross", "encoder" or "decoder".
+        For a question answerer, `text` is the question, and `context` the passage. `layers`: by default all of them."""
+        return attention(self.reading(text, target, context), part, layers)
+
+    def states(self, text: str, *, target: str | None = None, context: str | None = None) -> States:
+        """Hidden states and gates of an RNN, LSTM or GRU after each token, layer by layer; `.figure()`, `.text()`.
+        `target` and `context` as for `attention`."""
+        return states(self.reading(text, target, context))
+
+    def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
+        """The `top` most probable tokens at each position, and the probability of the actual one; `.figure()`, `.text()`.
+        Of a language model over `text`; of a translator over `target`, by default its own translation."""
+        raise WrongTask(
+            f"predictions needs a language model or a translator, but this run is {self.task.is_a}. Use {self.task.use}."
+        )
+
+    def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
+        """One forward pass over `text`, ready to be inspected: the tokens that the network sees, specials included."""
+        self._refuse("target", target)
+        self._refuse("context", context)
+        if not text.strip():
+            raise DataError("the text is empty; give at least one token")
+        return self._reading(text)
+
+    def _refuse(self, name: str, value: str | None) -> None:
+        if value is not None:
+            raise ConfigError(f"{name} is {value[:20]!r}, but this run is {self.task.is_a}. Remove it.")
+
+    def _reading(self, text: str) -> Reading:
+        return one_reading(self.network, self.tokenizer, self._encoder().encode([text]).ids[0], self._forward)
+
+    @abstractmethod
+    def _forward(self, *tokens: Any) -> Any:
+        """One forward pass over token_1T and length_1, for `reading`."""
+
+    # Helpers
+
+    def ids(self, text: str) -> NDArray[np.int64]:
+        """Token ids of `text`; characters that the vocabulary cannot spell are an error."""
+        unseen = self.tokenizer.unseen(text)
+        if unseen and self.tokenizer.unknown is None:
+            shown = ", ".join(repr(character) for character in unseen[:5])
+            raise DataError(
+                f"the text contains {shown}, which is not in the vocabulary. Remove it, or train on text that has it."
+            )
+        warn_unseen(unseen)
+        return self.tokenizer.encode(text).astype(np.int64)
+
+    def opening(self) -> NDArray[np.int64]:
+        """What precedes the first token of a text: <eos> or a newline; nothing where the vocabulary has neither."""
+        if self.tokenizer.eos is not None:
+            return np.asarray([self.tokenizer.eos], dtype=np.int64)
+        if not self.tokenizer.unseen("\n"):
+            return self.tokenizer.encode("\n").astype(np.int64)
+        return np.zeros(0, dtype=np.int64)
+
+    def decoding(self, given: dict[str, int | float | None]) -> DecodingConfig:
+        """The recipe's [decoding] with the settings that were given."""
+        chosen = {name: value for name, value in given.items() if value is not None}
+        config: DecodingConfig = dataclasses.replace(self.recipe.decoding, **chosen)
+        return config
+
+    def expect(self, kind: type[R]) -> R:
+        """This run as one of `kind`, or an error that says what it can do."""
+        if not isinstance(self, kind):
+            raise self.refusal(kind, self.task)
+        return self
+
+    @staticmethod
+    def refusal(kind: type[Run[Any]], task: AnyTask) -> WrongTask:
+        """The error for a run of `task` where one of `kind` is needed."""
+        return WrongTask(f"this needs {kind.wanted}, but this run is {task.is_a}. Use {task.use}, or another run.")
+
+    wanted = "another run"  # "a language model": what a caller who needs this kind of run asks for
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            owners = [kind for kind in _subclasses(Run) if name in vars(kind)]
+            if owners and not name.startswith("_"):
+                raise WrongTask(f"{name} needs {owners[0].wanted}, but this run is {self.task.is_a}. Use {self.task.use}.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _subclasses(kind: type[Any]) -> list[type[Any]]:
+    return [below for one in kind.__subclasses__() for below in (one, *_subclasses(one))]
+
+
+def refuse_one_text(verb: str, texts: object) -> None:
+    """A string is a sequence of strings, too."""
+    if isinstance(texts, str):
+        raise ConfigError(f"{verb} takes a list of texts. Write {verb}([{texts[:20]!r}]).")

@@ -1,0 +1,44 @@
+"""What the tasks that read running text share: next-token, masked, span-corruption and the like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from firth.errors import DataError
+from firth.progress import Progress
+from firth.tasks.run import Run
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import O, Task, Tokenizers
+from firth.text import Prepared, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
+from firth.text.config import DataConfig
+
+
+class RunningTextTask(Task[DataConfig, O, Prepared]):
+    """A task over the tokens of one long text."""
+
+    Data = DataConfig
+    reads = "running text"
+    shortest = 0  # tokens that the held-out text needs
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Prepared:
+        data = prepare(self.recipe.data, target_of(tokenizers), progress)
+        if data.valid is not None and data.valid.count < self.shortest:
+            raise DataError(
+                f"the held-out text has {data.valid.count} tokens; {self.name} needs at least {self.shortest}. Give more text, a "
+                "larger data.valid, or set data.valid=0 to hold out nothing."
+            )
+        return data
+
+
+def target_of(tokenizers: TokenizerConfig | Tokenizers) -> TokenizerConfig | Tokenizer:
+    """For tasks with one vocabulary."""
+    return tokenizers[1] if isinstance(tokenizers, tuple) else tokenizers
+
+
+def text_of(run: Run[Any], path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, TokenFile]:
+    """The text to evaluate, with its name: the file that was given, or a part of the run's own data."""
+    data: DataConfig = run.recipe.data
+    if path is not None:
+        return str(path), encode_file(path, run.tokenizer, data, progress)
+    return chosen(prepare(data, run.tokenizer, progress), split)

@@ -1,0 +1,44 @@
+"""Which part of a run's own data is evaluated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar, get_args
+
+from firth.errors import ConfigError, DataError, did_you_mean
+from firth.text.config import DataConfig
+
+Split = Literal["train", "valid", "test"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Splits(Protocol[T_co]):
+    @property
+    def train(self) -> T_co: ...
+
+    @property
+    def valid(self) -> T_co | None: ...
+
+    @property
+    def test(self) -> T_co | None: ...
+
+
+def check_split(data: DataConfig, path: str | Path | None, split: str | None) -> None:
+    """Refuse a path and a split at once, an unknown split, and standard input a second time."""
+    if path is not None and split is not None:
+        raise ConfigError(f'both a file, {path}, and a split, "{split}", were given. Give one of them.')
+    if split is not None and split not in get_args(Split):
+        raise ConfigError(f'unknown split "{split}"; choose train, valid or test.{did_you_mean(split, get_args(Split))}')
+    if path is None and data.path == "-":
+        raise DataError("this run was trained on standard input, which cannot be read again. Give --data PATH.")
+
+
+def chosen(data: _Splits[T], split: str | None) -> tuple[str, T]:
+    """The name and the data of `split`; by default test, validation or training, the first that exists."""
+    own: dict[str, T] = {name: part for name in ("test", "valid", "train") if (part := getattr(data, name)) is not None}
+    if split is not None and split not in own:
+        raise DataError(f"this run has no {split} data, only {' and '.join(own)}. Choose one of them, or give --data PATH.")
+    name = split or next(iter(own))
+    return name, own[name]

@@ -1,0 +1,209 @@
+"""Sequence tagging: a tag for each word. Letters: B batch, T pieces, W words, K symbols of a spelling, C tags, N words in all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
+
+from firth.errors import ConfigError, DataError
+from firth.evaluation.tagging import evaluate as measure
+from firth.evaluation.tagging import log_probabilities, marks_spans
+from firth.inspection.inputs import Reading
+from firth.models import EncoderConfig
+from firth.models.config import TransformerSettings
+from firth.models.tagger import Tagger, tagger
+from firth.progress import Progress
+from firth.tasks.abilities import contextual_vectors
+from firth.tasks.abilities.inspection_inputs import arrays_reading
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.run import Run, refuse_one_text
+from firth.tasks.running_text import target_of
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
+from firth.text import TokenizerConfig
+from firth.text.config import TaggedConfig
+from firth.text.data.lengths import refuse_longer
+from firth.text.data.tagged import BucketedSentences, Sentences, Tagged, encode_tagged, encode_words, prepare_tagged
+from firth.training.loop import Loss
+
+AT_ONCE = 128  # sentences per batch of inference
+_SCALARS = ("loss", "accuracy", "f1", "words", "sentences")  # the metrics in a log line
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingConfig(ObjectiveConfig):
+    kind: Literal["tagging"] = "tagging"
+    unknown: float = 0.0  # share of the words that training replaces by <unk>; needs a tokenizer that has one
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unknown < 1:
+            raise ConfigError(f"objective.unknown is {self.unknown}; expected 0 ≤ unknown < 1")
+
+
+def tagging(
+    model: Tagger,
+    token_BT: Tensor,
+    length_B: Tensor,
+    first_BW: Tensor,
+    symbol_BWK: Tensor,
+    label_BW: Tensor,
+    state: None = None,
+) -> tuple[Tensor, None]:
+    """−mean log p(tag of a word | sentence), in nats, without the padding. The softmax is in float32."""
+    logits_BWC = model(token_BT, length_B, first_BW, symbol_BWK)
+    return F.cross_entropy(logits_BWC.float().flatten(0, 1), label_BW.flatten(), ignore_index=-1), None
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags of one sentence, word by word."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]  # of those tags
+
+    def __str__(self) -> str:
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+
+class TaggerRun(Run[Tagger]):
+    wanted = "a tagger"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags, in the order of the probabilities."""
+        labels: tuple[str, ...] = self.recipe.data.labels
+        return labels
+
+    def tag(self, sentences: Sequence[str | Sequence[str]]) -> list[Tags]:
+        """The most probable tag of each word of each sentence, and its probability. A sentence is a list of words, or a string,
+        which is split at white space, so put spaces around what the training data treat as a word ("do n't", a full stop)."""
+        refuse_one_text("tag", sentences)
+        given = [tuple(sentence.split() if isinstance(sentence, str) else sentence) for sentence in sentences]
+        for words in given:
+            if not words or not all(word.strip() for word in words):
+                raise DataError(f"a sentence to tag is {list(words)!r}; expected one or more words, none of them empty")
+        if not given:
+            return []
+        if self.network.spelling is None:
+            warn_unseen(self.tokenizer.unseen(" ".join(word for words in given for word in words)))
+        encoded = encode_words(given, self.tokenizer)
+        refuse_longer(encoded.length_N, self.network.context, "sentences to tag")
+        log_p_NC = log_probabilities(self.network, encoded, batch=AT_ONCE)
+        best_N, chance_N = log_p_NC.argmax(1), np.exp(log_p_NC.max(1))
+        found = []
+        for words, first in zip(given, encoded.word_starts[:-1].tolist(), strict=True):
+            place = slice(first, first + len(words))
+            found.append(Tags(words, tuple(self.labels[n] for n in best_N[place]), tuple(chance_N[place].tolist())))
+        return found
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        name, sentences = self._sentences(path, split, progress)
+        refuse_longer(sentences.length_N, self.network.context, f"sentences of {name}")
+        measured = measure(self.network, sentences, self.labels, batch=AT_ONCE, progress=progress)
+        return {**dataclasses.asdict(measured), "split": name}
+
+    def _sentences(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Sentences]:
+        if path is not None:
+            return str(path), encode_tagged(path, self.tokenizer, self.recipe.data, progress)
+        return chosen(prepare_tagged(self.recipe.data, self.tokenizer, progress), split)
+
+    def _reading(self, text: str) -> Reading:
+        """Words are split at white space, as in `tag`."""
+        spelled = self.network.spelling is not None
+        batch = encode_words([text.split()], self.tokenizer).batch(np.array([0]), spelled=spelled)
+        contextual_vectors.refuse_longer(self.network, batch.token_BT.shape[1])
+        arrays = (batch.token_BT, batch.length_B, batch.first_BW, batch.symbol_BWK)
+        return arrays_reading(self.network, self.tokenizer, arrays)
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.encoder(*tokens)
+
+
+class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
+    name = "tagging"
+    Data = TaggedConfig
+    Objective = TaggingConfig
+    reads = "tagged words"
+    sources = 'Set data.path to a CoNLL or CoNLL-U file, or data.name = "ud-english-ewt" or "conll2003".'
+    families = ("encoder",)
+    metrics = ("loss", "accuracy", "f1")
+    selecting = ("loss", "accuracy", "f1")
+    run_class = TaggerRun
+    is_a = "a tagger"
+    use = "tag"
+    next_command = "firth tag {run} SENTENCE"
+    uses = frozenset({"model.characters"})
+    unsupported = {  # noqa: RUF012 (a ClassVar in Task)
+        "training.accumulate": "the mean over the words of a batch is not the mean of those of its parts",
+        "training.carry": "a tagger has no state to carry between sentences",
+        "training.compile": "it compiles for one shape of batch, and sentences have many lengths",
+    }
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Tagged:
+        data = prepare_tagged(self.recipe.data, target_of(tokenizers), progress)
+        objective, model = self.recipe.objective, self.recipe.model
+        if objective.unknown and data.tokenizer.unknown is None:
+            raise ConfigError(
+                f"objective.unknown is {objective.unknown}, but a {data.tokenizer.kind} tokenizer has no <unk>. Remove it, or "
+                'choose tokenizer.kind = "word" or "wordpiece".'
+            )
+        if self.recipe.training.select == "f1" and not marks_spans(data.labels):
+            shown = ", ".join(data.labels[:5])
+            raise ConfigError(f'training.select is "f1", but these tags mark no spans: {shown} … Choose "loss" or "accuracy".')
+        if isinstance(model, TransformerSettings) and model.position == "learned":
+            for name in ("train", "valid"):
+                if (part := getattr(data, name)) is not None:
+                    refuse_longer(part.length_N, model.context, f"{name} sentences")
+        return data
+
+    def network(self, source_vocab: int, vocab: int) -> Tagger:
+        assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective
+        return tagger(self.recipe.model, vocab, self.classes())
+
+    def batches(self, data: Tagged) -> BucketedSentences:
+        training = self.recipe.training
+        return BucketedSentences(
+            data.train,
+            training.batch,
+            training.seed,
+            spelled=bool(getattr(self.recipe.model, "characters", 0)),
+            hidden=self.recipe.objective.unknown,
+            unknown=data.tokenizer.unknown,
+        )
+
+    def loss(self, data: Tagged) -> Loss:
+        return tagging
+
+    def validate(self, network: Tagger, data: Tagged, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        dtype = self.recipe.training.dtype
+        measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
+        return {name: value for name in _SCALARS if (value := getattr(measured, name)) is not None}
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        accuracy = f"accuracy {metrics['accuracy']:.4f}"
+        return accuracy if metrics.get("f1") is None else f"F1 {metrics['f1']:.4f}, {accuracy}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        top = [
+            ("text", metrics["split"]),
+            ("words", f"{metrics['words']:,} in {metrics['sentences']:,} sentences"),
+            ("loss", f"{metrics['loss']:.4f} nats per word"),
+            ("accuracy", f"{metrics['accuracy']:.4f}"),
+        ]
+        if metrics["spans"] is not None:
+            spans = f"{metrics['f1']:.4f} (precision {metrics['precision']:.4f}, recall {metrics['recall']:.4f})"
+            top.append(("F1 of spans", spans))
+            if metrics["f1_strict"] is not None:
+                top.append(("F1, strict", f"{metrics['f1_strict']:.4f}"))
+        tables = [("span", "spans", metrics["spans"] or ()), ("tag", "words", metrics["tags"])]
+        parts = [scores(heading, counted, (tuple(one.values()) for one in lines)) for heading, counted, lines in tables if lines]
+        return "\n\n".join([rows(*top), *parts])

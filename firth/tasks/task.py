@@ -1,0 +1,241 @@
+"""A task: everything that one objective is. Each file beside this one holds one, and `TASKS` in __init__.py lists them all.
+
+A `Task` is made from the tables of a recipe. Training asks it for the data, the network, the batches and the loss; loading, for
+the network and the run; `evaluate`, the progress line and the reports ask it what its metrics are and how they are shown.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError
+from firth.models import (
+    AverageConfig,
+    ModelConfig,
+    Network,
+    PrefixConfig,
+    TransformerConfig,
+    TransformerEncoderConfig,
+    TransformerSeq2SeqConfig,
+)
+from firth.models.config import TransformerSettings
+from firth.progress import Progress
+from firth.text import Tokenizer, TokenizerConfig
+from firth.text.config import DataConfig
+from firth.text.datasets.named import Holds
+from firth.training.config import TrainingConfig
+from firth.training.feed import Batches
+from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.figures.page import Section
+    from firth.tasks.run import Run
+
+Tokenizers = tuple[Tokenizer, Tokenizer]  # of the source and of the target; twice the same one, unless each side has its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """The `[objective]` table of a recipe; each task has its own, with `kind` as a Literal."""
+
+    kind: str
+
+
+C = TypeVar("C", bound=DataConfig)
+O = TypeVar("O", bound=ObjectiveConfig)  # noqa: E741
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Generic[C, O]):
+    """The tables of a recipe that a task is made from; api/recipe.py adds what the others say."""
+
+    data: C
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig
+    objective: O
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+
+
+class PreparedData(Protocol):
+    """What `Task.read` returns, whatever the data are."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def valid(self) -> object | None: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+
+D = TypeVar("D", bound=PreparedData)
+
+# Settings in tables that all tasks share, of which a task lists the ones it understands in `uses`.
+SPECIAL = (
+    "tokenizer.joint",
+    "tokenizer.vectors",
+    "model.characters",
+    "decoding.beam",
+    "decoding.penalty",
+    "training.batch_tokens",
+)
+
+
+class Task(ABC, Generic[C, O, D]):
+    """`name` is objective.kind. The class attributes are facts about the objective; the methods work for one recipe."""
+
+    name: ClassVar[str]
+    Data: ClassVar[type[DataConfig]]  # its [data] table
+    Objective: ClassVar[type[ObjectiveConfig]]  # its [objective] table
+    reads: ClassVar[Holds]  # the kind of data it learns from
+    families: ClassVar[tuple[str, ...]]  # model.family of the models that can learn it
+    metrics: ClassVar[tuple[str, ...]]  # that `evaluate` gives and a recipe can promise in [expected]
+    selecting: ClassVar[tuple[str, ...]]  # the metrics that can choose the best weights
+    run_class: ClassVar[type[Run[Any]]]  # what `load` returns
+    is_a: ClassVar[str]  # "a language model": completes "this run is …"
+    use: ClassVar[str]  # the methods of such a run, as advice: "generate or score"
+    next_command: ClassVar[str]  # what to try after training, with {run} in it
+    uses: ClassVar[frozenset[str]] = frozenset()  # of SPECIAL
+    unsupported: ClassVar[Mapping[str, str]] = {}  # settings that must keep their defaults → why
+    two_sides: ClassVar[bool] = False  # whether source and target may have a vocabulary each
+    sources: ClassVar[str] = "Set data.path."  # what to do when the recipe names data of another kind
+
+    def __init__(self, recipe: Tables[C, O]) -> None:
+        self.recipe = recipe
+
+    # Checks: before anything is read
+
+    def check(self) -> None:
+        """Raise a ConfigError where the tables of the recipe do not fit together. (tasks/__init__.py checks what concerns several
+        tasks: the family of the model, the kind of data, and settings that belong to another task.)"""
+        self._check_settings()
+        training, model = self.recipe.training, self.recipe.model
+        if training.init is not None and getattr(model, "vectors", None) is not None:
+            raise ConfigError(
+                f'model.vectors and training.init = "{training.init}" both initialise the embedding. Remove one of them.'
+            )
+        if training.select not in self.selecting:
+            raise ConfigError(f'training.select is "{training.select}"; for {self.name} choose {either(self.selecting)}.')
+        if isinstance(model, TransformerSettings) and training.carry:
+            raise ConfigError("training.carry is true, but a Transformer has no state to carry between windows. Remove it.")
+
+    def _check_settings(self) -> None:
+        for setting, why in self.unsupported.items():
+            if (value := changed(self.recipe, setting)) is not None:
+                raise ConfigError(f"{setting} is {value}, but {why}. Remove it.")
+
+    def expect_context(self) -> None:
+        """A Transformer must have room for training.context tokens."""
+        model, training = self.recipe.model, self.recipe.training
+        if (
+            isinstance(model, TransformerConfig | TransformerEncoderConfig)
+            and (model.context or training.context) < training.context
+        ):
+            raise ConfigError(
+                f"training.context = {training.context} is longer than model.context = {model.context}. Raise model.context."
+            )
+
+    def expect_pair_context(self) -> None:
+        """A sequence-to-sequence Transformer must have room for training.context tokens and <eos>, on each side."""
+        model, context = self.recipe.model, self.recipe.training.context
+        if isinstance(model, TransformerSeq2SeqConfig) and model.context is not None and model.context <= context:
+            raise ConfigError(
+                f"training.context = {context} and <eos> do not fit into model.context = {model.context}. Raise it, or "
+                "lower training.context."
+            )
+        if isinstance(model, PrefixConfig) and model.context is not None and model.context < 2 * (context + 1):
+            raise ConfigError(
+                f"source and target of training.context = {context} tokens, each with <eos>, do not fit into model.context = "
+                f"{model.context}. Set model.context = {2 * (context + 1)}, or lower training.context."
+            )
+
+    def refuse_average(self, why: str) -> None:
+        """model.kind = "average" ignores the order of the tokens, and everything but the token itself."""
+        if isinstance(self.recipe.model, AverageConfig):
+            raise ConfigError(f'model.kind = "average" {why}. Choose "transformer", "lstm", "gru" or "rnn".')
+
+    # Data and network
+
+    @abstractmethod
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> D:
+        """The recipe's data, with a vocabulary that is learned now or the tokenizers of an existing run."""
+
+    @abstractmethod
+    def network(self, source_vocab: int, vocab: int) -> Network:
+        """The module, its weights not yet drawn. The only place that builds it: for training, loading and counting."""
+
+    def classes(self) -> int:
+        """How many labels the run has; 2 where the data have not been read yet."""
+        labels: tuple[str, ...] | None = getattr(self.recipe.data, "labels", None)
+        return 2 if labels is None else len(labels)
+
+    # Training
+
+    @abstractmethod
+    def batches(self, data: D) -> Batches: ...
+
+    @abstractmethod
+    def loss(self, data: D) -> Loss: ...
+
+    @abstractmethod
+    def validate(self, network: Any, data: D, progress: Progress) -> dict[str, Any]:
+        """Metrics on the held-out part; "loss", in nats, is among them, and so is whatever training.select may name."""
+
+    # What people see
+
+    @abstractmethod
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        """The one or two metrics by which people compare runs of this task, from `validate` or `evaluate`."""
+
+    @abstractmethod
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        """What `firth evaluate` prints."""
+
+    def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section | None:
+        """The results of `evaluate` by the name of the run, drawn for --save; None: this task has nothing to draw."""
+        return None
+
+    draws: ClassVar[bool] = False  # whether `picture` draws anything
+    draws_several: ClassVar[bool] = False  # and several runs in one picture
+
+
+AnyTask = Task[Any, Any, Any]
+
+
+def either(options: Iterable[str]) -> str:
+    *most, last = (f'"{option}"' for option in options)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def listed(options: Iterable[str]) -> str:
+    *most, last = options
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def changed(recipe: Tables[Any, Any], setting: str) -> str | None:
+    """The value of `table.key` as TOML writes it; None where it is the default, or where there is no such key."""
+    table, key = setting.split(".")
+    config = getattr(recipe, table)
+    fields = getattr(type(config), "__dataclass_fields__", {})
+    if key not in fields or getattr(config, key) == fields[key].default:
+        return None
+    value = getattr(config, key)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def rows(*pairs: tuple[str, str]) -> str:
+    """Lines of a report: a name and what there is to say of it."""
+    return "\n".join(f"{name:<20}{value}" for name, value in pairs)
+
+
+def scores(heading: str, counted: str, lines: Iterable[tuple[str, int, float, float, float]]) -> str:
+    """A table of precision, recall and F1."""
+    top = f"{heading:<20}{counted:>10}{'precision':>11}{'recall':>9}{'F1':>9}"
+    body = [f"{name:<20}{count:>10,}{p:>11.4f}{r:>9.4f}{f1:>9.4f}" for name, count, p, r, f1 in lines]
+    return "\n".join([top, *body])

@@ -1,0 +1,296 @@
+"""Sequence to sequence: p(y | x) = Π p(y_t | y_<t, x). Letters: B batch, S source, T target."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError, DataError
+from firth.evaluation.pairs import likelihood
+from firth.inspection.alignment import Alignment
+from firth.inspection.inputs import Reading
+from firth.inspection.predictions import Predictions, of_pair, predictions
+from firth.layers.cross_entropy import cross_entropy
+from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
+from firth.progress import Progress, silent
+from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
+from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
+from firth.tasks.abilities.translator import Translation, Translator
+from firth.tasks.run import Run, refuse_one_text
+from firth.tasks.splits import Split, check_split, chosen
+from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
+from firth.text import TokenizerConfig
+from firth.text.config import PairsConfig
+from firth.text.data.pairs import BucketedPairs, Pairs
+from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
+from firth.training.loop import Loss
+
+if TYPE_CHECKING:
+    from firth.figures.page import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(ObjectiveConfig):
+    kind: Literal["translation"] = "translation"
+    smoothing: float = 0.0  # label smoothing: share of each target that is spread over the vocabulary
+    rouge: bool = False  # the targets are summaries: measure ROUGE, too
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.smoothing < 1:
+            raise ConfigError(f"objective.smoothing is {self.smoothing}; expected 0 ≤ smoothing < 1")
+
+
+def translation(
+    model: Seq2Seq,
+    source_BS: Tensor,
+    source_length_B: Tensor,
+    input_BT: Tensor,
+    target_BT: Tensor,
+    target_length_B: Tensor,
+    state: None = None,
+    smoothing: float = 0.0,
+) -> tuple[Tensor, None]:
+    """−mean log p(y_t | y_<t, x), in nats per target token, without the padding. The softmax is in float32."""
+    x_BTd = model.teach(input_BT, model.encode(source_BS, source_length_B))
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
+
+
+class TranslatorRun(Run[Seq2Seq]):
+    wanted = "a translator"
+
+    @property
+    def translator(self) -> Translator:
+        """The network with both its tokenizers."""
+        return Translator(self.network, (self.source_tokenizer, self.tokenizer), self.recipe)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        penalty: float | None = None,
+        sample: bool = False,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        progress: Progress = silent,
+    ) -> list[str]:
+        """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
+        the recipe's [decoding]. `translations` returns the whole beam with probabilities."""
+        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        config = self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
+        return [found[0].text for found in self.translations(texts, config, sample=sample, progress=progress)]
+
+    def translations(
+        self,
+        texts: Sequence[str],
+        config: DecodingConfig | None = None,
+        *,
+        sample: bool = False,
+        first: int = 0,
+        progress: Progress = silent,
+    ) -> list[list[Translation]]:
+        """The beam of each text, best first, with log p and score; see Translator.translate."""
+        refuse_one_text("translate", texts)
+        return self.translator.translate(texts, config or self.recipe.decoding, sample=sample, first=first, progress=progress)
+
+    def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
+        """The source words behind each word of `target`, by default of the run's own translation; `.figure()`, `.text()`."""
+        return self.translator.align(source, target, self.decoding({"beam": beam}))
+
+    def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
+        """The most probable tokens at each position of `target`, by default the run's own translation; `.figure()`, `.text()`."""
+        pair = self._pair(text, target)
+        log_p = of_pair(self.network, pair.source_1S, pair.length_1, pair.input_1T)
+        return predictions(log_p, pair.target_T, self.tokenizer.token, top)
+
+    def evaluate(
+        self,
+        path: str | Path | None = None,
+        progress: Progress = silent,
+        *,
+        split: Split | None = None,
+        target: str | Path | None = None,
+        beam: int | None = None,
+    ) -> dict[str, object]:
+        """Loss of the reference translations, and BLEU, chrF and exact match of the run's own; see Run.evaluate.
+
+        `path` holds sentence pairs, or `path` the sources and `target` the translations, line by line."""
+        check_split(self.recipe.data, path, split)
+        translator, config = self.translator, self.decoding({"beam": beam})
+        if path is None and target is not None:
+            raise ConfigError(f"--target is {target}, but the sources are missing. Give --data, too.")
+        name, pairs = self._pairs(path, target, split, progress)
+        batch_tokens = self.recipe.training.batch_tokens
+        measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
+        written = translator.measure(pairs, config, progress)
+        return {**dataclasses.asdict(measured), **dataclasses.asdict(written), "split": name, "beam": config.beam}
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        return self.evaluate(path, progress, split=split)
+
+    def _pairs(
+        self, path: str | Path | None, target: str | Path | None, split: Split | None, progress: Progress
+    ) -> tuple[str, Pairs]:
+        tokenizers, data = self.translator.tokenizers, self.recipe.data
+        if path is not None:
+            return str(path), encode_parallel(path, target, tokenizers, data, progress)
+        return chosen(prepare_parallel(data, tokenizers, progress=progress, all_texts=True), split)
+
+    def _encoder(self) -> TextEncoder:
+        return TextEncoder(self.network, self.source_tokenizer, self.recipe.data)
+
+    def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
+        self._refuse("context", context)
+        pair = self._pair(text, target)
+        written = names(self.tokenizer, pair.target_T)
+        return Reading(self.network, partial(pair.run, self.network), pair.tokens, written, has_pieces(self.tokenizer))
+
+    def _pair(self, text: str, target: str | None) -> PairInputs:
+        if not text.strip():
+            raise DataError("the text is empty; give at least one token")
+        source_S = self._encoder().encode([text]).ids[0]
+        if target is None:
+            target_T = self.translator.best(source_S.astype(np.int64), self.recipe.decoding)
+        else:
+            target_T = encode_source(target, self.tokenizer, self.recipe.data).astype(np.int64)
+        if isinstance(self.network, PrefixDecoder):  # both are in one row
+            refuse_longer(self.network, len(source_S) + len(target_T))
+        input_1T, _ = one_row(self.network, np.append(target_T[-1:], target_T[:-1]))
+        return PairInputs(names(self.source_tokenizer, source_S), *one_row(self.network, source_S), target_T, input_1T)
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.start(self.network.encode(*tokens))
+
+
+class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
+    name = "translation"
+    Data = PairsConfig
+    Objective = TranslationConfig
+    reads = "sentence pairs"
+    sources = 'Set data.path, or data.name = "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts" or "docstrings".'
+    families = ("seq2seq",)
+    two_sides = True
+    metrics = ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact", "rouge1", "rouge2", "rougeL")
+    selecting = ("loss", "bleu", "exact", "rougeL")
+    run_class = TranslatorRun
+    is_a = "a translator"
+    use = "translate"
+    next_command = "firth translate {run} TEXT"
+    uses = frozenset({"tokenizer.joint", "decoding.beam", "decoding.penalty", "training.batch_tokens"})
+    unsupported = {  # noqa: RUF012 (a ClassVar in Task)
+        "training.batch": "batches of sentence pairs are counted in tokens: set training.batch_tokens instead",
+        "training.accumulate": "batches of sentence pairs are counted in tokens: to save memory lower training.batch_tokens",
+        "training.carry": "sentence pairs carry no state from one to the next",
+        "training.compile": "it compiles for one shape of batch, and sentence pairs have many lengths",
+    }
+    draws = True
+
+    def check(self) -> None:
+        super().check()
+        model, joint = self.recipe.model, self.recipe.tokenizer.joint
+        if isinstance(model, PrefixConfig) and not joint:
+            raise ConfigError('model.kind = "prefix" reads and writes with one vocabulary. Set tokenizer.joint = true.')
+        if getattr(model, "shared", False) and not joint:
+            raise ConfigError("model.shared needs one vocabulary for both sides. Set tokenizer.joint = true, or remove it.")
+        self.expect_pair_context()
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
+        data = prepare_parallel(self.recipe.data, tokenizers, self.recipe.training.context, progress)
+        model = self.recipe.model
+        if isinstance(model, TransformerSeq2SeqConfig | PrefixConfig) and model.position == "learned" and data.valid is not None:
+            longest = int(max(data.valid.source_length_N.max(), data.valid.target_length_N.max()))
+            longest *= 2 if isinstance(model, PrefixConfig) else 1  # both sides are in one row
+            if model.context is not None and longest > model.context:
+                raise DataError(
+                    f"the longest held-out sentence needs {longest} positions, <eos> included; model.context = {model.context}. "
+                    f"Set model.context = {longest}, or choose another model.position."
+                )
+        return data
+
+    def network(self, source_vocab: int, vocab: int) -> Seq2Seq:
+        assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
+        return seq2seq(self.recipe.model, source_vocab, vocab)
+
+    def batches(self, data: Parallel) -> BucketedPairs:
+        return BucketedPairs(data.train, self.recipe.training.batch_tokens, self.recipe.training.seed)
+
+    def loss(self, data: Parallel) -> Loss:
+        return partial(translation, smoothing=self.recipe.objective.smoothing)
+
+    def validate(self, network: Seq2Seq, data: Parallel, progress: Progress) -> dict[str, Any]:
+        """The loss; where another metric selects the weights, also those of greedy translations."""
+        pairs, training = data.valid, self.recipe.training
+        assert pairs is not None
+        measured = likelihood(network, pairs, batch_tokens=training.batch_tokens, dtype=training.dtype, progress=progress)
+        result = dataclasses.asdict(measured)
+        if training.select == "loss":
+            return result
+        translator = Translator(network, (data.source_tokenizer, data.tokenizer), self.recipe)
+        found = translator.measure(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress)
+        summaries = {} if found.rougeL is None else {"rougeL": found.rougeL}
+        return {**result, "bleu": found.bleu, "exact": found.exact, **summaries, "sentences": found.sentences}
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        if metrics.get("rougeL") is not None:
+            return f"ROUGE-L {metrics['rougeL']:.2f}"
+        if "bleu" in metrics:
+            return f"BLEU {metrics['bleu']:.2f}, exact match {metrics['exact']:.1%}"
+        return f"perplexity {metrics['perplexity']:.2f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        lines = [
+            ("text", metrics["split"]),
+            ("sentences", f"{metrics['sentences']:,}, translated with beam size {metrics['beam']}"),
+            ("loss", f"{metrics['loss']:.4f} nats per token, perplexity {metrics['perplexity']:.4f}"),
+            ("BLEU", f"{metrics['bleu']:.2f} ({metrics['bleu_signature']})"),
+        ]
+        if metrics["bleu_tokenised"] is not None:
+            lines.append(("BLEU, tokenised", f"{metrics['bleu_tokenised']:.2f} (Moses tokenizer, lower case)"))
+        lines.append(("chrF", f"{metrics['chrf']:.2f} ({metrics['chrf_signature']})"))
+        lines.append(("exact match", f"{metrics['exact']:.2%}"))
+        if metrics["rougeL"] is not None:
+            rouge = ", ".join(f"{metrics[name]:.2f}" for name in ("rouge1", "rouge2", "rougeL"))
+            lines.append(("ROUGE-1, -2, -L", f"{rouge} (F1, no stemming)"))
+        return "\n".join([rows(*lines), *_by_task(metrics), *_by_length(metrics)])
+
+    def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
+        from firth.evaluation.translation import LengthBucket
+        from firth.figures.figure import Table
+        from firth.figures.lengths import score_by_length
+        from firth.figures.page import Section
+
+        ((name, metrics),) = results.items()
+        buckets = {name: [LengthBucket(**bucket) for bucket in metrics["buckets"]]}
+        figures = [score_by_length(buckets, "bleu"), score_by_length(buckets, "exact")]
+        lead = f"{metrics['sentences']:,} sentences of {metrics['split']}, translated with beam size {metrics['beam']}."
+        return Section("By source length", lead, Table((), []), figures)
+
+
+def _by_task(metrics: Mapping[str, Any]) -> list[str]:
+    if not metrics["tasks"]:
+        return []
+    lines = ["by task (the first word of the source):"]
+    for task in metrics["tasks"]:
+        bleu = "" if task["bleu"] is None else f"BLEU {task['bleu']:.2f}, "
+        lines.append(f"{'  ' + task['task']:<20}{bleu}exact match {task['exact']:.2%} of {task['sentences']:,}")
+    return lines
+
+
+def _by_length(metrics: Mapping[str, Any]) -> list[str]:
+    lines = ["by source length in tokens, without <eos>:"]
+    for bucket in metrics["buckets"]:
+        bleu = "BLEU undefined" if bucket["bleu"] is None else f"BLEU {bucket['bleu']:.2f}"
+        name = f"  {bucket['shortest']}–{bucket['longest']}"
+        lines.append(f"{name:<20}{bleu}, exact match {bucket['exact']:.2%} of {bucket['sentences']:,}")
+    return lines
