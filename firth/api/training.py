@@ -24,7 +24,7 @@ from firth.models.pretrained import embed, read_embedding
 from firth.progress import Progress, silent
 from firth.shipped import recipe_path
 from firth.tasks.run import Run
-from firth.tasks.task import Tokenizers
+from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Tokenizer, TokenizerConfig
 from firth.training import checkpoint, loop, trainer
 from firth.training.folder import RunFolder
@@ -128,10 +128,14 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         task.loss(data),
         recipe.training,
         folder,
-        evaluate=None if data.valid is None else (lambda: task.validate(training.model, data, watcher.work)),
+        evaluate=None if data.valid is None else (lambda: _metrics(training, task, data, watcher.work)),
         watch=watcher.step,
     )
     return folder
+
+
+def _metrics(training: loop.Training, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:
+    return task.validate(training.model, data, progress)
 
 
 def _tokenizers(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:

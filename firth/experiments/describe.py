@@ -73,15 +73,19 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
 
 
 def _of_preset(name: str, chosen: Preset) -> Description:
-    task = task_class(chosen.objective)
-    tables = Tables(data=task.Data(text=""), model=chosen.config, objective=task.Objective(kind=task.name))
     with torch.device("meta"):
-        network = task(tables).network(chosen.vocab, chosen.vocab)
-    found = count(network)
+        found = count(preset_network(chosen))
     counted = found.weights if chosen.matrices_only else found.parameters
     context = getattr(chosen.config, "context", None)
     left_out = found.parameters - counted
     return Description(name, chosen.summary, counted, left_out, context, context or 1, chosen.differs, found)
+
+
+def preset_network(chosen: Preset) -> Network:
+    """The module of a preset, its weights not yet drawn."""
+    task = task_class(chosen.objective)
+    tables = Tables(data=task.Data(text=""), model=chosen.config, objective=task.Objective(kind=task.name))
+    return task(tables).network(chosen.vocab, chosen.vocab)
 
 
 def _of_recipe(name: str, recipe: Recipe, network: Network) -> Description:

@@ -156,14 +156,13 @@ class LanguageModelRun(Run[LanguageModel]):
         shape = stream_shape(text, streams, config.context) if network.carries else (config.batch, config.context)
         lossless = self.tokenizer.lossless
         measured = perplexity(network, text, lossless=lossless, batch=shape[0], context=shape[1], progress=progress)
-        how = {"split": name, "streams": shape[0] if network.carries else None}
-        result = {**dataclasses.asdict(measured), **how, "context": config.context}
+        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if network.carries else None}
         if random_batches is None:
             return result
         estimate = random_loss(
             network, text, random_batches, batch=config.batch, context=config.context, seed=seed, progress=progress
         )
-        return {**result, **dataclasses.asdict(estimate), "batch": config.batch, "seed": seed}
+        return {**result, **dataclasses.asdict(estimate), "seed": seed}
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         return self.evaluate(path, progress, split=split)
@@ -227,7 +226,8 @@ class NextToken(RunningTextTask[NextTokenConfig]):
         return f"{bits:.3f} bits per character" if bits is not None else f"perplexity {metrics['perplexity']:.2f}"
 
     def report(self, metrics: Mapping[str, Any]) -> str:
-        windows = f"windows of {metrics['context']} tokens"
+        training = self.recipe.training
+        windows = f"windows of {training.context} tokens"
         bits = metrics["bits_per_character"]
         lines = [
             ("text", metrics["split"]),
@@ -238,7 +238,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
         ]
         if "loss_random" in metrics:
             error = f" ± {metrics['loss_random_error']:.4f}" if metrics["loss_random_error"] is not None else ""
-            how = f"{metrics['random_batches']:,} random batches of {metrics['batch']} {windows}, seed {metrics['seed']}"
+            how = f"{metrics['random_batches']:,} random batches of {training.batch} {windows}, seed {metrics['seed']}"
             lines.append(("loss, random", f"{metrics['loss_random']:.4f}{error} ({how})"))
         return rows(*lines)
 

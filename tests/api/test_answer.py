@@ -93,10 +93,10 @@ def test_another_file_is_measured(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.classify(["a"]), "this run finds answers in a text: it has no classes; use answer"),
-        (lambda model: model.generate("a"), "this run finds answers in a text: it has no next word; use answer"),
-        (lambda model: model.answer("Where ?", "  "), "the context is '  ', which has nothing to read"),
-        (lambda model: model.answer("", "a"), "the question is '', which has nothing to read"),
+        (lambda model: model.classify(["a"]), r"classify needs a classifier, but this run is a question"),
+        (lambda model: model.generate("a"), r"generate needs a language model, but this run is a question"),
+        (lambda model: model.answer("Where ?", "  "), r"the context is '  ', which has no tokens; expected at least"),
+        (lambda model: model.answer("", "a"), r"the question is '', which has no tokens; expected at least"),
         (lambda model: model.answer("Where " * 40, "Anna"), r"question of 40 tokens, .* training\.context = 32"),
         (lambda model: model.evaluate(beam=2), "--beam is a way to measure translations, and this run finds answers"),
     ],
@@ -113,25 +113,25 @@ def test_words_never_seen_are_said(run: Path) -> None:
 
 
 def test_a_language_model_finds_no_answers(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match="this run is a language model: it finds no answers; use generate or score"):
+    with pytest.raises(ConfigError, match=r"answer needs a question answerer, but this run is a language"):
         load(char_run).answer("a", "b")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": {"name": "sst2"}}, r'data\.name = "sst2" is texts with labels, without questions; expected data\.path'),
-        ({"data": {"text": "abc"}}, r"data\.text is running text, without questions"),
-        ({"model": {"family": "encoder", "kind": "average"}}, "reads each token by itself, whatever is asked"),
+        ({"data": {"name": "sst2"}}, r'data\.name = "sst2" is a set of labelled texts, but answer'),
+        ({"data": {"text": "abc"}}, r"data\.text is running text, but answer needs questions\. Set"),
+        ({"model": {"family": "encoder", "kind": "average"}}, r'model\.kind = "average" reads each token by itself, whatever'),
         (
             {"model": {"family": "encoder", "kind": "transformer", "context": 8}},
             r"training\.context = 32 is longer than model\.context = 8",
         ),
-        ({"model": {"kind": "lstm"}}, r'model\.family is "language" and objective\.kind is "answer"'),
-        ({"training": {"compile": True}}, "leave them out for questions"),
+        ({"model": {"kind": "lstm"}}, r'objective\.kind = "answer" needs model\.family = "encoder"; it'),
+        ({"training": {"compile": True}}, r"training\.compile is true, but it compiles for one shape of"),
         ({"objective": {"kind": "answer", "longest": 0}}, r"objective\.longest is 0"),
-        ({"expected": {"metric": "bleu"}}, r'expected\.metric is "bleu"; expected one of loss, exact, f1 for answer'),
-        ({"data": {"path": "q.jsonl", "labels": ["a", "b"]}}, r"data\.labels is of texts with labels"),
+        ({"expected": {"metric": "bleu"}}, r'expected\.metric is "bleu"; for answer choose one of loss,'),
+        ({"data": {"path": "q.jsonl", "labels": ["a", "b"]}}, r"data\.labels only applies to classification and tagging;"),
     ],
     ids=range(9),
 )
@@ -145,5 +145,5 @@ def test_a_run_is_not_resumed_on_other_questions(tmp_path: Path) -> None:
     recipe = compose(answer_table(path, steps=2))
     train_recipe(recipe, tmp_path / "run")
     write_questions(path, RECORDS[:39])
-    with pytest.raises(DataError, match="the text has changed since this run was started"):
+    with pytest.raises(DataError, match=r"the data have changed since this run was started\. Restore"):
         train_recipe(recipe, tmp_path / "run", resume=True)

@@ -17,7 +17,7 @@ from firth.api import compose, load
 from firth.errors import DataError
 from firth.models import LanguageModel
 from firth.tasks.abilities.completion import Completion, _Spelled
-from firth.tasks.run import Run
+from firth.tasks.next_token import LanguageModelRun
 from firth.text import Piece, Tokenizer, TokenizerConfig
 
 TEXTS = {
@@ -72,12 +72,12 @@ class History:
         return History([self.rows[n] for n in rows.tolist()])
 
 
-def listed(kind: str, context: int | None = None) -> Run[Any]:
+def listed(kind: str, context: int | None = None) -> LanguageModelRun:
     text = "\n" + "".join(TEXTS)
     config = TokenizerConfig(kind=kind, vocab=300 if kind == "bpe" else None)  # type: ignore[arg-type]
     tokenizer = Tokenizer.train(config, [Piece(text, True)], documents=1)
     opening = [tokenizer.eos] if tokenizer.eos is not None else tokenizer.encode("\n").tolist()
-    return Run[Any](Listed(tokenizer, opening, context), tokenizer, compose(recipe_table(kind)))
+    return LanguageModelRun(compose(recipe_table(kind)).task, Listed(tokenizer, opening, context), tokenizer)
 
 
 BLANK = "i was in a __. i was eating popcorn.\n"
@@ -135,7 +135,7 @@ def test_shares_sum_to_one_and_follow_the_ranking(run: str, request: pytest.Fixt
 
 @pytest.mark.parametrize("run", ["char_run", "bpe_run"])
 def test_the_figures_of_a_trained_model_are_differences_of_scores(run: str, request: pytest.FixtureRequest) -> None:
-    model: Run[Any] = load(request.getfixturevalue(run))
+    model: LanguageModelRun = load(request.getfixturevalue(run))
     left = "the " if model.tokenizer.kind == "char" else "the"  # to subwords the space belongs to the filler
     for c in model.complete("the __ is empty.", ["list", "set"]):
         filler, before = (model.score([text])[0].log_probability for text in (f"the {c.filler}", left))
@@ -212,7 +212,7 @@ def test_a_text_has_exactly_one_blank(text: str, blanks: int, char_run: Path) ->
 
 
 def test_no_candidates_is_an_error_that_says_how_to_give_some(char_run: Path) -> None:
-    with pytest.raises(DataError, match="no candidates to choose from; give some with --candidates"):
+    with pytest.raises(DataError, match=r"there are no candidates\. Give some with --candidates a,b,c\."):
         load(char_run).complete("the __.", ["", " "])
 
 

@@ -34,7 +34,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
 def hidden(model: Run[Any], text: str) -> np.ndarray[Any, Any]:
     """Of a language model that reads this text alone."""
     with torch.no_grad():
-        x_Td: np.ndarray[Any, Any] = model.language.hidden(torch.from_numpy(model.ids(text)).unsqueeze(0))[0][0].numpy()
+        x_Td: np.ndarray[Any, Any] = model.network.hidden(torch.from_numpy(model.ids(text)).unsqueeze(0))[0][0].numpy()
     return x_Td
 
 
@@ -141,13 +141,13 @@ def test_words_never_seen_are_said_once_for_all_texts(word_run: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.embed("a text"), r"a list of texts is wanted; a single one was given; write \['a text'\]"),
-        (lambda model: model.embed(["a", ""]), r"text 2 is '', which has nothing to read"),
+        (lambda model: model.embed("a text"), r"expected a list of texts\. Write \['a text'\]\."),
+        (lambda model: model.embed(["a", ""]), r"text 2 is '', which has no tokens; expected at least one word"),
         (lambda model: model.embed(["a"], pool="men"), r'pool is "men"; .* Did you mean "mean"\?'),
         (lambda model: model.embed(["a"], layer=2), r"layer 2 is asked for; this model has the layers 0, the embedding, to 1"),
         (lambda model: model.embed(["a §"]), r"never saw: '§'"),
-        (lambda model: model.senses("a", ["a name"]), r"give a list of two sentences or more"),
-        (lambda model: model.senses("a", "a name"), r"give a list of two sentences or more"),
+        (lambda model: model.senses("a", ["a name"]), r"senses compares one word across sentences\. Give a list of two"),
+        (lambda model: model.senses("a", "a name"), r"senses compares one word across sentences\. Give a list of two"),
         (lambda model: model.senses("list", ["the list", "a name is"]), r'"list" stands not in the sentence "a name is"'),
         (lambda model: model.senses("a#2", ["a a", "a set"]), r'"a" stands once in the sentence "a set"; 2 times are asked for'),
         (lambda model: model.senses("a#3", ["a a", "a set"]), r'"a" stands 2 times in the sentence "a a"; 3 times'),
@@ -271,6 +271,6 @@ def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, mo
     verdict = verify(str(recipe), Watcher())
     model = load(train_recipe(compose(table), tmp_path / "run").path)
     assert (verdict.metric, verdict.split, verdict.measured) == ("wic_accuracy", "valid", model.wic(folder)["accuracy"])
-    with pytest.raises(ConfigError, match=r'expected\.metric is "wic_accuracy"; .*expected\.split = "valid"'):
+    with pytest.raises(ConfigError, match='expected\\.metric is "wic_accuracy", which is measured on wic\'s'):
         compose(table | {"expected": table["expected"] | {"split": "test"}})
     json.dumps(model.wic(folder))

@@ -107,11 +107,11 @@ def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str,
 @pytest.mark.parametrize(
     ("ask", "complaint"),
     [
-        (lambda model: model.generate("x"), "learns functions from the points in its prompt: it has no next word; use evaluate"),
-        (lambda model: model.classify(["x"]), "it has no classes; use evaluate"),
+        (lambda model: model.generate("x"), r"generate needs a language model, but this run is a model that"),
+        (lambda model: model.classify(["x"]), r"classify needs a classifier, but this run is a model that"),
         (lambda model: model.embed(["x"]), "PointReader has no layers to take vectors from"),
-        (lambda model: model.attention("x"), "PointReader reads no text to look at"),
-        (lambda model: model.evaluate("some.txt"), "some.txt was given to measure on, and this run is measured on prompts that"),
+        (lambda model: model.attention("x"), r"this run reads numbers, so there is no text to inspect\. Use"),
+        (lambda model: model.evaluate("some.txt"), r"--data is some\.txt, but this run is evaluated on generated"),
         (lambda model: model.evaluate(beam=3), "--beam is a way to measure translations, and this run learns functions from"),
     ],
 )

@@ -78,12 +78,12 @@ def test_learned_positions_hold_both_sides_and_longer_sources_are_said(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["tokenizer.joint=false"], 'model.kind = "prefix" reads and writes with one vocabulary; set tokenizer.joint = true'),
-        (["model.context=49"], r"do not fit into model\.context = 49; raise the latter to 50"),
+        (["tokenizer.joint=false"], r'model\.kind = "prefix" reads and writes with one vocabulary\.'),
+        (["model.context=49"], r"source and target of training\.context = 24 tokens, each with"),
         (["model.encoder_depth=2"], 'unknown key "model.encoder_depth"'),
         (
             ["training.select=rougeL"],
-            r'training\.select is "rougeL", which is measured of summaries; set objective\.rouge = true',
+            r'training\.select is "rougeL", which is only measured for',
         ),
     ],
 )
@@ -108,5 +108,5 @@ def test_summaries_are_measured_by_rouge_where_the_recipe_asks(tmp_path: Path) -
 
 def test_rouge_is_not_promised_of_translations() -> None:
     table = pair_table(Path("p.tsv")) | {"expected": {"metric": "rouge1"}}
-    with pytest.raises(ConfigError, match=r'expected\.metric is "rouge1", which is measured of summaries'):
+    with pytest.raises(ConfigError, match=r'expected\.metric is "rouge1", which is only measured for'):
         compose(table)

@@ -123,10 +123,10 @@ def test_a_transformer_that_is_to_carry_is_refused_when_the_recipe_is_read() -> 
             r'random_batches is 200 with expected\.metric = "perplexity"; .*"loss"',
         ),
         ({"metric": "loss", "random_batches": 0}, "random_batches is 0 .* expected 1 or more"),
-        ({"metric": "bleu", "seeds": 3}, r"seeds is 3 and expected\.spread is None; expected both"),
-        ({"metric": "bleu", "spread": 0.4}, r"seeds is None and expected\.spread is 0\.4; expected both"),
-        ({"metric": "bleu", "seeds": 1, "spread": 0.0}, r"of two seeds or more"),
-        ({"metric": "loss", "measured_random": 1.5}, r"over how many batches; give expected\.random_batches"),
+        ({"metric": "bleu", "seeds": 3}, r"expected\.seeds is 3 and expected\.spread is None\. Set both"),
+        ({"metric": "bleu", "spread": 0.4}, r"expected\.seeds is None and expected\.spread is 0\.4\. Set both"),
+        ({"metric": "bleu", "seeds": 1, "spread": 0.0}, r"expected\.seeds is 1 and expected\.spread is 0\.0\. Set both \(two"),
+        ({"metric": "loss", "measured_random": 1.5}, r"expected\.measured_random needs the number of batches\. Set"),
         ({"metric": "loss", "split": "tset"}, '"expected.split" is \'tset\'; expected one of .*Did you mean "test"'),
     ],
 )
@@ -138,11 +138,11 @@ def test_what_is_expected_must_say_how_it_is_measured(expected: Table, message: 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("data.name=multi30k", 'data.name = "multi30k" is sentence pairs'),
-        ("data.name=dates", 'data.name = "dates" is sentence pairs'),
-        ("data.lower=true", "data.lower is of sentence pairs"),
-        ("data.target=en", "data.target is of sentence pairs"),
-        ("tokenizer.joint=true", "tokenizer.joint is of sentence pairs"),
+        ("data.name=multi30k", r'data\.name = "multi30k" is a set of sentence pairs, but'),
+        ("data.name=dates", r'data\.name = "dates" is a set of sentence pairs, but'),
+        ("data.lower=true", r"data\.lower only applies to translation; objective\.kind is"),
+        ("data.target=en", r"data\.target only applies to translation; objective\.kind is"),
+        ("tokenizer.joint=true", r"tokenizer\.joint = true only applies to translation;"),
     ],
 )
 def test_sentence_pairs_are_not_for_models_of_single_texts(setting: str, message: str) -> None:

@@ -86,7 +86,7 @@ def test_a_run_is_not_resumed_on_another_text(tmp_path: Path) -> None:
     train_recipe(recipe, tmp_path / "run")
     before = contents(tmp_path / "run")
     on_file(tmp_path / "text.txt", TEXT.replace("7 times 7 is 49", "7 times 7 is 48"))
-    with pytest.raises(DataError, match="the text has changed since this run was started; restore it, or start a new run"):
+    with pytest.raises(DataError, match=r"the data have changed since this run was started\. Restore"):
         train_recipe(recipe, tmp_path / "run", resume=True)
     assert contents(tmp_path / "run") == before
     on_file(tmp_path / "text.txt")
@@ -96,7 +96,7 @@ def test_a_run_is_not_resumed_on_another_text(tmp_path: Path) -> None:
 def test_a_run_is_not_written_over_without_resume(tmp_path: Path) -> None:
     train_recipe(tiny(), tmp_path / "run")
     before = contents(tmp_path / "run")
-    with pytest.raises(RunError, match=r"run already holds a run; add --resume to continue it, or choose another --out"):
+    with pytest.raises(RunError, match=r"already holds a run\. Add --resume to continue it, or choose"):
         train_recipe(tiny(), tmp_path / "run")
     assert contents(tmp_path / "run") == before
 

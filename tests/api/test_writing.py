@@ -46,7 +46,7 @@ def test_probabilities_are_the_softmax_of_the_models_logits(model: Run[Any]) -> 
     ids = model.ids("the list is").tolist()
     split = len(model.ids("the"))
     with torch.inference_mode():
-        logits_1TV, _ = model.language(torch.tensor([ids]))
+        logits_1TV, _ = model.network(torch.tensor([ids]))
     p_TV = torch.softmax(logits_1TV[0].double(), -1).numpy()
     found = next_token(model, "the", ids[split:], DecodingConfig(temperature=0.5), top=5)
     np.testing.assert_allclose(found.probabilities, [p_TV[t - 1, ids[t]] for t in range(split, len(ids))], rtol=1e-4)
@@ -70,7 +70,7 @@ def test_cuts_leave_shares_of_zero_and_temperature_0_leaves_one(model: Run[Any])
 
 def test_beyond_its_context_a_transformer_goes_on_as_generate_does(transformer_run: Path) -> None:
     model = load(transformer_run)
-    limit = model.language.context
+    limit = model.network.context
     assert limit is not None
     config = DecodingConfig(tokens=limit + 20, seed=1)
     ids = list(write(model, "the list", [], config))
@@ -98,7 +98,7 @@ def test_an_empty_prompt_begins_a_line(char_run: Path) -> None:
 
 def test_bad_input_is_told(char_run: Path) -> None:
     model = load(char_run)
-    with pytest.raises(ConfigError, match="token 9999 was written; this model has"):
+    with pytest.raises(ConfigError, match=r"token id 9999 is out of range; this model's ids are 0 … 24"):
         next_token(model, "the", [9999], PLAIN)
     with pytest.raises(ConfigError, match="token -1 was written"):
         list(write(model, "the", [-1], PLAIN))

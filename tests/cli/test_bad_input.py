@@ -137,7 +137,10 @@ def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
         (["evaluate", "RUN", "--data", "corpsu.txt"], ['Did you mean "corpus.txt"?']),
         (["evaluate", "RUN", "--split", "test"], ["this run has no test text, only valid and train", "--data PATH"]),
         (["evaluate", "RUN", "--split", "vaild"], ['split is "vaild"; expected train, valid or test', 'Did you mean "valid"?']),
-        (["evaluate", "RUN", "--split", "valid", "--data", "corpus.txt"], ["corpus.txt", '"valid"', "give one of them"]),
+        (
+            ["evaluate", "RUN", "--split", "valid", "--data", "corpus.txt"],
+            ["corpus.txt", '"valid"', r'both a file, a\.csv, and a split, "test", were given\. Give one'],
+        ),
         (["evaluate", "RUN", "--streams", "0"], ["streams is 0; expected 1 or more"]),
         (["evaluate", "RUN", "--data", "short.txt", "--random-batches", "3"], ["4 tokens", "at least 25", "--random-batches"]),
         (["generate", "RUN", "the", "--temperature=-1"], ["temperature is -1.0; expected 0 or more"]),

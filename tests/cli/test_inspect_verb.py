@@ -109,7 +109,7 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
         ((TEXT, "--part=cross"), 'there is no attention "cross" here, only "self"'),
         ((TEXT, "--what=flow", "--head=0"), "--head is for attention, lines, and this is flow; leave it out"),
         ((TEXT, "--gate=reset"), "--gate is for states, and this is attention"),
-        ((TEXT, "--target=x"), "a target is given, and this run does not translate"),
+        ((TEXT, "--target=x"), r"target is 'b', but this run is a language model\. Remove it\."),
     ],
     ids=range(10),
 )

@@ -63,7 +63,7 @@ def test_pairs_are_measured(firth: Firth, bpe_run: Path, tmp_path: Path) -> None
     [
         ((), "there is nothing to compare; give a word and two sentences or more that have it, or --wic"),
         (("list",), "there is nothing to compare"),
-        (("list", SENTENCES[0]), "give a list of two sentences or more"),
+        (("list", SENTENCES[0]), r"senses compares one word across sentences\. Give a list of two"),
         (("list", *SENTENCES, "--data", "pairs"), "--data pairs is a folder of pairs for --wic"),
         (("list", *SENTENCES, "--wic"), "--wic measures all its pairs in all layers; leave the word"),
         (("--wic", "--layer", "1"), "--wic measures all its pairs in all layers"),

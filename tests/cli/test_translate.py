@@ -411,7 +411,7 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
         assert (answer.code, answer.out) == (2, "")
         assert "this run is a language model: it does not translate; use generate or score" in answer.err
     assert "this run translates: it has no next word; use translate" in firth("generate", run, "a").err
-    assert "this run translates: it has no classes; use translate" in firth("classify", run, "a").err
+    assert r"classify needs a classifier, but this run is a translator\." in firth("classify", run, "a").err
 
 
 # --- align
@@ -538,7 +538,10 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
         ((run, "--data", source), "is read as txt, one side of the pairs"),
         ((run, "--data", source, "--target", short), "has 4 lines and"),
         ((run, "--data", source, "--target", empty), "empty.txt:2 has an empty target"),
-        ((run, "--data", source, "--target", target, "--split", "valid"), "give one of them"),
+        (
+            (run, "--data", source, "--target", target, "--split", "valid"),
+            r'both a file, a\.csv, and a split, "test", were given\. Give one',
+        ),
         ((run, "--split", "test"), "this run has no test text, only valid and train"),
         ((run, "--streams", 2), "--streams is a way to read running text, and this run translates"),
         ((run, "--beam", 0), "decoding.beam is 0"),

@@ -26,7 +26,7 @@ def distributions(model: Run[Any], ids: Any) -> list[Any]:
     found = []
     for end in range(1, len(ids) + 1):
         with torch.no_grad():
-            logits = model.language(torch.from_numpy(ids[:end]).unsqueeze(0))[0][0, -1].double().numpy()
+            logits = model.network(torch.from_numpy(ids[:end]).unsqueeze(0))[0][0, -1].double().numpy()
         chances = np.exp(logits - logits.max())
         found.append(chances / chances.sum())
     return found
@@ -118,5 +118,5 @@ def test_what_is_too_long_for_a_picture_still_has_numbers(char_run: Path) -> Non
 def test_what_has_no_next_word_or_nothing_to_read_is_refused(char_run: Path) -> None:
     with pytest.raises(DataError, match="the text is empty"):
         load(char_run).predictions("")
-    with pytest.raises(ConfigError, match="a target is given, and this run does not translate"):
+    with pytest.raises(ConfigError, match=r"target is 'b', but this run is a language model\. Remove it\."):
         load(char_run).predictions("a", target="b")

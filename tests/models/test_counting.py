@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
+from firth.experiments.describe import preset_network
 from firth.layers.attention import attend, mask
 from firth.models import (
     LanguageModel,
@@ -17,7 +18,6 @@ from firth.models import (
     TransformerConfig,
     TransformerSeq2SeqConfig,
     language_model,
-    network,
     seq2seq,
 )
 from firth.models.counting import Count, count
@@ -29,7 +29,7 @@ VOCAB = 13
 def counted(name: str) -> Count:
     chosen = preset(name)
     with torch.device("meta"):
-        return count(network(chosen.config, chosen.vocab, chosen.objective, classes=2, source_vocab=chosen.vocab))
+        return count(preset_network(chosen))
 
 
 def transformer(**more: Any) -> TransformerConfig:

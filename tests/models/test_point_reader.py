@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firth.errors import ConfigError
-from firth.models import RecurrentConfig, TransformerConfig, network
+from firth.models import RecurrentConfig, TransformerConfig
 from firth.models.config import LanguageConfig
 from firth.models.counting import count
 from firth.models.initialise import initialise
@@ -79,7 +79,7 @@ def test_it_is_the_language_model_with_numbers_in_place_of_tokens(kind: str) -> 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_it_has_no_weights_of_a_vocabulary(kind: str) -> None:
-    model = network(CONFIGS[kind], 2, "in-context-regression", dimensions=D)
+    model = point_reader(CONFIGS[kind], D)
     assert isinstance(model, PointReader)
     assert model.dimensions == D
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -97,5 +97,5 @@ def test_it_has_no_weights_of_a_vocabulary(kind: str) -> None:
 
 
 def test_numbers_have_no_word_vectors() -> None:
-    with pytest.raises(ConfigError, match=r"reads numbers.*leave model.vectors out"):
+    with pytest.raises(ConfigError, match=r"this model reads numbers, which have no embedding\. Remove"):
         _ = made("lstm").embedding

@@ -155,4 +155,4 @@ def test_runs_are_validated_and_tested_on_the_same_prompts_which_have_a_hash() -
 )
 def test_what_no_prompt_can_be_made_of_is_refused(settings: dict[str, int | float], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        SwapsConfig(name="swaps", **settings)  # type: ignore[arg-type]
+        (LinearConfig if settings.keys() & {"dimensions", "noise"} else SwapsConfig)(name="swaps", **settings)  # type: ignore[arg-type]
