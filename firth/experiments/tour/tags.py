@@ -65,7 +65,7 @@ def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
             "tokenizer": {"kind": "word", "min_count": 2},
             "model": {"family": "encoder", "dropout": 0.2, **model},
             "objective": {"kind": "tagging"},
-            "training": {"batch": 32, "rate": 0.01, "final": 0.0},
+            "training": {"batch": 32, "rate": 0.01, "final_rate_ratio": 0.0},
         }
     )
 
