@@ -1,4 +1,4 @@
-"""Recipes by name."""
+"""Find recipes by name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FOLDER = Path(__file__).parent / "recipes"
 
 
 def shipped() -> dict[str, Table]:
-    """Every shipped recipe as its TOML says it; does not need torch."""
+    """Every shipped recipe as a TOML table, by name. Does not need torch."""
     paths = {path.stem: path for path in FOLDER.glob("*.toml")}
     return {name: read_toml(paths[name]) for name in sorted(paths)}
 
 
 def recipe_path(name: str) -> Path:
-    """A shipped recipe's file, or the TOML file of that path."""
+    """The file of a shipped recipe, or `name` itself if it is a file."""
     own = FOLDER / f"{name}.toml"
     if own.is_file():
         return own
@@ -30,7 +30,7 @@ def recipe_path(name: str) -> Path:
     if path.is_file():
         return path
     if path.suffix == ".toml" or len(path.parts) > 1:
-        raise ConfigError(f"there is no file {name}; expected a recipe in TOML or the name of a shipped one (`firth recipes`)")
+        raise ConfigError(f"there is no file {name}; give a TOML file or the name of a shipped recipe (see `firth recipes`)")
     raise ConfigError(f'there is no recipe "{name}".{did_you_mean(name, (p.stem for p in FOLDER.glob("*.toml")))}')
 
 

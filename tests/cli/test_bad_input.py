@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
         ["model.heads = 5 does not divide model.width = 32; try model.heads = 4"],
     ),
     "a setting without value": ([*TRAIN, "--model.depth"], ['"--model.depth" has no value; write --model.depth=value']),
-    "not a setting": ([*TRAIN, "--depth=3"], ['"--depth=3" is not understood here; settings look like --model.depth=6']),
+    "not a setting": ([*TRAIN, "--depth=3"], ['unknown argument "--depth=3"; settings look like --model.depth=6']),
     "unknown recipe": (["train", "hallo", "--out", "run"], ['there is no recipe "hallo". Did you mean "hello"?']),
     "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: dates-rnnenc,', "hello"]),
     "missing recipe file": (
@@ -89,9 +89,9 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "a run that is another folder": (["score", "folder", "corpus.txt"], ["folder is not a run: it has no `format` file"]),
     "a table without a place": (
         ["results", "--into", "corpus.txt"],
-        ["corpus.txt has no place for the table", "<!-- /results -->"],
+        ["corpus.txt has no markers for the table", "<!-- /results -->"],
     ),
-    "a table into nothing": (["results", "--into", "nowhere.md"], ["cannot read nowhere.md", "expected a Markdown file"]),
+    "a table into nothing": (["results", "--into", "nowhere.md"], ["cannot read nowhere.md", "give a Markdown file"]),
     "no minutes": (["tour", "--minutes", "0"], ["--minutes is 0.0; expected more than 0"]),
     "an argument left out": (["generate", "run"], ["prompt", "see `firth generate --help`"]),
     "an option left out": (["train", "good.toml"], ["--out", "see `firth train --help`"]),
