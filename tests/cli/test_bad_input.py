@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: dates-rnnenc,', "hello"]),
     "missing recipe file": (
         ["train", "my.toml", "--out", "run"],
-        ["no file my.toml; expected a recipe", "firth recipes"],
+        ["there is no file my.toml; give a TOML file or the name of a shipped recipe (see `firth recipes`)"],
     ),
     "broken TOML": (["train", "broken.toml", "--out", "run"], ["broken.toml is not valid TOML", "line 1"]),
     "recipe without text": (["train", "no-data.toml", "--out", "run"], ["exactly one of data.name, data.path and data.text"]),
@@ -187,7 +187,7 @@ def no_weights(run: Path) -> None:
     ("harm", "parts"),
     [
         (newer, ["run format 999", "upgrade firth"]),
-        (not_a_number, ["'what?'", "expected a version number"]),
+        (not_a_number, ["'what?'", "instead of a version number"]),
         (no_tokenizer, ["tokenizer.json is missing"]),
         (other_tokenizer, ["not a tokenizer.json"]),
         (broken_recipe, ["recipe.toml is not valid TOML"]),

@@ -294,7 +294,7 @@ def test_a_file_is_not_gone_on_with_otherwise(
     assert answer.code == 2
     assert f"out.txt.part was started with {message}; use the same settings or remove that file" in answer.err
     assert out.with_name("out.txt.part").read_bytes() == before
-    assert "begun with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
+    assert "started with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
 
 
 def test_a_process_that_is_interrupted_leaves_lines_to_go_on_from(run: Path, model: Model, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_verify_measures_on_the_text_and_by_the_protocol_that_the_recipe_names(f
     assert verdict["measured"] == pytest.approx(once["loss"], abs=1e-9)
     assert (verdict["measured_random"], verdict["expected_random"]) == (pytest.approx(once["loss_random"], abs=1e-9), 9.9)
     shown = firth("verify", promised).out
-    assert "on its train text\n" in shown
+    assert "on the train split\n" in shown
     assert f"over random batches {once['loss_random']:.4f}, expected 9.9\n" in shown
     assert "published" not in shown
 
