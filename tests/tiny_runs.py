@@ -24,7 +24,7 @@ from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import read as read_log
 from firth.training.loop import Training
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 8) for m in range(1, 8))
 KINDS = ("rnn", "lstm", "gru", "transformer")
@@ -45,7 +45,8 @@ def tiny(
 
 
 def watching(
-    step: Callable[[Training, Seen], None] = lambda training, seen: None, notice: Callable[[str], None] = lambda message: None
+    step: Callable[[Training, StepReport], None] = lambda training, seen: None,
+    notice: Callable[[str], None] = lambda message: None,
 ) -> Watcher:
     """A watcher whose `step` is handed the Training as well."""
     held: list[Training] = []
@@ -55,7 +56,7 @@ def watching(
 def stopping_at(step: int, number: int = signal.SIGINT) -> Watcher:
     """Sends this process a signal so early that the run stops at the end of `step`."""
 
-    def watch(training: Training, seen: Seen) -> None:
+    def watch(training: Training, seen: StepReport) -> None:
         if seen.step.step == step - 1:
             signal.raise_signal(number)
 

@@ -29,7 +29,7 @@ from firth.text import Tokenizer, TokenizerConfig
 from firth.training import checkpoint, loop, trainer
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 # Settings that may change when a run is resumed.
 _FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"}
@@ -41,7 +41,7 @@ class Watcher:
 
     work: Progress = silent  # reading, encoding, evaluating
     begin: Callable[[loop.Training, Recipe], None] = lambda training, recipe: None
-    step: Callable[[Seen], None] = lambda seen: None
+    step: Callable[[StepReport], None] = lambda report: None
     notice: Callable[[str], None] = lambda message: None
 
 
@@ -81,7 +81,7 @@ def train(
     watcher = Watcher(
         work=progress,
         begin=begin,
-        step=lambda seen: progress("training", seen.step.step, steps),
+        step=lambda report: progress("training", report.step.step, steps),
         notice=lambda message: warnings.warn(message, stacklevel=3),
     )
     chosen = as_recipe(recipe, changes)

@@ -1,4 +1,4 @@
-"""One file per verb. Nothing in here imports torch before a verb that needs it runs."""
+"""The command line: one file per verb. torch is imported only when a verb that needs it runs."""
 
 from firth.cli import (
     align,

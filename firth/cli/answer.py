@@ -13,12 +13,14 @@ from firth.cli.app import Json, print_json, verb
 
 @verb()
 def answer(
-    run: Annotated[Path, typer.Argument(help="A run folder of a model that finds answers.")],
-    questions: Annotated[list[str], typer.Argument(help="What to ask.")],
-    context: Annotated[str, typer.Option(help='The text to look in: a file, the text itself, or "-" for standard input.')],
+    run: Annotated[Path, typer.Argument(help="Run folder of a question-answering model.")],
+    questions: Annotated[list[str], typer.Argument(help="One or more questions.")],
+    context: Annotated[
+        str, typer.Option(help='Text that contains the answers: a file, the text itself, or "-" for standard input.')
+    ],
     as_json: Json = False,
 ) -> None:
-    """Print the stretch of a text that answers each question, and its probability, a line per question."""
+    """Find the answers to questions in a text. Prints the best span and its probability, one line per question."""
     from firth.api import load
     from firth.tasks.answer import ReaderRun
 
@@ -26,7 +28,7 @@ def answer(
     text = _text(context)
     found = [model.answer(question, text) for question in questions]
     if as_json:
-        print_json([{"question": asked, **dataclasses.asdict(one)} for asked, one in zip(questions, found, strict=True)])
+        print_json([{"question": question, **dataclasses.asdict(one)} for question, one in zip(questions, found, strict=True)])
         return
     for one in found:
         print(f"{' '.join(one.text.split())}\t{one.probability:.4f}")
@@ -41,5 +43,5 @@ def _text(given: str) -> str:
 def _is_file(given: str) -> bool:
     try:
         return Path(given).is_file()
-    except OSError:  # longer than a name may be
+    except OSError:  # too long for a file name
         return False

@@ -1,4 +1,4 @@
-"""The application and what every verb shares: one-line errors, exit codes, where output goes."""
+"""The typer application, and what every verb shares: one-line errors, exit codes, JSON output."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="firth",
-    help="Word vectors, recurrent language models, attention and Transformers: trained on your own text, decoded, looked into.",
+    help="Train, run and inspect word vectors, recurrent language models, attention and Transformers on your own text.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
-Seed = Annotated[int | None, typer.Option(help="Same seed, same text.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed for sampling. [default: the recipe's]")]
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"firth {__version__}")
         raise typer.Exit
 
@@ -42,13 +42,13 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error; allowed anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error; may appear anywhere.")] = False,
 ) -> None:
-    """What stands before the verb; main() takes --debug out."""
+    """Options before the verb; main() removes --debug."""
 
 
 def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F], F]:
-    """Register a function as `firth NAME`, or as NAME in a group. Its FirthErrors become one line on stderr and an exit code."""
+    """Register a function as `firth NAME`, or as NAME in a group. A FirthError becomes one line on stderr and an exit code."""
 
     def register(function: F) -> F:
         @functools.wraps(function)
@@ -71,7 +71,7 @@ def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F
     return register
 
 
-# click's UsageError. typer brings a click of its own from 0.2x on, so that it has no one name to import it by.
+# click's UsageError. Since 0.2x typer bundles its own click, so there is no single name to import it by.
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
 
@@ -86,8 +86,8 @@ def main() -> None:
     except _UsageError as error:
         if debugging():
             raise
-        asked = error.ctx.command_path if error.ctx else "firth"
-        complain(f"{error.format_message().rstrip('.')}; see `{asked} --help`")
+        command = error.ctx.command_path if error.ctx else "firth"
+        complain(f"{error.format_message().rstrip('.')}; see `{command} --help`")
         sys.exit(2)
     except BrokenPipeError:  # `firth generate … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.lines import batches, check_given, given
+from firth.cli.lines import answered, check_given, given
 
 if TYPE_CHECKING:
     from firth.tasks.classification import Classification, ClassifierRun
 
-_AT_ONCE = 256  # lines of a long input
+_BATCH = 256  # lines classified at once
 
 
 @verb()
 def classify(
-    run: Annotated[Path, typer.Argument(help="A run folder of a classifier.")],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="What to classify; a line of standard input each where none is given.")
-    ] = None,
+    run: Annotated[Path, typer.Argument(help="Run folder of a classifier.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify. [default: the lines of standard input]")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A file of texts, one per line; of csv, tsv and jsonl, the column data.field of the run.")
+        Path | None, typer.Option(help="File with one text per line; in csv, tsv and jsonl, the run's column data.field.")
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="The probability of every class, the most probable first, not of that one alone.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print the probability of every class, most probable first.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the most probable class of each text and its probability, a line per text; an empty line for an empty one."""
+    """Classify texts, one per line. Prints the most probable class and its probability; an empty line for an empty text."""
     from firth.api import load
     from firth.tasks.classification import ClassifierRun
 
     check_given(texts, file)
     model = load(run, kind=ClassifierRun)
-    answers = _answers(model, _given(model, texts, file))
+    answers = answered(_given(model, texts, file), _BATCH, model.classify)
     if as_json:
         print_json([_table(text, found) for text, found in answers])
         return
@@ -55,15 +51,8 @@ def _given(model: ClassifierRun, texts: list[str] | None, file: Path | None) -> 
     return given(texts, file)
 
 
-def _answers(model: ClassifierRun, texts: Iterable[str]) -> Iterator[tuple[str, Classification | None]]:
-    for some in batches(texts, _AT_ONCE):
-        found = iter(model.classify([text for text in some if text.strip()]))
-        for text in some:
-            yield text, next(found) if text.strip() else None
-
-
 def _line(found: Classification, every: bool) -> str:
-    """label, tab, probability; with `every` those of the other classes behind it, by falling probability."""
+    """Label, tab, probability; with `every`, then those of the other classes, most probable first."""
     chances = found.probabilities if every else {found.label: found.probability}
     ranked = sorted(chances.items(), key=lambda chance: (chance[0] != found.label, -chance[1]))
     return "\t".join(f"{label}\t{probability:.4f}" for label, probability in ranked)

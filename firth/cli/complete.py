@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @verb()
 def complete(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a language model or a masked language model.")],
     text: Annotated[
-        str, typer.Argument(help='A text with a blank: "I was in a __. I was eating popcorn". A masked model fills several.')
+        str, typer.Argument(help='Text with a blank: "I was in a __. I was eating popcorn". Masked models fill several blanks.')
     ],
     candidates: Annotated[
-        str | None, typer.Option(help="Fillers to choose from, separated by commas; proposed by the model if left out.")
+        str | None, typer.Option(help="Fillers to rank, separated by commas. [default: proposed by the model]")
     ] = None,
-    proposals: Annotated[int, typer.Option(help="How many fillers to propose.", min=1)] = 8,
+    proposals: Annotated[int, typer.Option(help="Number of fillers to propose.", min=1)] = 8,
     as_json: Json = False,
 ) -> None:
-    """Rank fillers of a blank by log p(left + filler + right), beside what the left context alone would say; with a run of masked
-    tokens, by p(filler | the rest of the text)."""
+    """Rank the words that could fill a blank. A language model ranks by log p(left + filler + right), beside p(filler | left); a
+    masked language model by p(filler | rest of the text)."""
     from firth.api import load
     from firth.tasks.masked import MaskedRun
     from firth.tasks.next_token import LanguageModelRun
@@ -51,7 +51,7 @@ def complete(
         table.add_column(heading, justify="right")
     for c in found:
         numbers = (f"{c.log_probability:.2f}", f"{c.share:.1%}", f"{c.probability_given_left:.2e}", f"{c.share_given_left:.1%}")
-        table.add_row(Text(c.filler), *numbers)  # as it is: a filler may look like rich's markup
+        table.add_row(Text(c.filler), *numbers)  # Text: a filler may look like rich markup
     Console().print(table)
 
 

@@ -12,15 +12,15 @@ from firth.cli.app import Json, app, print_json, verb
 if TYPE_CHECKING:
     from firth.text.datasets.catalog import DataSet
 
-group = typer.Typer(rich_markup_mode=None, help="Named data sets: what there is, get one, where it is.")
+group = typer.Typer(rich_markup_mode=None, help="List, download and locate the named data sets.")
 app.add_typer(group, name="data")
 
-Name = Annotated[str, typer.Argument(help="A data set of `firth data list`.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name of a data set, see `firth data list`.", show_default=False)]
 
 
 @verb(within=group)
 def list_(as_json: Json = False) -> None:
-    """List the data sets with size, licence and where they are; downloads nothing."""
+    """List the data sets with size, state and licence. Downloads nothing."""
     from firth.text.datasets.catalog import CATALOG
 
     if as_json:
@@ -37,7 +37,7 @@ def list_(as_json: Json = False) -> None:
 
 @verb(within=group)
 def get(name: Name, as_json: Json = False) -> None:
-    """Download a data set (or take it from the mirror FIRTH_DATA), check it, and print its folder."""
+    """Download a data set and print its folder. Files are taken from the mirror FIRTH_DATA if set, and verified."""
     from firth.cli.progress import Display
     from firth.text.datasets import download
 
@@ -49,10 +49,12 @@ def get(name: Name, as_json: Json = False) -> None:
 @verb(within=group)
 def path(
     name: Name,
-    file: Annotated[str | None, typer.Argument(help="One of its files: print the path of that.", show_default=False)] = None,
+    file: Annotated[
+        str | None, typer.Argument(help="Print the path of this file of the data set instead.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the folder of a data set that is on this machine, or one of its files; downloads nothing."""
+    """Print the folder of a downloaded data set, or the path of a file. Downloads nothing."""
     from firth.errors import ConfigError, did_you_mean
     from firth.text.datasets import download
     from firth.text.datasets.catalog import data_set

@@ -12,18 +12,23 @@ from firth.cli.app import Json, Seed, print_json, verb
 
 @verb()
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    prompt: Annotated[str, typer.Argument(help="The text to continue; '-' reads it from standard input.")],
-    tokens: Annotated[int | None, typer.Option(help="How many tokens to write.")] = None,
+    run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
+    prompt: Annotated[str, typer.Argument(help="Text to continue; '-' reads it from standard input.")],
+    tokens: Annotated[int | None, typer.Option(help="Number of tokens to generate. [default: the recipe's]")] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="0 takes the most probable token each time; 1 samples as trained.")
+        float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sample among the K most probable tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Sample among the fewest tokens that have probability P together.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sample only from the K most probable tokens. [default: the recipe's]")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sample only from the smallest set of tokens with total probability P. [default: the recipe's]"),
+    ] = None,
     seed: Seed = None,
     as_json: Json = False,
 ) -> None:
-    """Continue a prompt, token by token as it is drawn."""
+    """Continue a prompt. Tokens are printed as they are generated."""
     import sys
 
     from firth.api import load

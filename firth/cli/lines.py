@@ -1,4 +1,4 @@
-"""Texts line by line: from arguments, a file or standard input, and as many at a time as there are."""
+"""Read texts line by line from arguments, a file or standard input, and group them into batches."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from typing import TypeVar
 from firth.errors import ConfigError, DataError
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 _CHUNK = 1 << 16  # bytes
-_GATHER = 0.05  # seconds that a batch waits for one more line
+_GATHER = 0.05  # seconds to wait for one more line before a batch is processed
 
 
 def check_given(texts: list[str] | None, file: Path | None) -> None:
     if file is not None and texts:
-        raise ConfigError(f"texts and --file {file} were given; give one of them")
+        raise ConfigError(f"both texts and --file {file} were given; give only one of them")
 
 
 def given(texts: list[str] | None, file: Path | None, *, forgiving: bool = False) -> Iterable[str]:
-    """The texts themselves, the lines of a file, or those of standard input ("-", or where nothing is given).
+    """The texts themselves, the lines of a file, or the lines of standard input ("-", or if nothing is given).
 
-    What is not UTF-8 is refused; with `forgiving` it is read as U+FFFD and said once, so that every line has an answer."""
+    Invalid UTF-8 raises an error. With `forgiving` it becomes U+FFFD with one warning, so that every line gets an answer."""
     if file is not None and str(file) != "-":
-        return _read(_lines_of(file), lambda number: f"line {number} of {file}", forgiving) if forgiving else of_file(file)
+        return _read(_lines_of(file), lambda number: f"line {number} of {file}", forgiving) if forgiving else _decoded_lines(file)
     if texts and texts != ["-"]:
-        # An argument may be any bytes, and Python hides those that are not UTF-8 in halves of surrogate pairs.
+        # Arguments can hold any bytes; Python decodes those that are not UTF-8 to lone surrogates.
         return _read(map(os.fsencode, texts), lambda number: f"text {number}", forgiving)
-    return _read(_lines(_typed()), lambda number: f"line {number} of standard input", forgiving)
+    return _read(_lines(_standard_input()), lambda number: f"line {number} of standard input", forgiving)
 
 
-def of_file(file: Path) -> Iterator[str]:
+def _decoded_lines(file: Path) -> Iterator[str]:
     from firth.text.readers.file_decoding import lines
 
     return (line.removesuffix("\n") for line in lines(file, lambda done: None))
@@ -52,12 +53,12 @@ def _lines_of(file: Path) -> Iterator[bytes]:
     return _lines(chunks(file, lambda done: None))
 
 
-def _typed() -> Iterator[bytes]:
-    """What standard input has, as it comes. Not through sys.stdin.buffer where it can be avoided: a thread that waits there holds
-    a lock that Python wants when it ends, and Ctrl-C would end in a crash."""
+def _standard_input() -> Iterator[bytes]:
+    """The bytes of standard input as they arrive. Avoids sys.stdin.buffer where possible: a thread that waits there holds a lock
+    that Python needs at exit, and Ctrl-C would crash."""
     try:
         number = sys.stdin.fileno()
-    except OSError:  # something else in its place, as in a test
+    except OSError:  # replaced by another object, for example in a test
         return iter(sys.stdin.buffer.read, b"")
     return iter(lambda: os.read(number, _CHUNK), b"")
 
@@ -76,25 +77,34 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _read(lines: Iterable[bytes], place: Callable[[int], str], forgiving: bool) -> Iterator[str]:
-    said = False
+    warned = False
     for number, line in enumerate(lines, start=1):
-        encoding = "utf-8-sig" if number == 1 else "utf-8"  # a byte order mark is no part of a text
+        encoding = "utf-8-sig" if number == 1 else "utf-8"  # skip a byte order mark
         try:
             text = line.decode(encoding)
         except UnicodeDecodeError as error:
             problem = f"{place(number)} is not UTF-8 ({error.reason})"
             if not forgiving:
-                raise DataError(f"{problem}; convert it") from error
-            if not said:
-                warnings.warn(f"{problem}; such bytes are read as U+FFFD, here and further on", stacklevel=2)
-            said, text = True, line.decode(encoding, "replace")
+                raise DataError(f"{problem}; convert it to UTF-8") from error
+            if not warned:
+                warnings.warn(f"{problem}; invalid bytes are replaced by U+FFFD from here on", stacklevel=2)
+            warned, text = True, line.decode(encoding, "replace")
         yield text.removesuffix("\r")
 
 
-def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
-    """What has come so far, up to `most`: a person who types one line gets an answer, a file goes through in large pieces.
+def answered(texts: Iterable[str], most: int, answer: Callable[[list[str]], Iterable[A]]) -> Iterator[tuple[str, A | None]]:
+    """Each text with its answer, computed in batches of at most `most`; None for a blank text."""
+    for batch in batches(texts, most):
+        found = iter(answer([text for text in batch if text.strip()]))
+        for text in batch:
+            yield text, next(found) if text.strip() else None
 
-    The lines are read by a thread, ahead of the work."""
+
+def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
+    """The texts that have arrived so far, at most `most` at once: a line typed by hand is answered immediately, and a file is
+    processed in large batches.
+
+    A thread reads the lines ahead of the work."""
     waiting: queue.Queue[T | BaseException | None] = queue.Queue(2 * most)
 
     def read() -> None:
@@ -116,7 +126,7 @@ def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
             continue
         if isinstance(text, BaseException):
             if found:
-                yield found  # what came before a line that cannot be read
+                yield found  # the lines before the one that cannot be read
             raise text
         if text is None:
             break

@@ -15,7 +15,7 @@ from firth.cli.app import complain
 if TYPE_CHECKING:
     from firth.api import Recipe, Watcher
     from firth.training.loop import Training
-    from firth.training.trainer import Seen
+    from firth.training.trainer import StepReport
 
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 _LOOK_EVERY = 0.1  # seconds between two renewals of the line
@@ -73,7 +73,7 @@ class Display:
         self.looks = 0
         self._show(self.label, training.step, self.steps)
 
-    def step(self, seen: Seen) -> None:
+    def step(self, seen: StepReport) -> None:
         step, now = seen.step, time.monotonic()
         if math.isnan(seen.loss):  # a GPU is still at its first step
             return

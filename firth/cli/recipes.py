@@ -23,10 +23,10 @@ def recipes(as_json: Json = False) -> None:
     margin = max(map(len, found)) + 2
     for name, recipe in found.items():
         print(f"{name:<{margin}}{recipe.get('summary', '')}")
-        print(f"{'':<{margin}}{_told(result(name, recipe))}")
+        print(f"{'':<{margin}}{_facts(result(name, recipe))}")
 
 
-def _told(result: Result | None) -> str:
+def _facts(result: Result | None) -> str:
     from firth.experiments.results import row
 
     if result is None:
@@ -37,6 +37,6 @@ def _told(result: Result | None) -> str:
         f"published {cells.published}" if cells.published else "",
         cells.gap,
         f"{cells.minutes} min" if cells.minutes else "",
-        cells.where,
+        cells.setting,
     ]
     return ", ".join(fact for fact in facts if fact)

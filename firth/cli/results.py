@@ -14,11 +14,11 @@ from firth.cli.app import Json, print_json, verb
 @verb()
 def results(
     into: Annotated[
-        Path | None, typer.Option(help="A Markdown file: put the table between its two markers instead of printing it.")
+        Path | None, typer.Option(help="Markdown file in which to replace the table, instead of printing it.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what the shipped recipes give beside what was published, as a Markdown table; misses included."""
+    """Print the recipes' results beside the published ones. A Markdown table with the gap, also where we fall short."""
     from firth.experiments import results as table
 
     found = table.results()

@@ -1,4 +1,4 @@
-"""A file that grows line by line under another name, and gets its own when it is whole."""
+"""An output file that is written line by line under a temporary name and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from firth import files
 from firth.errors import ConfigError, RunError
 
 
-class Growing:
-    """`OUT.part` while it is written, beside `OUT.part.json`, which says how it was made; with `resume`, the lines that are
-    whole stay and `lines` counts them. On an error or an interruption both files stay, to go on from; unless nothing is written
-    yet."""
+class ResumableOutput:
+    """Writes to `OUT.part`; `OUT.part.json` records the settings. With `resume`, complete lines are kept and `lines` counts them.
+    After an error or an interruption both files stay, so that it can be resumed, unless nothing was written yet."""
 
     def __init__(self, path: Path, settings: dict[str, Any], resume: bool) -> None:
         self.path = path
         self.part, self.facts = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
         if path.exists():
-            raise RunError(f"{path} exists already; remove it, or choose another --out")
-        begun = self.part.exists() and self.facts.exists()
-        if begun and not resume:
-            raise RunError(f"{self.part} holds the beginning of it; add --resume to go on, or remove that file")
+            raise RunError(f"{path} already exists; remove it or choose another --out")
+        started = self.part.exists() and self.facts.exists()
+        if started and not resume:
+            raise RunError(f"{self.part} holds unfinished output; add --resume to continue, or remove that file")
         self.lines = 0
         with files.writing(self.part):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if begun:
+            if started:
                 self._check(settings)
-                self.lines = self._whole()
+                self.lines = self._keep_complete_lines()
             else:
                 files.write_text(self.facts, json.dumps(settings, indent=2))
                 self.part.write_bytes(b"")
@@ -62,16 +61,16 @@ class Growing:
         for name in sorted(before.keys() | settings.keys()):
             if before.get(name) != settings.get(name):
                 raise ConfigError(
-                    f"{self.part} was begun with {name} = {before.get(name)!r}, now it is {settings.get(name)!r}; "
-                    "go on as it was begun, or remove that file"
+                    f"{self.part} was started with {name} = {before.get(name)!r}, but now it is {settings.get(name)!r}; "
+                    "use the same settings or remove that file"
                 )
 
-    def _whole(self) -> int:
-        """Cut off a line that was interrupted, and count the others."""
+    def _keep_complete_lines(self) -> int:
+        """Remove a partial last line; return the number of complete lines."""
         with self.part.open("r+b") as file:
-            count = whole = 0
+            count = size = 0
             for line in file:
                 if line.endswith(b"\n"):
-                    count, whole = count + 1, whole + len(line)
-            file.truncate(whole)
+                    count, size = count + 1, size + len(line)
+            file.truncate(size)
         return count

@@ -13,11 +13,11 @@ from firth.cli.app import Json, print_json, verb
 
 @verb()
 def score(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    file: Annotated[str, typer.Argument(help="A text file; '-' reads standard input.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
+    file: Annotated[str, typer.Argument(help="Text file; '-' reads standard input.")],
     as_json: Json = False,
 ) -> None:
-    """How probable a text is under a model: log p(text), perplexity, bits per character."""
+    """Compute the log-probability and perplexity of a text. Also bits per character, if the tokenizer is lossless."""
     from firth.api import load
     from firth.cli.progress import Display
     from firth.tasks.next_token import LanguageModelRun

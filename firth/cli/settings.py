@@ -1,4 +1,4 @@
-"""`--model.depth=6` and `--model.depth 6`: what typer does not know is a setting of the recipe."""
+"""Recipe settings on the command line: `--model.depth=6` or `--model.depth 6`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Context = typer.Context
 
 
 def settings(arguments: Sequence[str]) -> list[str]:
-    """The extra arguments of a verb as assignments `a.b=value`."""
+    """The arguments that typer does not know, as assignments `a.b=value`."""
     found: list[str] = []
     waiting: str | None = None
     for argument in arguments:
@@ -20,9 +20,7 @@ def settings(arguments: Sequence[str]) -> list[str]:
             found.append(f"{waiting}={argument}")
             waiting = None
         elif not argument.startswith("--") or "." not in argument.partition("=")[0]:
-            raise ConfigError(
-                f'"{argument}" is not understood here; settings look like --model.depth=6, `firth train --help` shows the rest'
-            )
+            raise ConfigError(f'unknown argument "{argument}"; settings look like --model.depth=6 (see `firth train --help`)')
         elif "=" in argument:
             found.append(argument.removeprefix("--"))
         else:

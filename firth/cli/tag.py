@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.lines import batches, check_given, given
+from firth.cli.lines import answered, batches, check_given, given
 
 if TYPE_CHECKING:
     from firth.tasks.tagging import TaggerRun, Tags
 
-_AT_ONCE = 256  # sentences of a long input
+_BATCH = 256  # sentences tagged at once
 
 
 @verb()
 def tag(
-    run: Annotated[Path, typer.Argument(help="A run folder of a tagger.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a tagger.")],
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="What to tag, words separated by spaces; a line of standard input each where none is given."),
+        typer.Argument(help="Sentences to tag, words separated by spaces. [default: the lines of standard input]"),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A file of sentences, one per line.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with one sentence per line.")] = None,
     conll: Annotated[
         bool,
         typer.Option(
             "--conll",
-            help="Read CoNLL or CoNLL-U, from --file or standard input, and write a word, a tab and its tag per line. The words "
-            "are in the column of the run's own files; tags that are there are not looked at.",
+            help="Read CoNLL or CoNLL-U from --file or standard input, and write one word and its tag per line. Words are read "
+            "from the same column as in the run's training data; existing tags are ignored.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the words of each sentence with their tags, word/TAG, a line per line; an empty line for an empty one."""
+    """Tag the words of sentences, one sentence per line. Prints word/TAG; an empty line for an empty sentence."""
     from firth.api import load
     from firth.tasks.tagging import TaggerRun
 
@@ -47,7 +47,7 @@ def tag(
         for found in _tagged(model, _conll_sentences(model, file)):
             print("".join(f"{word}\t{tag}\n" for word, tag in zip(found.words, found.tags, strict=True)), flush=True)
         return
-    answers = _answers(model, given(sentences, file))
+    answers = (found for _, found in answered(given(sentences, file), _BATCH, model.tag))
     if as_json:
         print_json([_table(found) for found in answers])
         return
@@ -59,9 +59,9 @@ def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> Non
     from firth.errors import ConfigError
 
     if conll and sentences and sentences != ["-"]:
-        raise ConfigError("--conll reads words from --file or standard input, and sentences were given; leave one of them out")
+        raise ConfigError("--conll reads --file or standard input, but sentences were given as arguments; remove one of them")
     if conll and as_json:
-        raise ConfigError("--conll and --json are two ways to write the tags; give one of them")
+        raise ConfigError("--conll and --json are different output formats; choose one")
 
 
 def _conll_sentences(model: TaggerRun, file: Path | None) -> Iterator[tuple[str, ...]]:
@@ -76,15 +76,8 @@ def _conll_sentences(model: TaggerRun, file: Path | None) -> Iterator[tuple[str,
 
 
 def _tagged(model: TaggerRun, sentences: Iterable[tuple[str, ...]]) -> Iterator[Tags]:
-    for some in batches(sentences, _AT_ONCE):
-        yield from model.tag(some)
-
-
-def _answers(model: TaggerRun, sentences: Iterable[str]) -> Iterator[Tags | None]:
-    for some in batches(sentences, _AT_ONCE):
-        found = iter(model.tag([sentence for sentence in some if sentence.strip()]))
-        for sentence in some:
-            yield next(found) if sentence.strip() else None
+    for batch in batches(sentences, _BATCH):
+        yield from model.tag(batch)
 
 
 def _table(found: Tags | None) -> dict[str, object]:

@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    minutes: Annotated[float, typer.Option(help="About how long it may take on this machine.")] = 4.5,
-    out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("tour"),
+    minutes: Annotated[float, typer.Option(help="Approximate duration in minutes.")] = 4.5,
+    out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
-    """Train word vectors, language models, translators and taggers, generation by generation, on what is on your disk."""
+    """Train small models of every generation and write a report. Word vectors, language models, translators and taggers, on
+    text that is already on your disk."""
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
     if minutes <= 0:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0")
     report = take(minutes, out, Audience(watching, _show))
-    print(f"Report with the curves, an alignment and longer samples: {report}")
-    print(f'Go on with one of them: {_firth()} generate {out}/runs/transformer "The list "')
-    print(f"or with the words: {_firth()} vectors neighbors {out}/words.firth tensor")
-    print(f'or with the dates: {_firth()} align {out}/runs/dates-rnnsearch "14 November 2026"')
-    print(f'or with the tags: {_firth()} tag {out}/runs/tags-lstm "x = list ( y )"')
+    print(f"Report with loss curves, an alignment and longer samples: {report}")
+    print("Next, try:")
+    print(f'  {_firth()} generate {out}/runs/transformer "The list "')
+    print(f"  {_firth()} vectors neighbors {out}/words.firth tensor")
+    print(f'  {_firth()} align {out}/runs/dates-rnnsearch "14 November 2026"')
+    print(f'  {_firth()} tag {out}/runs/tags-lstm "x = list ( y )"')
     if not no_open and sys.stdout.isatty():
         import webbrowser
 
@@ -42,7 +44,7 @@ def tour(
 
 
 def _firth() -> str:
-    """How to call firth from here: by name where the shell finds it, otherwise by the path that was called."""
+    """How to call firth: by name if it is on the PATH, otherwise by the path of this process."""
     return "firth" if shutil.which("firth") else os.path.relpath(sys.argv[0])
 
 

@@ -22,39 +22,51 @@ if TYPE_CHECKING:
     from firth.tasks.abilities.translator import Translation
     from firth.tasks.translation import TranslatorRun
 
-_AT_ONCE = 512  # lines of a long input
+_BATCH = 512  # lines translated at once
 
 
 @verb()
 def translate(
-    run: Annotated[Path, typer.Argument(help="A run folder of a model of sentence pairs.")],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="What to translate; a line of standard input each where none is given.")
+    run: Annotated[Path, typer.Argument(help="Run folder of a translation model.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate. [default: the lines of standard input]")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with one text per line.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output file, written completely or not at all. [default: standard output]")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A file of texts, one per line.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write instead of standard output, whole or not at all.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an --out that was interrupted.")] = False,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses followed side by side; 1 takes the best token each time.")] = None,
-    penalty: Annotated[float | None, typer.Option(help="α of the beam's length penalty; 0 prefers what is short.")] = None,
-    nbest: Annotated[int, typer.Option(help="So many translations of each text, as `number ||| text ||| score`.", min=1)] = 1,
-    tokens: Annotated[int | None, typer.Option(help="The longest translation, in tokens.")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw a translation instead of searching for the best.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Of --sample: below 1 sharper, above 1 flatter.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Of --sample: among the K most probable tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Of --sample: among the fewest tokens with probability P together.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out.")] = False,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy decoding. [default: the recipe's]")] = None,
+    penalty: Annotated[
+        float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
+    ] = None,
+    nbest: Annotated[int, typer.Option(help="Translations per text, printed as `number ||| text ||| score`.", min=1)] = 1,
+    tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample a translation instead of searching for the most probable one.")
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="With --sample: below 1 sharpens the distribution, above 1 flattens it. [default: the recipe's]"),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="With --sample: only the K most probable tokens. [default: the recipe's]")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="With --sample: only the smallest set of tokens with total probability P. [default: the recipe's]"),
+    ] = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each text, one per line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each text.")] = False,
 ) -> None:
-    """Translate texts, a line for each line; an empty line stays empty."""
+    """Translate texts, one per line. An empty line stays empty."""
     from firth.api import load
     from firth.tasks.translation import TranslatorRun
 
     check_given(texts, file)
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    _check(sample, drawing, beam, nbest, resume, out, as_json)
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    _check(sample, sampling, beam, nbest, resume, out, as_json)
     model = load(run, kind=TranslatorRun)
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
+    config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **sampling})
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
     settings = {
         "run": str(run.absolute()),
@@ -70,9 +82,9 @@ def translate(
         sink: Any = sys.stdout
         done = 0
         if out is not None:
-            from firth.cli.resumable_output import Growing
+            from firth.cli.resumable_output import ResumableOutput
 
-            sink = stack.enter_context(Growing(out, settings, resume))
+            sink = stack.enter_context(ResumableOutput(out, settings, resume))
             done = sink.lines
         show = _shown(stack, file, out, done)
         for number, source, found in _answers(model, given(texts, file, forgiving=True), config, sample, done, show):
@@ -82,7 +94,7 @@ def translate(
 
 
 def _weights(run: Path) -> str:
-    """Which they are: a run may have been trained further in between."""
+    """The checksum of the weights: the run may have been trained further before --resume."""
     from firth.files import sha256_of
     from firth.training.folder import RunFolder
 
@@ -91,34 +103,34 @@ def _weights(run: Path) -> str:
 
 
 def _check(
-    sample: bool, drawing: dict[str, Any], beam: int | None, nbest: int, resume: bool, out: Path | None, as_json: bool
+    sample: bool, sampling: dict[str, Any], beam: int | None, nbest: int, resume: bool, out: Path | None, as_json: bool
 ) -> None:
-    for name, value in drawing.items():
+    for name, value in sampling.items():
         if value is not None and not sample:
-            raise ConfigError(f"--{name.replace('_', '-')} is of drawing; add --sample, or leave it out")
+            raise ConfigError(f"--{name.replace('_', '-')} only applies to sampling; add --sample or remove it")
     if sample and (beam is not None or nbest > 1):
-        raise ConfigError("--sample draws one translation and --beam and --nbest search for the best; give one or the other")
+        raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
     if beam is not None and 1 <= beam < nbest:
-        raise ConfigError(f"--nbest {nbest} of a --beam of {beam}; expected a beam at least as large")
+        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
     if resume and out is None:
-        raise ConfigError("--resume goes on with a file; give it with --out")
+        raise ConfigError("--resume needs the output file to continue; add --out FILE")
     if resume and nbest > 1 and not as_json:
-        raise ConfigError("--resume counts a line for each text, and --nbest writes several; add --json")
+        raise ConfigError(f"--resume needs one output line per text, but --nbest {nbest} writes {nbest}; add --json")
 
 
 def _answers(
     model: TranslatorRun, texts: Iterable[str], config: DecodingConfig, sample: bool, done: int, show: Callable[[int], None]
 ) -> Iterator[tuple[int, str, list[Translation]]]:
-    for some in batches(islice(texts, done, None), _AT_ONCE):
-        found = model.translations(some, config, sample=sample, first=done)
-        for number, (source, translations) in enumerate(zip(some, found, strict=True), start=done):
+    for batch in batches(islice(texts, done, None), _BATCH):
+        found = model.translations(batch, config, sample=sample, first=done)
+        for number, (source, translations) in enumerate(zip(batch, found, strict=True), start=done):
             yield number, source, translations
-        done += len(some)
+        done += len(batch)
         show(done)
 
 
 def _shown(stack: ExitStack, file: Path | None, out: Path | None, done: int) -> Callable[[int], None]:
-    """Progress, where it does not get between the lines that are printed."""
+    """A progress display, unless the translations are printed to the same terminal."""
     if out is None and sys.stdout.isatty():
         return lambda done: None
     from firth.cli.progress import Display

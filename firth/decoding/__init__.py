@@ -1,1 +1,1 @@
-"""From a model to tokens, for anything with step(): knows token ids, no text."""
+"""Sampling and beam search for any model with step(). Works on token ids, not on text."""

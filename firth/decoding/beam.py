@@ -1,8 +1,8 @@
-"""The most probable continuations, of many texts at once and for every model.
+"""Beam search over many texts at once, for any model with step().
 
     score = log p(tokens) / lp(n)        lp(n) = ((5 + n) / 6)^α      (Wu et al. 2016, eq. 14; α = 0: log p alone)
 
-Letters: B texts, A of them still searched, S beams of each, C candidates, N tokens written, V vocabulary.
+Letters: B texts, A texts still being searched, S beams per text, C candidates, N tokens generated, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-BLOCK = 128  # tokens of which only the best is looked at first
+BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 
 
-class Steps(Protocol):
-    """All that a beam asks of a model."""
+class StepwiseModel(Protocol):
+    """What decoding requires of a model."""
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    tokens: tuple[int, ...]  # the one that ends it included
-    log_probability: float  # Σ log p(token | what came before)
+    tokens: tuple[int, ...]  # including the end token
+    log_probability: float  # Σ log p(token | tokens before it)
     score: float
     finished: bool = True
 
 
 @torch.inference_mode()
 def beam(
-    model: Steps,
+    model: StepwiseModel,
     state: Any,
     prompt_BT: Tensor,
     *,
@@ -44,13 +44,13 @@ def beam(
     penalty: float = 0.0,
     unfinished: bool = False,
 ) -> list[list[Hypothesis]]:
-    """For each text the `size` continuations of the highest score that `end` ends, of at most limits[b] tokens, best first.
+    """The `size` highest-scoring finished continuations of each text, best first, with at most limits[b] tokens.
 
-    A hypothesis that has ended keeps its score and leaves the beam. log p only falls with length, so without a penalty a text is
-    done when no living hypothesis can come above the worst of `size` ended ones. With one, a hypothesis might still rise by
-    growing long; a text is done when none alive would come above it by ending now, as is usual: to be sure would take many
-    more steps. With `unfinished`, a text of which none has ended within its limit gets what was alive."""
-    found = [_Found(size, limit, penalty) for limit in limits]
+    A hypothesis that ends with `end` is finished: it keeps its score and leaves the beam. log p only falls with length, so
+    without a length penalty a text is done when no live hypothesis can beat the worst of `size` finished ones. With a penalty a
+    score can still rise with length; as usual, a text is then done when no live hypothesis would beat it by ending now, because
+    certainty would take many more steps. With `unfinished`, a text without a finished hypothesis returns its live ones."""
+    found = [_BestHypotheses(size, limit, penalty) for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     logits = logits_BTV[:, -1]  # of A·S rows
     text_A = torch.arange(len(prompt_BT))
@@ -82,17 +82,17 @@ def length_penalty(tokens: int, alpha: float) -> float:
     return float(((5 + tokens) / 6) ** alpha)
 
 
-class _Found:
-    """The best ended hypotheses of one text."""
+class _BestHypotheses:
+    """The best finished hypotheses of one text."""
 
     def __init__(self, size: int, limit: int, penalty: float) -> None:
         self.size, self.limit, self.penalty = size, limit, penalty
-        self._heap: list[tuple[float, int, Hypothesis]] = []  # the worst of the best first
+        self._heap: list[tuple[float, int, Hypothesis]] = []  # the worst of them first
         self._number = 0
 
     def add(self, tokens: tuple[int, ...], log_probability: float, finished: bool = True) -> None:
         score = log_probability / length_penalty(len(tokens), self.penalty)
-        self._number -= 1  # of equal scores the earlier stays
+        self._number -= 1  # on equal scores, the earlier one stays
         entry = score, self._number, Hypothesis(tokens, log_probability, score, finished)
         if len(self._heap) < self.size:
             heapq.heappush(self._heap, entry)
@@ -100,7 +100,7 @@ class _Found:
             heapq.heappushpop(self._heap, entry)
 
     def may_improve(self, log_probability: float, tokens: int) -> bool:
-        """Whether a hypothesis alive would come among the best if it were certain to end now."""
+        """True if a live hypothesis would be among the best if its next token were certainly the end."""
         if tokens >= self.limit or log_probability == -torch.inf:
             return False
         highest = log_probability / length_penalty(tokens + 1, self.penalty)
@@ -114,7 +114,7 @@ class _Found:
 
 
 def _candidates(logits: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, parents and tokens of the best ways to go on, best first."""
+    """Scores, parent beams and tokens of the best continuations, best first."""
     A, S = score_AS.shape
     log_p_ASV = torch.log_softmax(logits.float(), -1).view(A, S, -1)
     V = log_p_ASV.shape[2]
@@ -126,8 +126,8 @@ def _candidates(logits: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Te
 
 
 def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The same as topk over all S·V. The best `most` are in the `most` blocks of tokens with the highest maxima, and the maxima
-    are found in one pass, without sorting: topk over everything costs more than the softmax."""
+    """Equal to topk over all S·V. The best `most` tokens lie in the `most` blocks with the highest maxima, and the maxima take
+    one pass without sorting. A topk over everything costs more than the softmax."""
     V = log_p_ASV.shape[2]
     whole = V // BLOCK * BLOCK
     highest_ASN = log_p_ASV[..., :whole].view(*score_AS.shape, -1, BLOCK).amax(-1)
@@ -145,17 +145,23 @@ def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int) -> tuple[Tens
 
 
 def _note_ended(
-    found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, best_AC: Tensor, parent_AC: Tensor, token_AC: Tensor, end: int
+    found: list[_BestHypotheses],
+    text_A: Tensor,
+    tokens_ASN: Tensor,
+    best_AC: Tensor,
+    parent_AC: Tensor,
+    token_AC: Tensor,
+    end: int,
 ) -> None:
-    """In one transfer each, however many there are."""
+    """Record the finished candidates; one transfer from the device for all of them."""
     a_E, c_E = ((token_AC == end) & (best_AC > -torch.inf)).nonzero(as_tuple=True)
     tokens_EN, score_E = tokens_ASN[a_E, parent_AC[a_E, c_E]].tolist(), best_AC[a_E, c_E].tolist()
     for text, tokens_N, score in zip(text_A[a_E.cpu()].tolist(), tokens_EN, score_E, strict=True):
         found[text].add((*tokens_N, end), score)
 
 
-def _note_alive(found: list[_Found], text_A: Tensor, tokens_ASN: Tensor, score_AS: Tensor, going: set[int]) -> None:
-    """Of texts that have come to their limit without an end."""
+def _note_alive(found: list[_BestHypotheses], text_A: Tensor, tokens_ASN: Tensor, score_AS: Tensor, going: set[int]) -> None:
+    """Record the live hypotheses of texts that reached their limit without a finished one."""
     for a, text in enumerate(text_A.tolist()):
         if a not in going and not len(found[text]):
             for tokens_N, score in zip(tokens_ASN[a].tolist(), score_AS[a].tolist(), strict=True):

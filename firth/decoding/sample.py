@@ -1,4 +1,4 @@
-"""Choosing the next token. Letters: B batch, V vocabulary."""
+"""Choose the next token: temperature, top-k and nucleus sampling. Letters: B batch, V vocabulary."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class DecodingConfig:
     tokens: int = 200
     temperature: float = 1.0  # 0: always the most probable token
     top_k: int = 0  # sample from the k most probable tokens; 0: from all
-    top_p: float = 1.0  # sample from the fewest tokens that together have this probability
+    top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability
     seed: int = 0
-    # Translation, which searches for the most probable text instead of drawing one, unless it is asked to draw:
-    beam: int = 1  # hypotheses that are followed side by side; 1: the most probable token each time
-    penalty: float = 0.6  # α of the length penalty of a beam, for which 0 is log p alone: that prefers what is short
+    # Translation, which searches for the most probable text unless it is told to sample:
+    beam: int = 1  # beam size; 1: greedy decoding
+    penalty: float = 0.6  # α of the beam's length penalty; 0 ranks by log p alone, which favours short texts
 
     def __post_init__(self) -> None:
         for name, holds, expected in (
@@ -38,17 +38,17 @@ class DecodingConfig:
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) -> Tensor:
-    """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature), cut to top_k and top_p."""
+    """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature) within top_k and top_p."""
     if config.temperature == 0:
         return logits_BV.argmax(-1)
     probability_BV = torch.softmax(restrict(logits_BV.float() / config.temperature, config.top_k, config.top_p), -1)
-    # Drawn on the CPU, so that a seed means the same text on every device.
+    # Sampled on the CPU, so that a seed gives the same text on every device.
     return torch.multinomial(probability_BV.cpu(), 1, generator=generator).squeeze(-1).to(logits_BV.device)
 
 
 def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:
-    """−∞ for every token outside the top k and outside the nucleus (Holtzman et al. 2020): the smallest set of most probable
-    tokens whose probability reaches top_p. Ties go to the smaller id; at least one token always stays."""
+    """−∞ for every token outside the top k or outside the nucleus (Holtzman et al. 2020), the smallest set of most probable
+    tokens whose total probability reaches top_p. Ties go to the smaller id; at least one token always stays."""
     if (top_k == 0 or top_k >= logits_BV.shape[-1]) and top_p == 1:
         return logits_BV
     sorted_BV, order_BV = torch.sort(logits_BV, dim=-1, descending=True, stable=True)
@@ -56,7 +56,7 @@ def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:
     if top_k:
         out_BV[..., top_k:] = True
     if top_p < 1:
-        # The nucleus is that of the distribution left after top_k.
+        # The nucleus of the distribution after top_k.
         probability_BV = torch.softmax(sorted_BV.masked_fill(out_BV, -torch.inf), -1)
         before_BV = probability_BV.cumsum(-1) - probability_BV
         out_BV |= before_BV >= top_p

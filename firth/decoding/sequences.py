@@ -1,6 +1,6 @@
-"""One token after another for many texts at once, each until its own end: the most probable one, or one that is drawn.
+"""Greedy decoding and sampling for many texts at once, each until its own end.
 
-Letters: B texts, A of them still written, V vocabulary.
+Letters: B texts, R rows of the batch, A rows to choose tokens for, V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, Steps
+from firth.decoding.beam import Hypothesis, StepwiseModel
 from firth.decoding.sample import DecodingConfig, restrict
 
-Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, the numbers of the texts) → token_A
-_SPARE = 0.75  # with fewer rows than this share still written, the others are given up
+Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, text number of each row) → token_A
+_COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
 
 
 @torch.inference_mode()
-def write(model: Steps, state: Any, prompt_BT: Tensor, choose: Choose, *, limits: Sequence[int], end: int) -> list[Hypothesis]:
-    """For each text what `choose` chooses, token by token, until that is `end` or the text has limits[b] tokens."""
+def decode(
+    model: StepwiseModel, state: Any, prompt_BT: Tensor, choose: Choose, *, limits: Sequence[int], end: int
+) -> list[Hypothesis]:
+    """Continue each text with the tokens that `choose` returns, until `end` or until limits[b] tokens are generated."""
     tokens: list[list[int]] = [[] for _ in limits]
     log_p = [0.0] * len(limits)
-    texts = list(range(len(limits)))  # of the rows; a text that has ended stays until there are many of them
+    texts = list(range(len(limits)))  # of each row; finished texts stay until there are many of them
     token_RT = prompt_BT
     while any(_going(tokens[text], limits[text], end) for text in texts):
         logits_RTV, state = model.step(token_RT, state)
@@ -36,7 +38,7 @@ def write(model: Steps, state: Any, prompt_BT: Tensor, choose: Choose, *, limits
                 tokens[text].append(token)
                 log_p[text] += value
         going = [row for row, text in enumerate(texts) if _going(tokens[text], limits[text], end)]
-        if going and len(going) < _SPARE * len(texts):
+        if going and len(going) < _COMPACT_BELOW * len(texts):
             rows = torch.tensor(going, device=token_R.device)
             texts, token_R, state = [texts[row] for row in going], token_R[rows], state.select(rows)
         token_RT = token_R.unsqueeze(1)
@@ -51,9 +53,9 @@ def greedy(logits_AV: Tensor, texts: list[int]) -> Tensor:
 
 
 def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:
-    """Draws from softmax(logits / temperature), cut to top_k and top_p. Each text has random numbers of its own, by the seed and
-    its number, so that it is the same whatever it is written together with, and on every device."""
-    # Not torch's generator: of its seed it reads 32 bits, and there are two numbers to tell apart.
+    """Sample from softmax(logits / temperature) within top_k and top_p. Each text has its own generator, seeded with the seed
+    and the text's number, so the result does not depend on the other texts of the batch or on the device."""
+    # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
     generators = [np.random.default_rng((config.seed, number)) for number in numbers]
 
     def choose(logits_AV: Tensor, texts: list[int]) -> Tensor:

@@ -1,1 +1,1 @@
-"""How good a model is, on text it has not been trained on."""
+"""Metrics of a model on held-out data."""

@@ -1,11 +1,12 @@
-"""Answers that stand in a text: the best span of each question, exact match and F1 as SQuAD counts them.
+"""Extractive question answering: the best span for each question, and SQuAD's exact match and F1.
 
 Texts are compared in lower case, without punctuation and the articles a, an, the, and with single spaces. With n tokens in
-common, of s that were said and r of the right answer:
+common, s tokens in the predicted and r in the correct answer:
 
     precision = n / s    recall = n / r    F1 = 2 · precision · recall / (precision + recall), 0 where n = 0
 
-Of several right answers the one counts that is nearest (Rajpurkar et al. 2016, §6.1). Letters: B rows, T time, N windows.
+If a question has several correct answers, the best score counts (Rajpurkar et al. 2016, §6.1).
+Letters: B rows, T time, N windows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.evaluation.inference import inference, with_progress
 from firth.models.answer_reader import SpanReader
 from firth.progress import Progress, silent
 from firth.text.data.questions import AnswerBatch, Readings
@@ -36,24 +38,24 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class AnswerMeasures:
-    loss: float  # nats, half the sum over both ends, the mean of the windows that hold their answer
-    exact: float  # share of the questions, 0 to 1
+    loss: float  # mean nats per end of an answer, over the windows that contain their answer
+    exact: float  # fraction of the questions, 0 to 1
     f1: float  # mean over the questions, 0 to 1
     questions: int
-    windows: int  # that they were read in
+    windows: int  # into which their contexts were split
 
 
 @dataclass(frozen=True)
-class Found:
-    """A stretch of a context."""
+class AnswerSpan:
+    """A span of the context."""
 
     text: str
     start: int  # its first character
-    log_probability: float  # of both its ends, among all places of all windows
+    log_probability: float  # of its start and end, normalised over all positions of all windows
 
 
 class _Ends(NamedTuple):
-    """Logits of the tokens of a window's context."""
+    """Logits over the context tokens of one window."""
 
     start: Floats
     end: Floats
@@ -63,44 +65,46 @@ def evaluate(
     model: SpanReader, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> AnswerMeasures:
     ends = _ends(model, readings, batch, dtype, progress)
-    said = [found.text for found in _best(readings, ends, longest)]
-    right = [[answer.text for answer in one.answers] for one in readings.questions]
-    exact, f1 = scores(said, right)
-    return AnswerMeasures(_loss(readings, ends), exact, f1, len(said), len(readings))
+    predicted = [span.text for span in _best(readings, ends, longest)]
+    correct = [[answer.text for answer in one.answers] for one in readings.questions]
+    exact, f1 = scores(predicted, correct)
+    return AnswerMeasures(_loss(readings, ends), exact, f1, len(predicted), len(readings))
 
 
 def find(
     model: SpanReader, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
-) -> list[Found]:
-    """For each question the most probable span of at most `longest` tokens."""
+) -> list[AnswerSpan]:
+    """The most probable span of at most `longest` tokens for each question."""
     return _best(readings, _ends(model, readings, batch, dtype, progress), longest)
 
 
-def scores(said: Sequence[str], right: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """Exact match and F1, the mean over the questions; each may have several right answers."""
-    if len(said) != len(right) or not said or not all(right):
-        raise DataError(f"{len(said)} answers to {len(right)} questions; expected one each, and a right one to compare with")
-    exact = [
-        max(float(normalised(one) == normalised(answer)) for answer in answers) for one, answers in zip(said, right, strict=True)
-    ]
-    f1 = [max(overlap(one, answer) for answer in answers) for one, answers in zip(said, right, strict=True)]
-    return math.fsum(exact) / len(said), math.fsum(f1) / len(said)
+def scores(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[float, float]:
+    """Mean exact match and mean F1 over the questions; each question may have several correct answers."""
+    if len(predicted) != len(correct) or not predicted or not all(correct):
+        raise DataError(
+            f"{len(predicted)} predicted answers for {len(correct)} questions; "
+            "give one prediction and at least one correct answer per question"
+        )
+    pairs = list(zip(predicted, correct, strict=True))
+    exact = [max(float(normalised(one) == normalised(answer)) for answer in answers) for one, answers in pairs]
+    f1 = [max(overlap(one, answer) for answer in answers) for one, answers in pairs]
+    return math.fsum(exact) / len(pairs), math.fsum(f1) / len(pairs)
 
 
 def normalised(text: str) -> str:
-    """In lower case, without punctuation and articles, with single spaces; in this order."""
+    """Lower-case, then remove punctuation, then articles, then extra spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def overlap(said: str, right: str) -> float:
+def overlap(predicted: str, correct: str) -> float:
     """F1 of the words of two answers, as multisets."""
-    one, other = normalised(said).split(), normalised(right).split()
+    one, other = normalised(predicted).split(), normalised(correct).split()
     common = sum((Counter(one) & Counter(other)).values())
     return 2 * common / (len(one) + len(other)) if common else 0.0
 
 
 def best_span(start: Floats, end: Floats, longest: int) -> tuple[int, int]:
-    """The i ≤ j < i + longest with the highest start_i + end_j; of equal ones the shortest, of those the first."""
+    """The i ≤ j < i + longest with the highest start_i + end_j; ties go to the shortest span, then to the first."""
     best, span = -math.inf, (0, 0)
     for more in range(min(longest, len(start))):
         sum_i = start[: len(start) - more] + end[more:]
@@ -110,26 +114,26 @@ def best_span(start: Floats, end: Floats, longest: int) -> tuple[int, int]:
     return span
 
 
-def _best(readings: Readings, ends: list[_Ends], longest: int) -> list[Found]:
-    found = []
+def _best(readings: Readings, ends: list[_Ends], longest: int) -> list[AnswerSpan]:
+    spans = []
     for windows in np.split(np.arange(len(readings)), np.flatnonzero(np.diff(readings.question_N)) + 1):
         log_start, log_end = (_log_total([getattr(ends[n], side) for n in windows]) for side in ("start", "end"))
-        best: Found | None = None
+        best: AnswerSpan | None = None
         for n in windows.tolist():
             i, j = best_span(ends[n].start, ends[n].end, longest)
             log_p = float(ends[n].start[i] - log_start + ends[n].end[j] - log_end)
             if best is None or log_p > best.log_probability:
                 first = int(readings.first_N[n])
-                best = Found(*readings.text(n, first + i, first + j), log_p)
+                best = AnswerSpan(*readings.text(n, first + i, first + j), log_p)
         assert best is not None
-        found.append(best)
-    return found
+        spans.append(best)
+    return spans
 
 
 def _loss(readings: Readings, ends: list[_Ends]) -> float:
     windows = readings.answered.tolist()
     if not windows:
-        raise DataError("no answer is whole in a window of its context; raise training.context")
+        raise DataError("no answer fits into a window of its context; raise training.context")
     total = 0.0
     for n in windows:
         first = int(readings.first_N[n])
@@ -142,23 +146,18 @@ def _log_total(logits: Sequence[Floats]) -> float:
     return float(np.logaddexp.reduce(np.concatenate(logits)))
 
 
-@torch.inference_mode()
 def _ends(model: SpanReader, readings: Readings, batch: int, dtype: str, progress: Progress) -> list[_Ends]:
-    """Of each window, in float64."""
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    found: dict[int, _Ends] = {}
-    for row_B, part in readings.sweep(batch):
-        with precision(device, dtype):
-            start_BT, end_BT = model(*_on(part, device))
-        sides = start_BT.double().cpu().numpy(), end_BT.double().cpu().numpy()
-        for b, n in enumerate(row_B.tolist()):
-            inside = slice(int(part.first_B[b]), int(part.length_B[b]) - 1)
-            found[n] = _Ends(sides[0][b, inside], sides[1][b, inside])
-        progress("evaluating", len(found), len(readings))
-    model.train(was_training)
-    return [found[n] for n in range(len(readings))]
+    """Start and end logits of each window, in float64."""
+    ends: dict[int, _Ends] = {}
+    with inference(model) as device:
+        for row_B, part in with_progress(readings.sweep(batch), lambda rows: len(rows[0]), len(readings), progress):
+            with precision(device, dtype):
+                start_BT, end_BT = model(*_on(part, device))
+            sides = start_BT.double().cpu().numpy(), end_BT.double().cpu().numpy()
+            for b, n in enumerate(row_B.tolist()):
+                inside = slice(int(part.first_B[b]), int(part.length_B[b]) - 1)
+                ends[n] = _Ends(sides[0][b, inside], sides[1][b, inside])
+    return [ends[n] for n in range(len(readings))]
 
 
 def _on(part: AnswerBatch, device: torch.device) -> tuple[torch.Tensor, ...]:

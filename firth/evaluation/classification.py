@@ -1,10 +1,10 @@
-"""Accuracy, precision, recall, F1 and the confusion matrix, as plain data.
+"""Accuracy, precision, recall, F1 and the confusion matrix of a classifier.
 
 Letters: N texts, C classes. With TP, FP and FN counted for one class:
 
     precision = TP / (TP + FP)    recall = TP / (TP + FN)    F1 = 2 TP / (2 TP + FP + FN)
 
-each 0 where nothing was counted. Macro F1 is the mean of F1 over the classes, rare ones like frequent ones.
+each 0 if its denominator is 0. Macro F1 is the unweighted mean of F1 over the classes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.evaluation.inference import inference, with_progress
 from firth.models import Classifier
 from firth.progress import Progress, silent
 from firth.text.data.labelled import Examples
@@ -26,7 +27,7 @@ from firth.training.loop import precision
 @dataclass(frozen=True)
 class ClassMeasures:
     label: str
-    examples: int  # that have this label
+    examples: int  # with this label
     precision: float
     recall: float
     f1: float
@@ -35,11 +36,11 @@ class ClassMeasures:
 @dataclass(frozen=True)
 class Measures:
     loss: float  # mean nats per text
-    accuracy: float  # share of the texts whose most probable class is their label
+    accuracy: float  # fraction of the texts whose most probable class is their label
     macro_f1: float
     examples: int
     classes: tuple[ClassMeasures, ...]
-    confusion: tuple[tuple[int, ...], ...]  # a row for each label, a column for each class that was said instead
+    confusion: tuple[tuple[int, ...], ...]  # a row per true label, a column per predicted class
 
 
 def evaluate(
@@ -52,33 +53,26 @@ def evaluate(
     progress: Progress = silent,
 ) -> Measures:
     log_p_NC = np.empty((len(examples), len(labels)))
-    done = 0
-    for row_B, part in examples.sweep(batch):
+    for row_B, part in with_progress(examples.sweep(batch), lambda rows: len(rows[0]), len(examples), progress):
         log_p_NC[row_B] = log_probabilities(model, part.token_BT, part.length_B, dtype)
-        done += len(row_B)
-        progress("evaluating", done, len(examples))
     return measures(log_p_NC, examples.label_N, labels)
 
 
-@torch.inference_mode()
 def log_probabilities(model: Classifier, token_BT: Ids, length_B: Ids, dtype: str = "float32") -> NDArray[np.float64]:
     """log p_BC(class | text), normalised in float64."""
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    with precision(device, dtype):
-        logits_BC = model(torch.from_numpy(token_BT).to(device), torch.from_numpy(length_B).to(device))
-    model.train(was_training)
-    log_p_BC: NDArray[np.float64] = torch.log_softmax(logits_BC.cpu().double(), -1).numpy()
+    with inference(model) as device:
+        with precision(device, dtype):
+            logits_BC = model(torch.from_numpy(token_BT).to(device), torch.from_numpy(length_B).to(device))
+        log_p_BC: NDArray[np.float64] = torch.log_softmax(logits_BC.cpu().double(), -1).numpy()
     return log_p_BC
 
 
 def measures(log_p_NC: NDArray[np.float64], label_N: NDArray[np.int64], labels: Sequence[str]) -> Measures:
-    """What the log-probabilities of the classes are worth, beside the true ones."""
+    """The metrics of predicted log-probabilities against the true labels."""
     count = len(labels)
     loss = -float(np.take_along_axis(log_p_NC, label_N[:, None], axis=1).mean())
     confusion_CC = np.bincount(label_N * count + log_p_NC.argmax(1), minlength=count**2).reshape(count, count)
-    classes = tuple(_each(confusion_CC, labels))
+    classes = tuple(_by_class(confusion_CC, labels))
     return Measures(
         loss=loss,
         accuracy=float(np.trace(confusion_CC) / len(label_N)),
@@ -89,11 +83,11 @@ def measures(log_p_NC: NDArray[np.float64], label_N: NDArray[np.int64], labels: 
     )
 
 
-def _each(confusion_CC: NDArray[np.int64], labels: Iterable[str]) -> Iterator[ClassMeasures]:
+def _by_class(confusion_CC: NDArray[np.int64], labels: Iterable[str]) -> Iterator[ClassMeasures]:
     for n, label in enumerate(labels):
-        right, said, there = int(confusion_CC[n, n]), int(confusion_CC[:, n].sum()), int(confusion_CC[n].sum())
-        yield ClassMeasures(label, there, _share(right, said), _share(right, there), _share(2 * right, said + there))
+        hits, predicted, actual = int(confusion_CC[n, n]), int(confusion_CC[:, n].sum()), int(confusion_CC[n].sum())
+        yield ClassMeasures(label, actual, _ratio(hits, predicted), _ratio(hits, actual), _ratio(2 * hits, predicted + actual))
 
 
-def _share(part: int, whole: int) -> float:
+def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0

@@ -1,6 +1,6 @@
-"""How well a task is done after 0, 1, 2, … examples of it, beside those who do it as well as it can be done.
+"""In-context learning: the quality of the answers after 0, 1, 2, … examples, beside the best achievable.
 
-Letters: B prompts, E = examples + 1, L letters of a word, A letters that there are, D dimensions, T time.
+Letters: B prompts, E = examples + 1, L letters of a word, A letters of the alphabet, D dimensions, T time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from firth.evaluation.inference import inference
 from firth.models import LanguageModel
 from firth.models.point_reader import PointReader
 from firth.progress import Progress, silent
@@ -28,73 +29,73 @@ P = TypeVar("P", SwapPrompts, PointPrompts)
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model made of each answer, behind 0, 1, … examples."""
+    """For each answer after 0, 1, … examples: whether it is right, and its loss."""
 
-    right_BE: NDArray[np.bool_]  # in every character
+    right_BE: NDArray[np.bool_]  # every character is right
     nats_BE: Floats  # per character
 
     @property
     def loss(self) -> float:
-        """Nats per character of all answers."""
+        """Mean nats per character over all answers."""
         return float(self.nats_BE.mean())
 
     @property
     def accuracy(self) -> float:
-        """After all examples."""
+        """Accuracy after all examples."""
         return float(self.right_BE.mean(0)[-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """(ŷ − y)² / D behind 0, 1, … examples."""
+    """(ŷ − y)² / D after 0, 1, … examples."""
 
     error_BE: Floats
 
     @property
     def loss(self) -> float:
-        """The mean over all answers."""
+        """Mean error over all answers."""
         return float(self.error_BE.mean())
 
     @property
     def squared_error(self) -> float:
-        """After all examples."""
+        """Mean error after all examples."""
         return float(self.error_BE.mean(0)[-1])
 
 
 @dataclass(frozen=True)
 class AnswersAfter:
-    """Of the answers behind so many examples."""
+    """The answers after `examples` examples."""
 
     examples: int
-    accuracy: float  # share of those that are right in every character
-    best: float  # the same of one who makes the most of the examples; see best_accuracy
+    accuracy: float  # fraction of answers with every character right
+    best: float  # accuracy of an ideal learner; see best_accuracy
     loss: float  # nats per character
 
 
 @dataclass(frozen=True)
 class ErrorAfter:
-    """(ŷ − y)² / D behind so many examples, the mean over the prompts."""
+    """(ŷ − y)² / D after `examples` examples, averaged over the prompts."""
 
     examples: int
     squared_error: float
     least_squares: float  # of ŵ = argmin Σ (w·x − y)²; see least_squares
-    zero: float  # of who always says 0
+    zero: float  # of always predicting 0
 
 
 def answers(
     model: LanguageModel, prompts: SwapPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> Answers:
-    """A word is right where each of its characters is the most probable one behind those before it: then what is written by
-    taking the most probable character each time is the answer."""
-    pieces = list(_read(prompts, batch, progress, lambda first, last: _answers(model, prompts, first, last, dtype)))
+    """An answer is right if each of its characters is the most probable one given those before it, that is, if greedy decoding
+    produces it."""
+    pieces = list(_in_batches(model, prompts, batch, progress, lambda first, last: _answers(model, prompts, first, last, dtype)))
     return Answers(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
 def errors(
     model: PointReader, prompts: PointPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> Errors:
-    said = list(_read(prompts, batch, progress, lambda first, last: _said(model, prompts, first, last, dtype)))
-    return _errors(prompts, np.concatenate(said))
+    predicted = _in_batches(model, prompts, batch, progress, lambda first, last: _predicted(model, prompts, first, last, dtype))
+    return _errors(prompts, np.concatenate(list(predicted)))
 
 
 def answers_by_examples(found: Answers, prompts: SwapPrompts) -> list[AnswersAfter]:
@@ -103,17 +104,17 @@ def answers_by_examples(found: Answers, prompts: SwapPrompts) -> list[AnswersAft
 
 
 def errors_by_examples(found: Errors, prompts: PointPrompts) -> list[ErrorAfter]:
-    beside = (_errors(prompts, said_BE) for said_BE in (least_squares(prompts), np.zeros(prompts.y_BE.shape)))
-    columns = (one.error_BE.mean(0) for one in (found, *beside))
+    baselines = (_errors(prompts, y_BE) for y_BE in (least_squares(prompts), np.zeros(prompts.y_BE.shape)))
+    columns = (one.error_BE.mean(0) for one in (found, *baselines))
     return [ErrorAfter(k, *map(float, row)) for k, row in enumerate(zip(*columns, strict=True))]
 
 
 def best_accuracy(prompts: SwapPrompts) -> Floats:
-    """After k examples, how often one is right who knows the letters that they have, and of the others that they are permuted:
+    """Accuracy after k examples of an ideal learner, which knows the rule for the letters seen and that it permutes the others:
 
-        (u − m)! / u!    u letters that no example has, m of them in the question
+        (u − m)! / u!    u letters that occur in no example, m of them in the question
 
-    Each of the u! ways to permute them is as probable as any other, and (u − m)! of them give the same answer."""
+    All u! permutations of the unseen letters are equally probable, and (u − m)! of them give the same answer."""
     _, examples, _ = prompts.word_BEL.shape
     letters = np.arange(prompts.becomes_BA.shape[1])
     has_BEA = (prompts.word_BEL[..., None] == letters).any(2)
@@ -127,20 +128,20 @@ def best_accuracy(prompts: SwapPrompts) -> Floats:
 
 
 def least_squares(prompts: PointPrompts) -> Floats:
-    """ŷ_BE: x_k·ŵ with ŵ from the points before it; with fewer points than dimensions, the shortest ŵ that meets them all.
+    """ŷ_BE: x_k·ŵ with ŵ fitted to the points before k; with fewer points than dimensions, the ŵ of least norm that fits them.
 
-    For normal w and x without noise there is no better guess: ŵ is the mean of all w that meet the points."""
+    For normal w and x without noise this is optimal: ŵ is the mean of all w that fit the points."""
     x_BED, y_BE = torch.from_numpy(prompts.x_BED).double(), torch.from_numpy(prompts.y_BE).double()
-    said_BE = torch.zeros_like(y_BE)
+    predicted_BE = torch.zeros_like(y_BE)
     for k in range(1, y_BE.shape[1]):
         w_BD = (torch.linalg.pinv(x_BED[:, :k]) @ y_BE[:, :k, None]).squeeze(-1)
-        said_BE[:, k] = (x_BED[:, k] * w_BD).sum(-1)
-    found: Floats = said_BE.numpy()
+        predicted_BE[:, k] = (x_BED[:, k] * w_BD).sum(-1)
+    found: Floats = predicted_BE.numpy()
     return found
 
 
 def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, dtype: str) -> tuple[NDArray[np.bool_], Floats]:
-    """Which answers are right, and the nats of each."""
+    """Which answers are right, and the nats per character of each."""
     batch, device = prompts.batch(first, last), next(model.parameters()).device
     token_BT, target_BT = (torch.from_numpy(array).to(device) for array in (batch.token_BT, batch.target_BT))
     with precision(device, dtype):
@@ -153,15 +154,15 @@ def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, 
     return np.asarray(right_BEL.all(2)), nats_BEL.astype(np.float64).mean(2)
 
 
-def _said(model: PointReader, prompts: PointPrompts, first: int, last: int, dtype: str) -> Floats:
+def _predicted(model: PointReader, prompts: PointPrompts, first: int, last: int, dtype: str) -> Floats:
     batch, device = prompts.batch(first, last), next(model.parameters()).device
     with precision(device, dtype):
-        said_BE = model(torch.from_numpy(batch.x_BED).to(device), torch.from_numpy(batch.y_BE).to(device))
-    return _numbers(said_BE).astype(np.float64)
+        y_BE = model(torch.from_numpy(batch.x_BED).to(device), torch.from_numpy(batch.y_BE).to(device))
+    return _numbers(y_BE).astype(np.float64)
 
 
-def _errors(prompts: PointPrompts, said_BE: Floats) -> Errors:
-    return Errors((said_BE - prompts.y_BE) ** 2 / prompts.x_BED.shape[2])
+def _errors(prompts: PointPrompts, predicted_BE: Floats) -> Errors:
+    return Errors((predicted_BE - prompts.y_BE) ** 2 / prompts.x_BED.shape[2])
 
 
 def _numbers(tensor: Tensor) -> NDArray[Any]:
@@ -172,9 +173,9 @@ def _numbers(tensor: Tensor) -> NDArray[Any]:
 T = TypeVar("T")
 
 
-@torch.no_grad()
-def _read(prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> Iterator[T]:
-    for first in range(0, len(prompts), batch):
-        last = min(first + batch, len(prompts))
-        yield piece(first, last)
-        progress("evaluating", last, len(prompts))
+def _in_batches(model: nn.Module, prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> Iterator[T]:
+    with inference(model):
+        for first in range(0, len(prompts), batch):
+            last = min(first + batch, len(prompts))
+            yield piece(first, last)
+            progress("evaluating", last, len(prompts))

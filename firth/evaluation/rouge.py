@@ -1,12 +1,12 @@
-"""ROUGE (Lin 2004): how much of a summary is in the one that was written for the text, and the other way round.
+"""ROUGE (Lin 2004): the overlap of a summary with its reference.
 
-With n of its pieces in common, of s in what was said and r in the reference, each in its number:
+With n units in common, s in the summary and r in the reference, counted as multisets:
 
     precision = n / s    recall = n / r    F1 = 2 · precision · recall / (precision + recall), 0 where n = 0
 
-The pieces are words (ROUGE-1), pairs of neighbours (ROUGE-2), or the words of the longest common subsequence (ROUGE-L). Words are
-runs of ASCII letters and digits in lower case, without stemming: what the package `rouge-score` counts as it comes. What is
-written in another script has none of them.
+The units are words (ROUGE-1), bigrams (ROUGE-2), or the words of the longest common subsequence (ROUGE-L). Words are runs of
+ASCII letters and digits in lower case, without stemming, as in the package `rouge-score` by default. Text in another script has
+no such words.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ class Rouge:
     rougeL: float
 
 
-def rouge(said: Sequence[str], right: Sequence[str]) -> Rouge:
-    """One reference for each summary."""
-    pairs = [(_words(one), _words(other)) for one, other in zip(said, right, strict=True)]
+def rouge(summaries: Sequence[str], references: Sequence[str]) -> Rouge:
+    """One reference per summary."""
+    pairs = [(_words(one), _words(other)) for one, other in zip(summaries, references, strict=True)]
     each = (
-        [_grams(1, *pair) for pair in pairs],
-        [_grams(2, *pair) for pair in pairs],
+        [_ngram_f1(1, *pair) for pair in pairs],
+        [_ngram_f1(2, *pair) for pair in pairs],
         [_f1(common_subsequence(*pair), len(pair[0]), len(pair[1])) for pair in pairs],
     )
     return Rouge(*(100 * math.fsum(scores) / len(scores) for scores in each))
 
 
 def common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
-    """Length of the longest common subsequence. A row of the usual table is one integer, whose bit j is 0 where the length grows
-    from j to j + 1, so that each word of `one` costs a few operations on it (Hyyrö 2004)."""
-    places: dict[str, int] = {}
+    """Length of the longest common subsequence. Each row of the dynamic-programming table is one integer whose bit j is 0 where
+    the length grows from j to j + 1, so each word of `one` costs only a few operations (Hyyrö 2004)."""
+    positions: dict[str, int] = {}
     for j, word in enumerate(other):
-        places[word] = places.get(word, 0) | 1 << j
-    whole = (1 << len(other)) - 1
-    row = whole
+        positions[word] = positions.get(word, 0) | 1 << j
+    all_ones = (1 << len(other)) - 1
+    row = all_ones
     for word in one:
-        matched = row & places.get(word, 0)
-        row = (row + matched | row - matched) & whole
+        matched = row & positions.get(word, 0)
+        row = (row + matched | row - matched) & all_ones
     return len(other) - row.bit_count()
 
 
-def _grams(n: int, one: Sequence[str], other: Sequence[str]) -> float:
-    said, right = (Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (one, other))
-    return _f1((said & right).total(), said.total(), right.total())
+def _ngram_f1(n: int, summary: Sequence[str], reference: Sequence[str]) -> float:
+    one, other = (Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (summary, reference))
+    return _f1((one & other).total(), one.total(), other.total())
 
 
-def _f1(common: int, said: int, right: int) -> float:
-    return 2 * common / (said + right) if common else 0.0
+def _f1(common: int, predicted: int, reference: int) -> float:
+    return 2 * common / (predicted + reference) if common else 0.0
 
 
 def _words(text: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Word in context: has a word the same sense in two sentences? (Pilehvar & Camacho-Collados 2019)
+"""Word in Context: does a word have the same sense in two sentences? (Pilehvar & Camacho-Collados 2019)
 
-Nothing is learned but one number: "the same" is said where cos(x, y) ≥ θ, with x and y the word's two contextual vectors. θ and
-the layer that they come from are those that are right most often on the training pairs; what is reported is of other pairs.
+The answer is "same" if cos(x, y) ≥ θ, with x and y the word's two contextual vectors. θ and the layer of the vectors are chosen
+for the highest accuracy on the training pairs; nothing else is learned. The accuracy is reported on other pairs.
 Letters: N pairs, d width.
 """
 
@@ -21,7 +21,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Pairs:
-    """cos of each pair, by layer, and whether the sense is the same."""
+    """The cosine of each pair, by layer, and whether the sense is the same."""
 
     cosine: Mapping[int, Floats]  # layer → N
     same_N: Bools
@@ -29,19 +29,19 @@ class Pairs:
 
 @dataclass(frozen=True)
 class WicMeasures:
-    accuracy: float  # share of the pairs that are told right, by threshold and layer of the training pairs
+    accuracy: float  # fraction of the pairs classified correctly, with the threshold and layer chosen on the training pairs
     threshold: float
     layer: int
     pairs: int
-    train_accuracy: float  # of the same threshold and layer
+    train_accuracy: float  # with the same threshold and layer
     train_pairs: int
-    static_accuracy: float  # of the embedding, which knows no context, with a threshold of its own
+    static_accuracy: float  # of the static embeddings (layer 0), with their own threshold
     static_threshold: float
-    majority: float  # share of the answer that is more frequent among the training pairs
+    majority: float  # accuracy of always giving the more frequent answer of the training pairs
 
 
 def measure(train: Pairs, dev: Pairs) -> WicMeasures:
-    """Layer 0 is the static baseline; the best of those above it is chosen, or itself where there are none."""
+    """Layer 0 is the static baseline. The best layer above it is chosen, or layer 0 if there is no other."""
     fitted = {layer: best_threshold(cosine_N, train.same_N) for layer, cosine_N in train.cosine.items()}
     layer = max((n for n in fitted if n or len(fitted) == 1), key=lambda n: fitted[n][1])
     threshold, train_accuracy = fitted[layer]
@@ -60,15 +60,15 @@ def measure(train: Pairs, dev: Pairs) -> WicMeasures:
 
 
 def best_threshold(cosine_N: ArrayLike, same_N: ArrayLike) -> tuple[float, float]:
-    """θ with the most right answers among the pairs, and their share: θ stands in the middle between two cosines that differ, or
-    beyond all of them; of several that are equally good, the lowest."""
+    """The θ with the highest accuracy, and that accuracy. θ lies halfway between two neighbouring cosines, or beyond all of them;
+    ties go to the lowest."""
     cosine, same = np.asarray(cosine_N, np.float64), np.asarray(same_N, bool)
     if not len(cosine):
-        raise DataError("there are no pairs to choose a threshold by; expected one or more")
+        raise DataError("there are no pairs to choose a threshold by; give at least one")
     order = np.argsort(cosine, kind="stable")
     value, first = np.unique(cosine[order], return_index=True)
-    # With θ between values i − 1 and i, all pairs from first[i] on are called the same: right are those of them that are, and
-    # those before that are not.
+    # With θ between values i − 1 and i, all pairs from first[i] on are classified as "same". Correct are those of them that are
+    # the same, and the pairs before them that are not.
     different = np.concatenate(([0], np.cumsum(~same[order])))
     right = different + same.sum() - np.concatenate(([0], np.cumsum(same[order])))
     cut = np.append(first, len(cosine))
@@ -82,13 +82,13 @@ def accuracy(cosine_N: ArrayLike, same_N: ArrayLike, threshold: float) -> float:
 
 
 def cosines(x_Nd: ArrayLike, y_Nd: ArrayLike) -> Floats:
-    """cos(x_n, y_n), row by row; of equal vectors 1, not 1 but for the last bit, which a threshold would hear."""
+    """cos(x_n, y_n) per row, rounded so that equal vectors give exactly 1: a threshold would notice the last bit."""
     found: Floats = np.einsum("nd,nd->n", units(x_Nd), units(y_Nd)).round(12)
     return found
 
 
 def units(x_Nd: ArrayLike) -> Floats:
-    """Rows of length 1, in float64; a row of zeros stays one, so that its cosine with everything is 0."""
+    """Rows scaled to length 1, in float64. A zero row stays zero, so its cosine with everything is 0."""
     x = np.asarray(x_Nd, np.float64)
     length_N1 = np.linalg.norm(x, axis=-1, keepdims=True)
     unit: Floats = x / np.where(length_N1 == 0, 1, length_N1)

@@ -1,1 +1,1 @@
-"""Recipes that ship with firth, the tour, and the check that a recipe gives what it promises."""
+"""The shipped recipes, the tour, and `verify`, which checks a recipe's expected result."""

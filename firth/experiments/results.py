@@ -1,4 +1,4 @@
-"""The results of the shipped recipes as a table: published, measured by us, and the gap between them; does not need torch."""
+"""The results of the shipped recipes as a table: published, measured, and the gap. Does not need torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firth.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
 _HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")
-_AS_WRITTEN = (
+_COPIED = (  # from [expected] to Result, unchanged
     "split",
     "published",
     "source",
@@ -32,7 +32,7 @@ _AS_WRITTEN = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a recipe's [expected] says, and what follows from it."""
+    """A recipe's [expected] table, with the gap to the published result."""
 
     recipe: str
     data: str
@@ -45,15 +45,15 @@ class Result:
     spread: float | None
     random_batches: int | None
     measured_random: float | None
-    gap: float | None  # measured − published, to the digits given
-    better: bool | None  # by the metric's own direction; None where there is no gap, or one of nothing
+    gap: float | None  # measured − published, without rounding error
+    better: bool | None  # by the metric's direction; None if there is no gap or it is 0
     minutes: float | None
     hardware: str | None
     date: str | None
 
 
 class Row(NamedTuple):
-    """A result in words; what there is not is empty."""
+    """A result as table cells; missing values are empty."""
 
     recipe: str
     data: str
@@ -62,16 +62,16 @@ class Row(NamedTuple):
     measured: str  # 1.46 (random batches 1.45), or 41.1 ± 0.4 (3 seeds)
     gap: str  # +3.1 worse
     minutes: str
-    where: str  # hardware, date
+    setting: str  # hardware, date
 
 
 def results() -> list[Result]:
-    """One for each shipped recipe with an [expected], measured already or not."""
+    """One per shipped recipe with an [expected] table, measured or not."""
     return [found for name, recipe in shipped().items() if (found := result(name, recipe))]
 
 
 def result(name: str, recipe: Table) -> Result | None:
-    """What the recipe called `name` expects; None where it expects nothing."""
+    """The expected result of the recipe; None if it has no [expected] table."""
     expected = recipe.get("expected")
     if expected is None:
         return None
@@ -83,12 +83,12 @@ def result(name: str, recipe: Table) -> Result | None:
         metric=expected["metric"],
         gap=None if gap is None else float(gap),
         better=(gap < 0) == lower_is_better if gap else None,
-        **{key: expected.get(key) for key in _AS_WRITTEN},
+        **{key: expected.get(key) for key in _COPIED},
     )
 
 
 def row(result: Result) -> Row:
-    metric, published, measured = result.metric.replace("_", " "), _told(result.published), _told(result.measured)
+    metric, published, measured = result.metric.replace("_", " "), _cell(result.published), _cell(result.measured)
     gap = _gap(result.measured, result.published)
     return Row(
         recipe=result.recipe,
@@ -96,9 +96,9 @@ def row(result: Result) -> Row:
         metric=f"{metric} ({result.split})" if result.split else metric,
         published=f"{published} ({result.source})" if result.source else published,
         measured=_with_protocol(measured, result),
-        gap="" if gap is None else f"{gap:+f} {_word(result.better)}",
-        minutes=_told(result.minutes),
-        where=", ".join(fact for fact in (result.hardware, result.date) if fact),
+        gap="" if gap is None else f"{gap:+f} {_verdict(result.better)}",
+        minutes=_cell(result.minutes),
+        setting=", ".join(fact for fact in (result.hardware, result.date) if fact),
     )
 
 
@@ -108,15 +108,15 @@ def markdown(found: Iterable[Result]) -> str:
 
 
 def place(path: Path, table: str) -> None:
-    """Put `table` between the two markers in a Markdown file, instead of what stands there."""
+    """Replace the text between the two markers of a Markdown file with `table`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}; expected a Markdown file") from error
+        raise DataError(f"cannot read {path}: {error}; give a Markdown file") from error
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise DataError(f"{path} has no place for the table; write a line {BEGIN} and below it a line {END}")
+        raise DataError(f"{path} has no markers for the table; add a line {BEGIN} and below it a line {END}")
     files.write_text(path, f"{before}{begin}{table}{end}{after}")
 
 
@@ -126,11 +126,11 @@ def _cells(row: Row) -> list[str]:
 
 
 def _gap(measured: float | None, published: float | None) -> Decimal | None:
-    """Of the figures as they are written: 85.3 − 82.7 is 2.6, not 2.5999999999999943."""
+    """The exact decimal difference: 85.3 − 82.7 is 2.6, not 2.5999999999999943."""
     return None if measured is None or published is None else Decimal(repr(measured)) - Decimal(repr(published))
 
 
-def _word(better: bool | None) -> str:
+def _verdict(better: bool | None) -> str:
     match better:
         case True:
             return "better"
@@ -146,7 +146,7 @@ def _with_protocol(measured: str, result: Result) -> str:
     return measured if result.measured_random is None else f"{measured} (random batches {result.measured_random})"
 
 
-def _told(figure: float | None) -> str:
+def _cell(figure: float | None) -> str:
     return "" if figure is None else str(figure)
 
 

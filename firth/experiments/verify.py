@@ -1,4 +1,4 @@
-"""Does a recipe give what it promises? Train it afresh and compare."""
+"""Train a recipe from scratch and compare the result with its [expected] table."""
 
 from __future__ import annotations
 
@@ -17,34 +17,32 @@ from firth.tasks.run import Run
 class Verdict:
     recipe: str
     metric: str
-    measured: float  # now
-    expected: float  # what the recipe says was measured
+    measured: float  # by this run
+    expected: float  # the recipe's `measured`
     published: float | None
     tolerance: float
     passed: bool
-    same_text: bool | None  # whether the text is the one it was measured on; None where the recipe does not say
+    same_text: bool | None  # whether the text has the recipe's sha256; None if the recipe has none
     split: str
     gap: float | None  # measured − published
-    measured_random: float | None  # now, over random batches, where the recipe asks for them
+    measured_random: float | None  # by this run over random batches, if the recipe asks for them
     expected_random: float | None
 
 
 def verify(name: str, watcher: Watcher) -> Verdict:
-    """A fresh run passes when it is within `tolerance` of the recipe's `measured`; better by more than that fails too, because
-    then the recipe's figure is no longer true."""
+    """A new run passes if it is within `tolerance` of the recipe's `measured`. A result that is better by more than that also
+    fails, because then the recorded one is no longer true."""
     recipe = find_recipe(name)
     expected = recipe.expected
     if expected is None or expected.measured is None:
-        raise ConfigError(
-            f'recipe "{name}" has no [expected] measured value to verify; train it with `firth train {name} --out RUN`'
-        )
+        raise ConfigError(f'recipe "{name}" has no [expected] measured value to verify; use `firth train {name} --out RUN`')
     with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder:
         run = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
         model = load(run.path, recipe.training.device)
         result = _measured(model, expected, watcher)
     value = result[expected.metric]
     if not isinstance(value, float):
-        raise ConfigError(f'recipe "{name}" promises {expected.metric}, which its tokenizer does not define')
+        raise ConfigError(f'recipe "{name}" expects {expected.metric}, which is not defined for its tokenizer')
     return Verdict(
         recipe=name,
         metric=expected.metric,
@@ -62,7 +60,7 @@ def verify(name: str, watcher: Watcher) -> Verdict:
 
 
 def _measured(model: Run[Any], expected: Expected, watcher: Watcher) -> dict[str, Any]:
-    """On the run's own text, or, of senses, on pairs of sentences that no run is trained on."""
+    """The run's metrics on its own data, or on the WiC sentence pairs for wic_accuracy."""
     if expected.metric == "wic_accuracy":
         found = model.wic(progress=watcher.work)
         return {"wic_accuracy": found["accuracy"], "split": found["split"]}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.evaluation.masked import found_again
+from firth.evaluation.masked import evaluate
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import EncoderConfig, MaskedLM, masked_lm
@@ -113,7 +113,7 @@ class Masked(RunningTextTask[MaskedConfig]):
         self, network: MaskedLM, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
     ) -> dict[str, Any]:
         config = self.recipe.training
-        found = found_again(
+        found = evaluate(
             network,
             text.ids,
             self.masking(tokenizer),

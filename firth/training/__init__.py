@@ -1,1 +1,1 @@
-"""From a model, an objective and batches to trained weights on disk."""
+"""Training: from a model, a loss and batches to checkpoints on disk."""

@@ -1,6 +1,7 @@
-"""Every step asks for the same large blocks. glibc returns such blocks to the system when they are freed and has them faulted
-in, page by page, at the next step: thousands of page faults, unless it is told to keep them. What that is worth in time is
-printed by benchmarks/cpu_operations.py."""
+"""Make glibc keep the large blocks of memory that every training step frees and allocates again.
+
+By default glibc returns such blocks to the system, and the next step pays for them with thousands of page faults.
+benchmarks/cpu_operations.py measures the difference."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 
 
 def keep_freed_memory() -> None:
-    """For this process, from now on. Does nothing where the C library is not glibc."""
+    """Set the thresholds for the rest of this process. Does nothing unless the C library is glibc."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

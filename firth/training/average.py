@@ -1,8 +1,9 @@
-"""The mean of the weights over the last part of training, which is often better than any one of them (Polyak & Juditsky 1992).
+"""A running average of the weights, which often generalises better than the last weights (Polyak & Juditsky 1992).
 
     a ← a + (1 − β_t) (w − a),   β_t = min(β, (1 + t) / (10 + t))
 
-The second form of β_t forgets the first, far-off weights. Training goes on with w; a is what is validated, saved and used.
+Early on, (1 + t) / (10 + t) is the smaller term, so that the initial weights are soon forgotten. Training continues with w;
+a is validated, saved and used.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ import torch
 from torch import Tensor, nn
 
 
-class Average:
+class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-        self._of = list(model.parameters())
+        self._parameters = list(model.parameters())
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after update number `step`."""
+        """Add the weights after update number `step` to the average."""
         share = 1.0 - min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.weights.values()), [weight.detach() for weight in self._of], share)
+        torch._foreach_lerp_(list(self.weights.values()), [weight.detach() for weight in self._parameters], share)
 
     @contextlib.contextmanager
-    def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """Within, the model has the averaged weights."""
+    def applied_to(self, model: nn.Module) -> Iterator[None]:
+        """Within this context the model holds the averaged weights."""
         self._swap(model)
         try:
             yield

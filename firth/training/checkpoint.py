@@ -1,5 +1,8 @@
-"""A checkpoint is one safetensors file: weights, optimiser, random states and carried state as tensors; step, data position,
-recipe and tokenizer in its header; and a checksum over all of it. One file, one rename: it is whole or absent."""
+"""Save and restore checkpoints.
+
+A checkpoint is one safetensors file. Weights, optimiser state, random states and the carried recurrent state are tensors; step,
+data position, recipe and tokenizers are in its header; a checksum covers all of it. It is written under a temporary name and
+renamed, so a checkpoint is either complete or absent."""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ Notice = Callable[[str], None]
 
 
 def save(training: Training, folder: RunFolder, keep: int) -> Path:
-    """Write the checkpoint of this step, then drop all but the newest `keep`.
+    """Write the checkpoint of this step, then delete all but the newest `keep`.
 
-    One that claims a later step was found damaged and passed over; it must not count among those to keep.
+    A checkpoint of a later step is deleted as well: `restore` found it damaged and skipped it.
     """
     path = folder.checkpoints / f"step-{training.step:08d}.safetensors"
     metadata = {
@@ -43,32 +46,32 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
 
 
 def checkpoints(folder: RunFolder) -> list[Path]:
-    """Newest first."""
+    """The checkpoint files of a run, newest first."""
     return sorted(folder.checkpoints.glob("step-*.safetensors"), reverse=True)
 
 
 def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
-    """Bring `training` to the newest checkpoint that is whole. False if there is no checkpoint at all."""
+    """Restore the newest intact checkpoint into `training`. False if the run has no checkpoint."""
     files.sweep(folder.path)
     files.sweep(folder.checkpoints)
     found = checkpoints(folder)
     if not found:
         return False
-    newest = _newest_whole(found, notice)
+    newest = _newest_intact(found, notice)
     if newest is None:
         raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
     tensors, metadata = newest
-    _put_back(training, tensors, json.loads(metadata["state"]))
+    _restore_state(training, tensors, json.loads(metadata["state"]))
     return True
 
 
-def _newest_whole(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-    """What the first undamaged file holds; a damaged one is named and passed over."""
+def _newest_intact(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+    """Tensors and metadata of the first undamaged file; a damaged one is skipped with a notice."""
     for path in found:
         try:
             tensors, metadata = files.load_tensors(path)
         except CorruptFile as error:
-            notice(f"{error}; using the checkpoint before it")
+            notice(f"{error}; using the previous checkpoint")
             continue
         _check_format(path, metadata)
         return tensors, metadata
@@ -76,12 +79,12 @@ def _newest_whole(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor],
 
 
 def save_weights(training: Training, folder: RunFolder) -> None:
-    """model.safetensors: the weights that the run stands for."""
+    """Write model.safetensors: the best weights on validation, or the newest where nothing is validated."""
     files.save_tensors(folder.model, training.model.state_dict(), {"format": str(FORMAT), "step": str(training.step)})
 
 
 def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
-    """The run's weights; where that file is damaged or not yet there, those of its newest whole checkpoint."""
+    """The weights in model.safetensors; if it is missing or damaged, those of the newest intact checkpoint."""
     found = checkpoints(folder)
     if folder.model.is_file():
         try:
@@ -92,13 +95,11 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
             _check_format(folder.model, metadata)
             return tensors
     elif not found:
-        raise RunError(f"{folder.path} has no trained weights yet; `firth train … --out {folder.path} --resume` makes them")
-    newest = _newest_whole(found, notice)
+        raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
+    newest = _newest_intact(found, notice)
     if newest is not None:
-        return _under("model/", newest[0]) | _under("average/", newest[0])
-    raise RunError(
-        f"{folder.path} has no undamaged weights: neither {folder.model.name} nor a checkpoint can be read; train it again"
-    )
+        return _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
+    raise RunError(f"all weights in {folder.path} are damaged: {folder.model.name} and every checkpoint. Train the run again")
 
 
 def _facts(training: Training) -> dict[str, object]:
@@ -123,17 +124,17 @@ def _tensors(training: Training) -> dict[str, Tensor]:
     return tensors
 
 
-def _put_back(training: Training, tensors: dict[str, Tensor], facts: dict[str, object]) -> None:
-    training.model.load_state_dict(_under("model/", tensors))
-    moments = _under("optimizer/", tensors)
+def _restore_state(training: Training, tensors: dict[str, Tensor], facts: dict[str, object]) -> None:
+    training.model.load_state_dict(_with_prefix("model/", tensors))
+    moments = _with_prefix("optimizer/", tensors)
     for name, parameter in training.model.named_parameters():
-        own = _under(f"{name}/", moments)
+        own = _with_prefix(f"{name}/", moments)
         if own:
             training.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
     if training.average is not None:
-        training.average.load(_under("average/", tensors))
-    training.random.state.update(_under("random/", tensors))
-    carried = {name: tensor.to(training.device) for name, tensor in _under("carried/", tensors).items()}
+        training.average.load(_with_prefix("average/", tensors))
+    training.random.state.update(_with_prefix("random/", tensors))
+    carried = {name: tensor.to(training.device) for name, tensor in _with_prefix("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None
     training.batches.seek(int(facts.pop("position")))  # type: ignore[call-overload]
     training.recent = [torch.tensor(loss, device=training.device) for loss in facts.pop("recent")]  # type: ignore[attr-defined]
@@ -141,11 +142,12 @@ def _put_back(training: Training, tensors: dict[str, Tensor], facts: dict[str, o
         setattr(training, name, value)
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start with `prefix`, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     version = metadata.get("format", "")
     if not version.isdecimal() or int(version) > FORMAT:
-        raise RunError(f"{path} has format {version or 'none'}; this firth reads up to {FORMAT}; upgrade firth to open it")
+        raise RunError(f"{path} has format {version or 'none'}; this firth reads up to {FORMAT}; upgrade firth")

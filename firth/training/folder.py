@@ -1,4 +1,4 @@
-"""A run folder: format (version) · recipe.toml (resolved) · tokenizer.json · model.safetensors · log.jsonl · checkpoints/."""
+"""The run folder: format (version), recipe.toml (resolved), tokenizer.json, model.safetensors, log.jsonl, checkpoints/."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from firth import files
 from firth.errors import RunError
 
 FORMAT = 1
-_BEGUN = f"{files.TEMPORARY}run"  # marks a folder in which `create` is at work; swept away when it is done
+_CREATING = f"{files.TEMPORARY}run"  # marks a folder while `create` writes it; removed at the end
 
 
 class RunFolder:
@@ -17,7 +17,7 @@ class RunFolder:
         self.format = path / "format"
         self.recipe = path / "recipe.toml"
         self.tokenizer = path / "tokenizer.json"
-        self.source_tokenizer = path / "source_tokenizer.json"  # sentence pairs, where each side has a vocabulary of its own
+        self.source_tokenizer = path / "source_tokenizer.json"  # sentence pairs with a vocabulary per side
         self.model = path / "model.safetensors"
         self.log = path / "log.jsonl"
         self.tensorboard = path / "tensorboard"
@@ -28,7 +28,7 @@ class RunFolder:
 
     @staticmethod
     def open(path: Path) -> RunFolder:
-        """A folder that holds a run this version can read."""
+        """Open an existing run; raise RunError if this version cannot read it."""
         folder = RunFolder(path)
         if not path.is_dir():
             raise RunError(f"{path} is not a folder; expected a run made by `firth train RECIPE --out {path}`")
@@ -38,20 +38,20 @@ class RunFolder:
             )
         text = folder.format.read_text(encoding="utf-8", errors="replace").strip()
         if not text.isdecimal():
-            raise RunError(f"{folder.format} holds {text[:20]!r}; expected a version number, so this is not a run of firth's")
+            raise RunError(f"{folder.format} holds {text[:20]!r} instead of a version number, so {path} is not a run")
         if int(text) > FORMAT:
-            raise RunError(f"{path} has run format {text}; this firth reads up to {FORMAT}; upgrade firth to open it")
+            raise RunError(f"{path} has run format {text}; this firth reads up to {FORMAT}; upgrade firth")
         for needed in (folder.recipe, folder.tokenizer):
             if not needed.is_file():
-                raise RunError(f"{path} is not a whole run: {needed.name} is missing; train it again or restore that file")
+                raise RunError(f"{path} is incomplete: {needed.name} is missing. Restore that file or train the run again")
         return folder
 
     @staticmethod
     def create(path: Path, recipe: str, tokenizer: str, source_tokenizer: str | None = None) -> RunFolder:
-        """A new run in an absent or empty folder; `format` is written last, so a folder with it is whole."""
+        """Create a run in an absent or empty folder. `format` is written last, so a folder that has it is complete."""
         RunFolder.expect_room(path)
         folder = RunFolder(path)
-        files.write_text(path / _BEGUN, "")
+        files.write_text(path / _CREATING, "")
         files.write_text(folder.recipe, recipe)
         files.write_text(folder.tokenizer, tokenizer)
         if source_tokenizer is not None:
@@ -62,12 +62,12 @@ class RunFolder:
 
     @staticmethod
     def expect_room(path: Path) -> None:
-        """Refuse a path that holds anything but the beginning of a run whose `create` was interrupted."""
+        """Refuse a path that is in use; only the remains of an interrupted `create` may be there."""
         if path.exists() and (not path.is_dir() or _holds_something(path)):
             raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
 
 
 def _holds_something(path: Path) -> bool:
-    # Without the mark a recipe.toml is a user's own, and not to be written over.
-    ours = {"recipe.toml", "tokenizer.json", "source_tokenizer.json"} if (path / _BEGUN).exists() else set()
+    # Without the marker, a recipe.toml here belongs to the user and must not be overwritten.
+    ours = {"recipe.toml", "tokenizer.json", "source_tokenizer.json"} if (path / _CREATING).exists() else set()
     return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

@@ -1,9 +1,8 @@
-"""What stands between a gradient and the weights: clipping, and the look at every loss and norm that stops a run that diverges.
+"""Apply updates with gradient clipping, and stop a run whose loss or gradient norm is no longer finite.
 
-Where the numbers are at hand (a CPU), they are looked at before the update. A GPU would stand still for that. So there the update
-is clipped by a number that Python never sees, a flag on the device turns all updates off from the first bad step on, and Python
-reads each step's numbers one step later, when the device is busy with the next. Either way the weights are those of the last
-good step when Diverged is raised.
+On a CPU, loss and norm are checked before the update. On a GPU that check would stall the device. There, clipping uses the norm
+on the device, a flag on the device disables all updates from the first bad step on, and Python checks each step's numbers one
+step later, while the device computes the next. In both cases the weights are those of the last good step when Diverged is raised.
 """
 
 from __future__ import annotations
@@ -21,53 +20,53 @@ from firth.errors import Diverged
 @dataclass(frozen=True)
 class _Pending:
     step: int
-    numbers_2: Tensor  # loss and gradient norm, on their way to the host
+    numbers_2: Tensor  # loss and gradient norm, being copied to the host
     arrived: torch.cuda.Event
 
-    def arrive(self) -> tuple[int, float, float]:
+    def wait(self) -> tuple[int, float, float]:
         self.arrived.synchronize()
         loss, norm = self.numbers_2.tolist()
         return self.step, loss, norm
 
 
-class Guard:
+class UpdateGuard:
     def __init__(self, device: torch.device) -> None:
         self._bad = torch.zeros((), device=device) if device.type == "cuda" else None
-        self._pending: list[_Pending] = []  # at most two: the step before the last, and the last
-        self.known_loss = math.nan  # of the newest step that has been looked at
+        self._pending: list[_Pending] = []  # at most two: the last step and the one before it
+        self.known_loss = math.nan  # of the newest step that has been checked
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor, clip: float, step: int) -> Tensor:
-        """Update the weights by their gradients, unless they are not finite; the gradient norm before clipping."""
-        # Asked of the optimiser, because to look for the parameters of a model takes Python longer than to add up their squares.
+        """Clip the gradients and update the weights, unless loss or norm is not finite. Returns the norm before clipping."""
+        # From the optimiser: walking the modules of a model would take Python longer than summing the squares.
         trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
         if self._bad is None:
-            self._look_at(step, float(loss), float(norm))
+            self._check(step, float(loss), float(norm))
             if clip and norm > clip:
                 torch.nn.utils.clip_grads_with_norm_(trained, clip, norm)
             optimizer.step()
         else:
-            self._update_unseen(optimizer, loss, norm, clip)
-            self._pending.append(_sent(step, loss, norm))
+            self._update_on_device(optimizer, loss, norm, clip)
+            self._pending.append(_copy_to_host(step, loss, norm))
         return norm
 
-    def look_back(self) -> None:
-        """Look at the step before the last: on a GPU this waits until only one step is still to be done."""
+    def check_previous(self) -> None:
+        """Check the step before the last. On a GPU this waits until only the last step is still running."""
         while len(self._pending) > 1:
-            self._look_at(*self._pending.pop(0).arrive())
+            self._check(*self._pending.pop(0).wait())
 
-    def settle(self) -> None:
-        """Look at all that has not been looked at yet; afterwards the last step is known to be good."""
+    def check_all(self) -> None:
+        """Wait for every pending step and check it; afterwards the last step is known to be good."""
         while self._pending:
-            self._look_at(*self._pending.pop(0).arrive())
+            self._check(*self._pending.pop(0).wait())
 
-    def _look_at(self, step: int, loss: float, norm: float) -> None:
+    def _check(self, step: int, loss: float, norm: float) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise Diverged(f"the loss became {loss} with gradient norm {norm} at step {step}")
         self.known_loss = loss
 
-    def _update_unseen(self, optimizer: Any, loss: Tensor, norm: Tensor, clip: float) -> None:
-        """With two numbers that torch's fused optimisers read on the device: what to divide gradients by, and whether to stay."""
+    def _update_on_device(self, optimizer: Any, loss: Tensor, norm: Tensor, clip: float) -> None:
+        """torch's fused optimisers read two device numbers: `grad_scale` divides the gradients, `found_inf` skips the update."""
         assert self._bad is not None
         self._bad = torch.maximum(self._bad, (~(loss.isfinite() & norm.isfinite())).float())
         optimizer.found_inf = self._bad
@@ -75,7 +74,7 @@ class Guard:
         optimizer.step()
 
 
-def _sent(step: int, loss: Tensor, norm: Tensor) -> _Pending:
+def _copy_to_host(step: int, loss: Tensor, norm: Tensor) -> _Pending:
     numbers_2 = torch.empty(2, pin_memory=True)
     numbers_2.copy_(torch.stack((loss.float(), norm.float())), non_blocking=True)
     arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]

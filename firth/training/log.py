@@ -1,6 +1,6 @@
-"""log.jsonl: one JSON object per line. On resume it is cut back to the step resumed from, so no step is in it twice.
+"""log.jsonl: one JSON object per line. On resume it is truncated to the resumed step, so no step appears twice.
 
-On request the same numbers also go to TensorBoard's event files; nothing of TensorBoard is imported otherwise.
+With `training.tensorboard` the same numbers also go to TensorBoard event files; TensorBoard is imported only then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Log:
             self._events.write(line)
 
     def sync(self) -> None:
-        """Called before a checkpoint: no checkpoint survives a power cut that its lines of the log do not survive."""
+        """Flush to disk. Called before a checkpoint is saved, so that a power cut never leaves the log behind the checkpoint."""
         with files.writing(self._path):
             os.fsync(self._file.fileno())
         if self._events is not None:
@@ -45,21 +45,21 @@ class Log:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with contextlib.suppress(OSError):  # a line that could not be written is tried again here; it was reported already
+        with contextlib.suppress(OSError):  # closing retries a failed write, which was already reported
             self._file.close()
         if self._events is not None:
             self._events.close()
 
 
 class Events:
-    """The numbers of log.jsonl for `tensorboard --logdir RUN`; those of `valid` under valid/, the others under train/."""
+    """The numbers of log.jsonl for `tensorboard --logdir RUN`: `valid` under valid/, the rest under train/."""
 
     def __init__(self, folder: Path, step: int) -> None:
         expect_tensorboard()
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder
-        with files.writing(folder):  # purge: TensorBoard forgets what an interrupted run wrote after the step resumed from
+        with files.writing(folder):  # purge: drop events an interrupted run wrote after the resumed step
             self._writer = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -77,9 +77,9 @@ class Events:
 
 
 def expect_tensorboard() -> None:
-    """Refuse `training.tensorboard` where it cannot be."""
+    """Raise ConfigError if tensorboard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
-        raise ConfigError("training.tensorboard needs one more package: pip install tensorboard")
+        raise ConfigError("training.tensorboard is true, but tensorboard is not installed; run `pip install tensorboard`")
 
 
 def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -90,7 +90,7 @@ def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log; a last line cut short by a kill is dropped."""
+    """The complete lines of a log; a last line that was cut off when the process was killed is dropped."""
     if not path.is_file():
         return []
     lines = []

@@ -1,6 +1,6 @@
-"""fit(): a generator of step records. Logging, checkpoints, evaluation and progress are its consumers.
+"""fit(): the training loop, as a generator of step records. Logging, checkpoints, evaluation and progress consume them.
 
-Between two steps the `Training` object is consistent, so a consumer may save it, evaluate its model, or stop.
+Between two steps the `Training` object is consistent: a consumer may save it, evaluate its model, or stop.
 Letters: B batch, T time.
 """
 
@@ -21,15 +21,15 @@ from firth.layers.matmul_precision import tensor_cores
 from firth.layers.state import RecurrentState
 from firth.models import Network
 from firth.training.allocator import keep_freed_memory
-from firth.training.average import Average
+from firth.training.average import WeightAverage
 from firth.training.config import Device, TrainingConfig
-from firth.training.feed import Batches, Feed, OnDevice
-from firth.training.guard import Guard
+from firth.training.feed import Batches, DeviceBatch, Feed
+from firth.training.guard import UpdateGuard
 from firth.training.optim import optimizer_for
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
 
-# (model, the arrays of a batch by name, state=) → the mean loss, and the state after it
+# (model, arrays of the batch by name, state=) → (mean loss, state after the batch)
 Loss = Callable[..., tuple[Tensor, Any]]
 
 
@@ -46,7 +46,7 @@ class Step:
 
     @cached_property
     def loss(self) -> float:
-        """Nats per token, before the update. Asking for it waits for a GPU to be done with the step."""
+        """Nats per token, before the update. Reading it waits for a GPU to finish the step."""
         return float(self.loss_on_device)
 
     @cached_property
@@ -57,59 +57,57 @@ class Step:
 
 @dataclass
 class Training:
-    """Everything that changes while a model is trained; a checkpoint is this and nothing else."""
+    """Everything that changes during training, and exactly what a checkpoint holds."""
 
     model: Network
     optimizer: torch.optim.Optimizer
     batches: Feed
     random: Randomness
-    guard: Guard
+    guard: UpdateGuard
     device: torch.device
-    average: Average | None = None
+    average: WeightAverage | None = None
     step: int = 0
     carried: RecurrentState | None = None
     tokens: int = 0
     seconds: float = 0.0
-    best: float | None = None  # the lowest so far of what selection goes by, see trainer.badness
+    best: float | None = None  # lowest trainer.selection_loss so far
     best_step: int = 0
     since_best: int = 0  # evaluations since then
     recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
 
-    def settle(self) -> None:
-        """Wait until every step is done and known to be good; the time it takes is theirs."""
+    def check_all(self) -> None:
+        """Wait until every step is done and known to be good; the wait counts as training time."""
         began = time.perf_counter()
-        self.guard.settle()
+        self.guard.check_all()
         self.seconds += time.perf_counter() - began
 
-    def standing(self) -> contextlib.AbstractContextManager[None]:
-        """Within, the model has the weights that the run stands for: the averaged ones, where there are any."""
-        return contextlib.nullcontext() if self.average is None else self.average.in_place_of(self.model)
+    def evaluated_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context the model holds the weights to evaluate and save: the averaged ones if there is an average."""
+        return contextlib.nullcontext() if self.average is None else self.average.applied_to(self.model)
 
 
 def start(model: Network, batches: Batches, config: TrainingConfig) -> Training:
-    """A training at step 0, with the model moved to its device."""
+    """A Training at step 0, with the model moved to its device."""
     if config.carry and not model.carries:
-        raise ConfigError(
-            "training.carry is true, but a Transformer has no state to carry from one window to the next; leave it out"
-        )
+        raise ConfigError("training.carry is true, but a Transformer has no recurrent state to carry; remove it")
     device = device_for(config.device)
     if device.type == "cpu":
         keep_freed_memory()
     model = model.to(device)
     optimizer, random = optimizer_for(model, config), Randomness(config.seed, device)
-    average = Average(model, config.average) if config.average else None
-    return Training(model, optimizer, Feed(batches, device), random, Guard(device), device, average)
+    average = WeightAverage(model, config.average) if config.average else None
+    return Training(model, optimizer, Feed(batches, device), random, UpdateGuard(device), device, average)
 
 
 def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step]:
-    """Update the model until `config.steps` updates are done, yielding after each."""
+    """Update the model until `config.steps` updates are done; yield after each."""
     compiled: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
     training.model.train()
     while training.step < config.steps:
         yield _update(training, compiled, config)
-        if not training.model.training:  # a consumer has evaluated
+        if not training.model.training:  # a consumer evaluated the model
             training.model.train()
-    training.settle()
+    training.check_all()
 
 
 def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
@@ -118,14 +116,14 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
     rate = rate_at(config, training.step)
     for group in training.optimizer.param_groups:
         group["lr"] = rate
-    with training.random.scope(), tensor_cores(config.dtype == "tf32"):  # around the backward pass, too
+    with training.random.scope(), tensor_cores(config.dtype == "tf32"):  # also around the backward pass
         mean = _backward(training, batch, loss, config)
     norm = training.guard.update(training.optimizer, mean, config.clip, training.step + 1)
     training.optimizer.zero_grad(set_to_none=True)
     if training.average is not None:
         training.average.update(training.step + 1)
-    training.batches.look_ahead()
-    training.guard.look_back()
+    training.batches.prefetch()
+    training.guard.check_previous()
     training.step += 1
     training.tokens += batch.tokens
     seconds = time.perf_counter() - began
@@ -133,8 +131,8 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
     return Step(training.step, rate, batch.tokens, seconds, mean, norm)
 
 
-def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingConfig) -> Tensor:
-    """Mean loss of the batch, its gradient left in the parameters; the batch goes through in `accumulate` pieces."""
+def _backward(training: Training, batch: DeviceBatch, loss: Loss, config: TrainingConfig) -> Tensor:
+    """Mean loss of the batch, in `accumulate` pieces; the gradients are left in the parameters."""
     carried = None if batch.fresh else training.carried
     states: list[RecurrentState] = []
     total = torch.zeros((), device=training.device)
@@ -142,7 +140,7 @@ def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingC
     for first in range(0, batch.rows, rows):
         before = carried.select(slice(first, first + rows)) if config.carry and carried is not None else None
         with precision(training.device, config.dtype):
-            piece, state = loss(training.model, **batch.cut(first, first + rows), state=before)
+            piece, state = loss(training.model, **batch.slice_rows(first, first + rows), state=before)
         (piece / config.accumulate).backward()  # type: ignore[no-untyped-call]
         total += piece.detach() / config.accumulate
         if config.carry:
@@ -152,7 +150,7 @@ def _backward(training: Training, batch: OnDevice, loss: Loss, config: TrainingC
 
 
 def precision(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[Any]:
-    """bf16: products in bfloat16; tf32: in TF32, where there is such a thing. Weights and their updates in float32."""
+    """Matrix products in bfloat16 (bf16) or, where the hardware has it, TF32 (tf32). Weights and updates stay float32."""
     if dtype == "bf16":
         return torch.autocast(device.type, torch.bfloat16)
     return tensor_cores(dtype == "tf32")
@@ -163,5 +161,5 @@ def device_for(name: Device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available[name]:
-        raise ConfigError(f'training.device is "{name}", but torch sees no such device here; use training.device=cpu')
+        raise ConfigError(f'training.device is "{name}", but torch finds no such device; use training.device=cpu')
     return torch.device(name)

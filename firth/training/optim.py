@@ -1,4 +1,4 @@
-"""Optimisers, with weight decay on matrices only."""
+"""Optimisers; weight decay applies to matrices only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from firth.training.config import TrainingConfig
 
 
 def optimizer_for(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov & Hutter 2019) or SGD. Vectors — biases, norm gains — do not decay: they multiply nothing."""
+    """AdamW (Loshchilov & Hutter 2019) or SGD. Vectors (biases, norm gains) are exempt from weight decay."""
     matrices = [p for p in model.parameters() if p.ndim >= 2 or config.weight_decay == 0]  # without decay, one group is faster
     vectors = [p for p in model.parameters() if p.ndim < 2 and config.weight_decay > 0]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

@@ -1,5 +1,7 @@
-"""Dropout draws from torch's global generators. During a step they are set to the run's own state and put back after it,
-so that nothing a consumer draws between two steps can change the run."""
+"""The run's own random state.
+
+Dropout draws from torch's global generators. Each step runs with the run's state in them and restores the previous state
+afterwards, so random draws by a consumer between two steps cannot change the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
+"""The learning rate as a pure function of the step, so there is no schedule state to save or restore."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from firth.training.config import TrainingConfig
 
 
 def rate_at(config: TrainingConfig, step: int) -> float:
-    """Rate of the update that follows `step` finished ones: a linear climb over `warmup` steps, then the schedule.
+    """Rate of the update after `step` finished updates: linear warm-up over `warmup` steps, then the schedule.
 
-    A run that was made short takes at most half of it to climb."""
+    Warm-up takes at most half of the run."""
     warmup = min(config.warmup, config.steps // 2)
     if step < warmup:
         return config.rate * (step + 1) / warmup
-    lowest = config.rate * config.final
+    lowest = config.rate * config.final_rate_ratio
     progress = (step - warmup) / max(1, config.steps - 1 - warmup)  # 0 after the warm-up, 1 at the last step
     progress = min(1.0, progress)
     match config.schedule:

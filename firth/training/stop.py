@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM as a request: the step under way is finished, everything is saved, then the program ends.
-A second signal interrupts at once."""
+"""Ctrl-C and SIGTERM as a request to stop: the current step finishes, the run is saved, then the program exits.
+A second signal interrupts immediately."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StopRequest:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers only there
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._receive)
         return self

@@ -1,4 +1,4 @@
-"""train(): the consumers of fit(), in one loop — evaluation, log, checkpoints, early stopping, stop requests."""
+"""train(): runs fit() with evaluation, logging, checkpoints, early stopping and stop requests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from firth.training.log import Log
 from firth.training.loop import Loss, Step, Training, fit
 from firth.training.stop import StopRequest
 
-Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must hold "loss", and what config.select names
+Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must include "loss" and config.select
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a watcher is told after each step."""
+class StepReport:
+    """Passed to `watch` after each step."""
 
     step: Step
-    loss: float  # of this step, or on a GPU of the one before: step.loss would wait for the device
+    loss: float  # of this step, or on a GPU of the previous one: reading step.loss would wait for the device
     tokens: int  # so far
-    seconds: float  # that training has taken so far, without evaluation and saving
-    valid: dict[str, Any] | None  # where this step was evaluated
+    seconds: float  # training time so far, without evaluation and saving
+    valid: dict[str, Any] | None  # validation metrics, if this step was evaluated
 
 
 def train(
@@ -38,9 +38,9 @@ def train(
     folder: RunFolder,
     *,
     evaluate: Evaluate | None,
-    watch: Callable[[Seen], None],
+    watch: Callable[[StepReport], None],
 ) -> None:
-    """Train to the last step, or until validation stops improving. Raises Interrupted after a saved stop."""
+    """Train to the last step, or until validation stops improving. On a stop request, save and raise Interrupted."""
     if _exhausted(training, config):
         return
     events = folder.tensorboard if config.tensorboard else None
@@ -49,28 +49,30 @@ def train(
             for step in fit(training, loss, config):
                 last = step.step == config.steps
                 if last or any(_due(step.step, every) for every in (config.log_every, config.evaluate_every)):
-                    training.settle()
+                    training.check_all()
                 valid = None
                 if evaluate and (last or _due(step.step, config.evaluate_every)):
-                    with training.standing():
+                    with training.evaluated_weights():
                         valid = evaluate()
-                stopping = stop.signal is not None  # asked once: a signal after this line is answered one step later
-                better = _judge(training, valid, config.select)
+                stopping = stop.signal is not None  # read once: a later signal takes effect one step later
+                better = _note_validation(training, valid, config.select)
                 _write(log, training, step, valid, config, last)
-                # Without validation the newest weights are the ones the run stands for; with it, the best so far.
+                # model.safetensors holds the best weights so far; without validation, the newest.
                 saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
                 if better or saving:
-                    training.settle()
+                    training.check_all()
                     _check_weights(training)
                 if better or (saving and training.best is None):
-                    with training.standing():
+                    with training.evaluated_weights():
                         checkpoint.save_weights(training, folder)
                 if saving:
                     log.sync()
                     checkpoint.save(training, folder, config.keep)
-                watch(Seen(step, training.guard.known_loss, training.tokens, training.seconds, valid))
+                watch(StepReport(step, training.guard.known_loss, training.tokens, training.seconds, valid))
                 if stopping and stop.signal is not None and not last:
-                    raise Interrupted(f"stopped at step {step.step} of {config.steps}; saved. Add --resume to go on", stop.signal)
+                    raise Interrupted(
+                        f"stopped at step {step.step} of {config.steps}; saved. Add --resume to continue", stop.signal
+                    )
                 if _exhausted(training, config):
                     return
         except Diverged as error:
@@ -85,27 +87,27 @@ def _exhausted(training: Training, config: TrainingConfig) -> bool:
     return config.patience > 0 and training.since_best >= config.patience
 
 
-def badness(valid: dict[str, Any], select: str) -> float:
-    """What selection makes as low as it can: the loss, or a metric of which more is better, with its sign turned."""
+def selection_loss(valid: dict[str, Any], select: str) -> float:
+    """The number that model selection minimises: the loss, or minus any other metric, of which more is better."""
     value = float(valid[select])
     return value if select == "loss" else -value
 
 
-def _judge(training: Training, valid: dict[str, Any] | None, select: str) -> bool:
-    """Note the evaluation; True where it is the best so far."""
+def _note_validation(training: Training, valid: dict[str, Any] | None, select: str) -> bool:
+    """Update best, best_step and since_best; True if this evaluation is the best so far."""
     if valid is None:
         return False
     if not math.isfinite(valid["loss"]):
         raise Diverged(f"the validation loss became {valid['loss']} at step {training.step}")
-    if training.best is None or badness(valid, select) < training.best:
-        training.best, training.best_step, training.since_best = badness(valid, select), training.step, 0
+    if training.best is None or selection_loss(valid, select) < training.best:
+        training.best, training.best_step, training.since_best = selection_loss(valid, select), training.step, 0
         return True
     training.since_best += 1
     return False
 
 
 def _check_weights(training: Training) -> None:
-    """An update can overflow after a finite loss; what is saved must be a state to come back to."""
+    """An update can overflow after a finite loss; weights that are not finite must not be saved."""
     for name, weight in training.model.named_parameters():
         if not weight.isfinite().all():
             raise Diverged(f"{name} is no longer finite at step {training.step}")

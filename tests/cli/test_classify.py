@@ -78,7 +78,7 @@ def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
 
 def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
     for arguments, stdin, message in (
-        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt were given; give one of them"),
+        ((run, "a", "--file", "b.txt"), b"", "both texts and --file b.txt were given; give only one of them"),
         ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
         ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
@@ -145,7 +145,7 @@ def test_verify_compares_an_accuracy(firth: Firth, tmp_path: Path) -> None:
     recipe.write_text(dumps(table | {"expected": expected | {"measured": 1.0}}), encoding="utf-8")
     answer = firth("verify", recipe)
     assert answer.code == 0
-    assert "gave accuracy 1.0000 on its valid text" in answer.out
+    assert "reached accuracy 1.0000 on the valid split" in answer.out
     assert "published 0.9, a gap of +0.1000" in answer.out
     recipe.write_text(dumps(table | {"expected": expected | {"measured": 0.8}}), encoding="utf-8")
     assert firth("verify", recipe).code == 1

@@ -65,7 +65,7 @@ def test_lines_are_whole_where_chunks_of_a_file_end(tmp_path: Path, monkeypatch:
 def test_arguments_are_texts_even_where_they_are_no_text() -> None:
     hidden = b"a\xff".decode("utf-8", "surrogateescape")  # as Python hands over arguments
     assert list(given(["a", "", "b\nc"], None)) == ["a", "", "b\nc"]
-    with pytest.raises(DataError, match=r"text 2 is not UTF-8 \(invalid start byte\); convert it"):
+    with pytest.raises(DataError, match=r"text 2 is not UTF-8 \(invalid start byte\); convert it to UTF-8"):
         list(given(["a", hidden], None))
     with pytest.warns(UserWarning, match="text 2 is not UTF-8"):
         assert list(given(["a", hidden], None, forgiving=True)) == ["a", "a\ufffd"]
@@ -78,9 +78,9 @@ def test_bytes_that_are_no_text_are_refused_or_said_once(tmp_path: Path, monkeyp
     with pytest.warns(UserWarning, match="is not UTF-8") as caught:
         list(given(None, path, forgiving=True))
     problem = f"line 2 of {path} is not UTF-8 (invalid start byte)"
-    assert [str(warning.message) for warning in caught] == [f"{problem}; such bytes are read as U+FFFD, here and further on"]
+    assert [str(warning.message) for warning in caught] == [f"{problem}; invalid bytes are replaced by U+FFFD from here on"]
     typing(monkeypatch, b"fine\n" + content)
-    with pytest.raises(DataError, match=r"line 2 of standard input is not UTF-8 \(invalid start byte\); convert it"):
+    with pytest.raises(DataError, match=r"line 2 of standard input is not UTF-8 \(invalid start byte\); convert it to UTF-8"):
         list(given(None, None))
     with pytest.raises(DataError, match="is not UTF-8"):
         list(given(None, path))
@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_are_refused_or_said_once(tmp_path: Path, monkeyp
 def test_texts_and_a_file_are_one_too_many() -> None:
     check_given(None, Path("a"))
     check_given(["a"], None)
-    with pytest.raises(ConfigError, match="texts and --file b were given; give one of them"):
+    with pytest.raises(ConfigError, match="both texts and --file b were given; give only one of them"):
         check_given(["a"], Path("b"))
 
 

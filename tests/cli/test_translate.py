@@ -125,7 +125,7 @@ def test_bytes_that_are_no_text_are_answered_line_by_line(
         assert len(lines) == 5
         assert [lines[0], lines[-1]] == plain
         assert "firth: note: line 2 of" in answer.err
-        assert "is not UTF-8 (invalid start byte); such bytes are read as U+FFFD, here and further on" in answer.err
+        assert "is not UTF-8 (invalid start byte); invalid bytes are replaced by U+FFFD from here on" in answer.err
     assert "internal error" not in answer.err
 
 
@@ -197,7 +197,7 @@ def test_out_is_absent_until_it_is_whole(firth: Firth, run: Path, tmp_path: Path
     out = tmp_path / "out.txt"
     seen: list[bool] = []
     watched(monkeypatch, lambda texts: seen.append(out.exists()))
-    monkeypatch.setattr("firth.cli.translate._AT_ONCE", 4)
+    monkeypatch.setattr("firth.cli.translate._BATCH", 4)
     firth("translate", run, *SOURCES, "--out", out)
     assert len(seen) > 1
     assert not any(seen)
@@ -216,7 +216,7 @@ def stopped_after(lines: int, half: bytes, monkeypatch: pytest.MonkeyPatch, out:
         return translations(self, texts, *arguments, first=first, **options)
 
     monkeypatch.setattr(TranslatorRun, "translations", interrupted)
-    monkeypatch.setattr("firth.cli.translate._AT_ONCE", 3)
+    monkeypatch.setattr("firth.cli.translate._BATCH", 3)
 
 
 @pytest.mark.parametrize("options", [(), ("--sample", "--seed", 3), ("--beam", 2)], ids=str)
@@ -234,7 +234,7 @@ def test_an_interrupted_file_goes_on_to_the_same_bytes(
     assert (answer.code, answer.err) == (130, "firth: interrupted\n")
     assert not out.exists()
     assert out.with_name("out.txt.part").read_bytes().count(b"\n") == 6
-    assert "add --resume to go on, or remove that file" in firth(*arguments).err
+    assert "add --resume to continue, or remove that file" in firth(*arguments).err
     assert firth(*arguments, "--resume").code == 0
     assert out.read_bytes() == (tmp_path / "whole.txt").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.txt", "whole.txt"}
@@ -265,7 +265,7 @@ def test_what_was_done_is_not_done_again(firth: Firth, run: Path, tmp_path: Path
     with monkeypatch.context() as patch:
         stopped_after(6, b"", patch, out)
         firth("translate", run, *SOURCES, "--out", out)
-    assert "was begun with texts = " in firth("translate", run, *SOURCES[:-1], "--out", out, "--resume").err
+    assert "was started with texts = " in firth("translate", run, *SOURCES[:-1], "--out", out, "--resume").err
     done: list[str] = []
     watched(monkeypatch, done.extend)
     firth("translate", run, *SOURCES, "--out", out, "--resume")
@@ -275,10 +275,10 @@ def test_what_was_done_is_not_done_again(firth: Firth, run: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--beam", 2), "beam = 1, now it is 2"),
-        (("--tokens", 5), "tokens = 12, now it is 5"),
-        (("--json",), "json = False, now it is True"),
-        (("--sample",), "sample = False, now it is True"),
+        (("--beam", 2), "beam = 1, but now it is 2"),
+        (("--tokens", 5), "tokens = 12, but now it is 5"),
+        (("--json",), "json = False, but now it is True"),
+        (("--sample",), "sample = False, but now it is True"),
     ],
     ids=str,
 )
@@ -293,9 +293,9 @@ def test_a_file_is_not_gone_on_with_otherwise(
     before = out.with_name("out.txt.part").read_bytes()
     answer = firth("translate", run, "--file", source, "--out", out, "--resume", *change)
     assert answer.code == 2
-    assert f"out.txt.part was begun with {message}; go on as it was begun, or remove that file" in answer.err
+    assert f"out.txt.part was started with {message}; use the same settings or remove that file" in answer.err
     assert out.with_name("out.txt.part").read_bytes() == before
-    assert "begun with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
+    assert "started with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
 
 
 def test_a_process_that_is_interrupted_leaves_lines_to_go_on_from(run: Path, model: TranslatorRun, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_file_that_is_there_is_not_written_over(firth: Firth, run: Path, tmp_p
     (tmp_path / "out.txt").write_text("mine")
     answer = firth("translate", run, "1 2", "--out", tmp_path / "out.txt")
     assert answer.code == 2
-    assert "out.txt exists already; remove it, or choose another --out" in answer.err
+    assert "out.txt already exists; remove it or choose another --out" in answer.err
     assert (tmp_path / "out.txt").read_text() == "mine"
 
 
@@ -372,22 +372,22 @@ def test_a_draw_depends_on_the_seed_and_on_the_line(firth: Firth, char_pairs: Pa
 
 
 REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
-    "temperature": (("--temperature", 0.5, "1"), "--temperature is of drawing; add --sample, or leave it out"),
-    "top-k": (("--top-k", 3, "1"), "--top-k is of drawing; add --sample"),
-    "top-p": (("--top-p", 0.5, "1"), "--top-p is of drawing; add --sample"),
-    "seed": (("--seed", 1, "1"), "--seed is of drawing; add --sample"),
-    "sampled beam": (("--sample", "--beam", 3, "1"), "--sample draws one translation and --beam and --nbest search for the best"),
-    "sampled nbest": (("--sample", "--nbest", 3, "1"), "give one or the other"),
-    "nbest of a small beam": (("--nbest", 5, "--beam", 3, "1"), "--nbest 5 of a --beam of 3; expected a beam at least as large"),
+    "temperature": (("--temperature", 0.5, "1"), "--temperature only applies to sampling; add --sample or remove it"),
+    "top-k": (("--top-k", 3, "1"), "--top-k only applies to sampling; add --sample"),
+    "top-p": (("--top-p", 0.5, "1"), "--top-p only applies to sampling; add --sample"),
+    "seed": (("--seed", 1, "1"), "--seed only applies to sampling; add --sample"),
+    "sampled beam": (("--sample", "--beam", 3, "1"), "--sample cannot be combined with --beam or --nbest; choose one"),
+    "sampled nbest": (("--sample", "--nbest", 3, "1"), "--sample cannot be combined with --beam or --nbest; choose one"),
+    "nbest of a small beam": (("--nbest", 5, "--beam", 3, "1"), "--nbest 5 needs a --beam of at least 5, not 3"),
     "no beam": (("--beam", 0, "1"), "decoding.beam is 0; expected at least 1"),
     "no best": (("--nbest", 0, "1"), "--nbest"),
     "no tokens": (("--tokens", 0, "1"), "decoding.tokens is 0; expected at least 1"),
-    "resume without a file": (("--resume", "1"), "--resume goes on with a file; give it with --out"),
+    "resume without a file": (("--resume", "1"), "--resume needs the output file to continue; add --out FILE"),
     "resume several lines": (
         ("--resume", "--nbest", 2, "--out", "out.txt", "1"),
-        "--resume counts a line for each text, and --nbest writes several; add --json",
+        "--resume needs one output line per text, but --nbest 2 writes 2; add --json",
     ),
-    "texts and a file": (("1", "--file", "a.txt"), "texts and --file a.txt were given; give one of them"),
+    "texts and a file": (("1", "--file", "a.txt"), "both texts and --file a.txt were given; give only one of them"),
     "no such file": (("--file", "absent.txt"), "cannot read absent.txt"),
 }
 
@@ -560,6 +560,6 @@ def test_verify_compares_exact_matches(firth: Firth, tmp_path: Path) -> None:
     recipe.write_text(dumps(table | {"expected": expected | {"measured": 0.0}}), encoding="utf-8")
     answer = firth("verify", recipe)
     assert answer.code == 0, answer.err
-    assert "gave exact 0.0" in answer.out
+    assert "reached exact 0.0" in answer.out
     recipe.write_text(dumps(table | {"expected": expected | {"measured": 0.8}}), encoding="utf-8")
     assert firth("verify", recipe).code == 1

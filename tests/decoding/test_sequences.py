@@ -12,7 +12,7 @@ from translations import CONFIGS, random_translator
 
 from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import greedy, sampling, write
+from firth.decoding.sequences import decode, greedy, sampling
 from firth.models import Seq2Seq
 
 SOURCE_V, VOCAB, END = 11, 9, 0
@@ -35,7 +35,7 @@ def written(model: Seq2Seq, choose: Any = greedy, rows: list[int] | None = None,
     length_B = length_B[chosen]
     state = model.start(model.encode(source_BS[chosen, : int(length_B.max())], length_B))
     prompt_B1 = torch.full((len(chosen), 1), END)
-    return write(model, state, prompt_B1, choose, limits=limits or [LIMITS[int(n)] for n in chosen], end=END)
+    return decode(model, state, prompt_B1, choose, limits=limits or [LIMITS[int(n)] for n in chosen], end=END)
 
 
 def log_p(model: Seq2Seq, text: int, tokens: tuple[int, ...]) -> Tensor:
@@ -101,14 +101,14 @@ class Nothing:
 def test_texts_that_have_ended_are_given_up() -> None:
     """With limits 1 … 20 for ever-lasting texts, 210 tokens are needed, and 400 rows would be read if none were given up."""
     model, limits = Counting(30), list(range(1, 21))
-    found = write(model, Nothing(), torch.full((20, 1), END), greedy, limits=limits, end=-1)
+    found = decode(model, Nothing(), torch.full((20, 1), END), greedy, limits=limits, end=-1)
     assert [h.tokens for h in found] == [tuple(range(1, limit + 1)) for limit in limits]
     assert 210 <= model.rows < 260
 
 
 def test_no_limit_no_step() -> None:
     model = Counting(3)
-    assert write(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), greedy, limits=[], end=END) == []
+    assert decode(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), greedy, limits=[], end=END) == []
     assert model.rows == 0
 
 

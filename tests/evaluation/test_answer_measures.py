@@ -61,7 +61,7 @@ def test_of_several_right_answers_the_nearest_counts() -> None:
 
 @pytest.mark.parametrize(("said", "right"), [([], []), (["a"], []), (["a"], [[]])])
 def test_there_must_be_something_to_compare(said: list[str], right: list[list[str]]) -> None:
-    with pytest.raises(DataError, match="expected one each"):
+    with pytest.raises(DataError, match="give one prediction and at least one correct answer per question"):
         scores(said, right)
 
 

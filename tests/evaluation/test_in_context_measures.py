@@ -139,3 +139,12 @@ def test_errors_are_those_of_the_model() -> None:
     assert np.allclose(found.error_BE, (said_BE - prompts.y_BE) ** 2 / 3, rtol=1e-4)
     assert found.squared_error == pytest.approx(found.error_BE[:, -1].mean())
     assert found.loss == pytest.approx(found.error_BE.mean())
+
+
+def test_dropout_is_off_during_evaluation_and_on_again_afterwards() -> None:
+    config = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64, tied=False, bias=True, dropout=0.5)
+    network = language_model(config, len(SWAPS.alphabet))
+    initialise(network, torch.Generator().manual_seed(3))
+    expected = answers(network.eval(), swaps(), batch=5).loss
+    assert answers(network.train(), swaps(), batch=5).loss == expected
+    assert network.training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,13 @@ def test_a_file_of_ones_own_is_a_recipe_too(tmp_path: Path, monkeypatch: pytest.
     assert recipe_path("hello") == FOLDER / "hello.toml"  # a shipped name needs no file
     with pytest.raises(ConfigError, match='no recipe "mine"'):
         recipe_path("mine")
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_summary_that_says_how_long_training_takes_agrees_with_the_measured_minutes(name: str) -> None:
+    expected = find_recipe(name).expected
+    stated = re.search(r"about (\d+) minutes? on (one H200|a CPU)", find_recipe(name).summary)
+    if stated:
+        assert expected is not None
+        assert int(stated[1]) == max(1, round(expected.minutes or 0))
+        assert ("H200" in (expected.hardware or "")) == (stated[2] == "one H200")

@@ -119,7 +119,16 @@ def test_a_section_has_a_row_for_each_generation(taken: Taken) -> None:
     assert all(len(row) == len(section.table.headings) for row in section.table.rows)
     labels = [label for label in taken.labels if label != "timing"]
     translators = ["RNNenc", "RNNsearch", "Transformer"]
-    assert labels == ["word vectors", "Elman RNN", "LSTM", "GRU", "Transformer", *translators, "words alone", "LSTM, both ways"]
+    assert labels == [
+        "word vectors",
+        "Elman RNN",
+        "LSTM",
+        "GRU",
+        "Transformer",
+        *translators,
+        "words alone",
+        "bidirectional LSTM",
+    ]
 
 
 def test_the_table_shows_what_the_logs_say(taken: Taken) -> None:
@@ -240,7 +249,7 @@ def test_the_dates_are_drawn_by_length_and_one_is_aligned(taken: Taken) -> None:
 
 def test_the_tags_are_measured_on_other_files_and_said_by_the_runs_themselves(taken: Taken) -> None:
     section = taken.tags
-    assert [row[0] for row in section.table.rows] == ["words alone", "LSTM, both ways"]
+    assert [row[0] for row in section.table.rows] == ["words alone", "bidirectional LSTM"]
     for name, row in zip(TAGGERS, section.table.rows, strict=True):
         model = load(taken.out / "runs" / name)
         shown = dict(zip(section.table.headings, row, strict=True))
@@ -254,7 +263,7 @@ def test_the_tags_are_measured_on_other_files_and_said_by_the_runs_themselves(ta
         assert len(copies) == 5
         names = [tag for tag in measured["tags"] if tag["label"] not in ("operator", "number", "string")]
         right = sum(round(tag["recall"] * tag["examples"]) for tag in names)
-        assert shown["of names"] == f"{right / sum(tag['examples'] for tag in names):.1%}"
+        assert shown["on names"] == f"{right / sum(tag['examples'] for tag in names):.1%}"
     words_alone = section.table.rows[0][-1].split()
     assert len(set(words_alone)) == 1, "a word alone is always the same"
     parts = [(taken.out / "source" / f"{part}.conll").read_text(encoding="utf-8") for part in ("train", "valid", "test")]

@@ -34,7 +34,7 @@ from firth.layers.tap import attention_calls
 from firth.models import TransformerConfig, TransformerLM, parameters
 from firth.models.initialise import initialise
 from firth.training.loop import Training
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 VOCAB, T, B, HEADS, DEPTH, SPAN = 7, 9, 3, 4, 2, 3
 SCORES = ("scaled_dot", "dot", "gaussian", "bilinear", "additive")
@@ -508,7 +508,7 @@ def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(model: dict
 def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str, tmp_path: Path) -> None:
     trained: list[torch.nn.Module] = []
 
-    def note(training: Training, seen: Seen) -> None:
+    def note(training: Training, seen: StepReport) -> None:
         trained[:] = [training.model]
 
     train_recipe(recipe(steps=2, score=score, position=position), tmp_path / "run", watcher=watching(note))

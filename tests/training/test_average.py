@@ -13,7 +13,7 @@ from firth.api import load, train_recipe
 from firth.errors import ConfigError, Interrupted
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 SETTINGS = {"average": 0.8, "rate": 0.05, "steps": 14, "evaluate_every": 5, "checkpoint_every": 5}
 
@@ -22,7 +22,7 @@ def followed(run: Path, **settings: object) -> list[dict[str, torch.Tensor]]:
     """The weights after each step."""
     seen: list[dict[str, torch.Tensor]] = []
 
-    def note(training: Training, step: Seen) -> None:
+    def note(training: Training, step: StepReport) -> None:
         seen.append({name: weight.detach().clone() for name, weight in training.model.named_parameters()})
 
     train_recipe(tiny("gru", **{**SETTINGS, **settings}), run, watcher=watching(note))  # type: ignore[arg-type]

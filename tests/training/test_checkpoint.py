@@ -20,7 +20,7 @@ from firth.errors import Interrupted, RunError
 from firth.training import checkpoint
 from firth.training.folder import FORMAT, RunFolder
 from firth.training.loop import Training
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 RECIPE = tiny(dropout=0.2, steps=8, checkpoint_every=2, evaluate_every=2)
 
@@ -90,7 +90,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(
     train_recipe(RECIPE, run, resume=True, watcher=watcher)
     assert len(notices) == 1
     named = re.escape(str(saved(run, 5)))
-    assert re.fullmatch(rf"{named} is .*damaged.*; using the checkpoint before it", notices[0])
+    assert re.fullmatch(rf"{named} is .*damaged.*; using the previous checkpoint", notices[0])
     assert first[0] == 5
     assert_identical(outcome(run), expected)
 
@@ -138,7 +138,7 @@ def test_a_run_of_a_newer_format_asks_for_an_upgrade(use: Callable[[Path], objec
 @pytest.mark.parametrize("text", ["", "one", "-1", "\x00\xff"])
 def test_a_format_file_that_holds_no_number_is_no_run_of_firths(text: str, run: Path) -> None:
     (run / "format").write_text(text)
-    with pytest.raises(RunError, match="expected a version number"):
+    with pytest.raises(RunError, match="instead of a version number"):
         load(run)
 
 
@@ -163,7 +163,7 @@ def test_with_weights_and_newest_checkpoint_damaged_the_one_before_is_loaded(run
 def test_with_everything_damaged_loading_is_refused(run: Path) -> None:
     for path in run.rglob("*.safetensors"):
         truncated(path)
-    with pytest.warns(UserWarning, match="damaged"), pytest.raises(RunError, match="no undamaged weights"):
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(RunError, match=r"all weights in .* are damaged"):
         load(run, "cpu")
 
 
@@ -213,7 +213,7 @@ def judged(losses: list[float], folder: Path, **settings: Any) -> tuple[dict[int
 
     after: dict[int, dict[str, Tensor]] = {}
 
-    def keep_weights(training: Training, seen: Seen) -> None:
+    def keep_weights(training: Training, seen: StepReport) -> None:
         after[seen.step.step] = {name: tensor.clone() for name, tensor in training.model.state_dict().items()}
 
     def metrics(training: Training, *_: Any) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from firth.api import load, train_recipe
 from firth.cli import main
 from firth.errors import Diverged
 from firth.training.loop import Training
-from firth.training.trainer import Seen
+from firth.training.trainer import StepReport
 
 
-def poisoning(at: int, value: float) -> Callable[[Training, Seen], None]:
-    def poison(training: Training, seen: Seen) -> None:
+def poisoning(at: int, value: float) -> Callable[[Training, StepReport], None]:
+    def poison(training: Training, seen: StepReport) -> None:
         if seen.step.step == at:
             with torch.no_grad():
                 next(training.model.parameters())[:] = value

@@ -15,19 +15,19 @@ from firth.errors import Diverged
 from firth.text.batches.windows import Windows
 from firth.training import guard as module
 from firth.training.feed import Feed
-from firth.training.guard import Guard
+from firth.training.guard import UpdateGuard
 
 
 @pytest.fixture
-def unseen(monkeypatch: pytest.MonkeyPatch) -> Guard:
+def unseen(monkeypatch: pytest.MonkeyPatch) -> UpdateGuard:
     """A guard that takes its device for a GPU."""
 
-    def sent(step: int, loss: Tensor, norm: Tensor) -> Any:
+    def copied(step: int, loss: Tensor, norm: Tensor) -> Any:
         arrived = SimpleNamespace(synchronize=lambda: None)
         return module._Pending(step, torch.stack((loss, norm)), arrived)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_sent", sent)
-    guard = Guard(torch.device("cpu"))
+    monkeypatch.setattr(module, "_copy_to_host", copied)
+    guard = UpdateGuard(torch.device("cpu"))
     guard._bad = torch.zeros(())
     return guard
 
@@ -38,7 +38,9 @@ def optimizer_of(kind: str, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
 
 
-def steps(guard: Guard, kind: str, gradients: list[float], clip: float = 0.0, seen: list[Tensor] | None = None) -> list[Tensor]:
+def steps(
+    guard: UpdateGuard, kind: str, gradients: list[float], clip: float = 0.0, seen: list[Tensor] | None = None
+) -> list[Tensor]:
     """The weights after each update by a gradient of the given size."""
     model = nn.Linear(3, 2)
     with torch.no_grad():
@@ -51,16 +53,16 @@ def steps(guard: Guard, kind: str, gradients: list[float], clip: float = 0.0, se
             parameter.grad = torch.full_like(parameter, size)
         guard.update(optimizer, torch.tensor(size), clip, number + 1)
         seen.append(model.weight.detach().clone())
-        guard.look_back()
+        guard.check_previous()
     return seen
 
 
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])
 @pytest.mark.parametrize("clip", [0.0, 0.5, 100.0])
-def test_the_unseen_update_is_the_seen_one(unseen: Guard, kind: str, clip: float) -> None:
+def test_the_unseen_update_is_the_seen_one(unseen: UpdateGuard, kind: str, clip: float) -> None:
     gradients = [1.0, -3.0, 0.1, 2.0]
     for one, other in zip(
-        steps(unseen, kind, gradients, clip), steps(Guard(torch.device("cpu")), kind, gradients, clip), strict=True
+        steps(unseen, kind, gradients, clip), steps(UpdateGuard(torch.device("cpu")), kind, gradients, clip), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
@@ -68,7 +70,7 @@ def test_the_unseen_update_is_the_seen_one(unseen: Guard, kind: str, clip: float
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_from_the_first_bad_step_on_nothing_is_updated_and_it_is_named_one_step_later(
-    unseen: Guard, kind: str, bad: float
+    unseen: UpdateGuard, kind: str, bad: float
 ) -> None:
     seen: list[Tensor] = []
     with pytest.raises(Diverged, match=r"at step 3$"):
@@ -79,14 +81,14 @@ def test_from_the_first_bad_step_on_nothing_is_updated_and_it_is_named_one_step_
     assert torch.equal(seen[3], seen[1])
 
 
-def test_settling_looks_at_the_last_step(unseen: Guard) -> None:
+def test_settling_looks_at_the_last_step(unseen: UpdateGuard) -> None:
     steps(unseen, "sgd", [1.0, float("nan")])
     with pytest.raises(Diverged, match="with gradient norm nan at step 2"):
-        unseen.settle()
-    unseen.settle()  # said once
+        unseen.check_all()
+    unseen.check_all()  # said once
 
 
-def test_a_loss_that_is_no_number_counts_even_where_the_gradient_is_one(unseen: Guard) -> None:
+def test_a_loss_that_is_no_number_counts_even_where_the_gradient_is_one(unseen: UpdateGuard) -> None:
     model = nn.Linear(3, 2)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -94,7 +96,7 @@ def test_a_loss_that_is_no_number_counts_even_where_the_gradient_is_one(unseen: 
     unseen.update(optimizer_of("sgd", model), torch.tensor(float("nan")), 1.0, 1)
     assert torch.equal(model.weight, before)
     with pytest.raises(Diverged, match="the loss became nan"):
-        unseen.settle()
+        unseen.check_all()
 
 
 def feed(monkeypatch: pytest.MonkeyPatch, device: str) -> Feed:
@@ -107,27 +109,27 @@ def test_looking_ahead_changes_no_batch_and_no_position(device: str, monkeypatch
     plain, ahead = feed(monkeypatch, "cpu"), feed(monkeypatch, device)
     for count in range(1, 6):
         expected, found = plain.next(), ahead.next()
-        assert found.of.keys() == {"input_BT", "target_BT"}
-        assert all(torch.equal(found.of[name], expected.of[name]) for name in found.of)
+        assert found.arrays.keys() == {"input_BT", "target_BT"}
+        assert all(torch.equal(found.arrays[name], expected.arrays[name]) for name in found.arrays)
         assert found.tokens == 32
-        ahead.look_ahead()
-        ahead.look_ahead()
+        ahead.prefetch()
+        ahead.prefetch()
         assert ahead.position == count
     ahead.seek(1)
     plain.seek(1)
     assert ahead.position == 1
-    assert torch.equal(ahead.next().of["input_BT"], plain.next().of["input_BT"])
+    assert torch.equal(ahead.next().arrays["input_BT"], plain.next().arrays["input_BT"])
 
 
 def test_only_for_a_gpu_is_a_batch_fetched_early(monkeypatch: pytest.MonkeyPatch) -> None:
     for device, fetched in (("cpu", 1), ("cuda", 2)):
         one = feed(monkeypatch, device)
         one.next()
-        one.look_ahead()
+        one.prefetch()
         assert one._batches.position == fetched
 
 
-def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unseen: Guard) -> None:
+def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unseen: UpdateGuard) -> None:
     assert np.isnan(unseen.known_loss)
     known = []
     model = nn.Linear(2, 1)
@@ -135,8 +137,8 @@ def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unsee
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
         unseen.update(optimizer_of("sgd", model), torch.tensor(10.0 + number), 0.0, number + 1)
-        unseen.look_back()
+        unseen.check_previous()
         known.append(unseen.known_loss)
     assert known[1:] == [10, 11, 12]
-    unseen.settle()
+    unseen.check_all()
     assert unseen.known_loss == 13

@@ -125,6 +125,6 @@ def test_a_gradient_shorter_than_the_limit_is_left_as_it_is() -> None:
 
 
 def test_each_update_uses_the_rate_of_its_step() -> None:
-    settings: dict[str, Any] = {"steps": 5, "warmup": 2, "schedule": "linear", "rate": 0.1, "final": 0.5}
+    settings: dict[str, Any] = {"steps": 5, "warmup": 2, "schedule": "linear", "rate": 0.1, "final_rate_ratio": 0.5}
     rates = [step.rate for step in fit(_training(**settings), next_token, tiny(**settings).training)]
     assert rates == pytest.approx([0.05, 0.1, 0.1, 0.075, 0.05])

@@ -110,7 +110,7 @@ def test_a_signal_saves_the_step_it_came_in_and_says_how_to_go_on(
     child.send(number)
     assert child.wait() == code, child.said()
     step = steps_saved(tmp_path / "run")[-1]
-    assert child.said().splitlines() == [f"firth: stopped at step {step} of 20000; saved. Add --resume to go on"]
+    assert child.said().splitlines() == [f"firth: stopped at step {step} of 20000; saved. Add --resume to continue"]
     assert outcome(tmp_path / "run")["log"][-1]["step"] == step
     continued(tmp_path / "run", step)
 

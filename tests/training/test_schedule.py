@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firth.config import build
 from firth.training.config import TrainingConfig
 from firth.training.schedule import rate_at
 
@@ -17,7 +18,7 @@ SCHEDULES = ("constant", "cosine", "linear", "inverse-sqrt")
 
 
 def config(schedule: str, **changed: Any) -> TrainingConfig:
-    return TrainingConfig(**({"schedule": schedule, "steps": 101, "warmup": 20, "rate": 0.5, "final": 0.2} | changed))
+    return TrainingConfig(**({"schedule": schedule, "steps": 101, "warmup": 20, "rate": 0.5, "final_rate_ratio": 0.2} | changed))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -45,7 +46,7 @@ def test_each_schedule_is_its_formula(step: int) -> None:
 def test_cosine_and_linear_begin_and_end_exactly(schedule: str) -> None:
     assert rate_at(config(schedule), 20) == 0.5
     assert rate_at(config(schedule), 100) == 0.5 * 0.2
-    assert rate_at(config(schedule, final=0.0), 100) == 0.0
+    assert rate_at(config(schedule, final_rate_ratio=0.0), 100) == 0.0
 
 
 def test_inverse_sqrt_is_the_transformer_paper_s_rate() -> None:
@@ -68,7 +69,7 @@ def test_inverse_sqrt_is_the_transformer_paper_s_rate() -> None:
 def test_a_rate_is_finite_never_negative_and_only_falls_after_the_warm_up(
     schedule: str, steps: int, warmup: int, rate: float, final: float, at: list[int]
 ) -> None:
-    given = config(schedule, steps=steps, warmup=warmup, rate=rate, final=final)
+    given = config(schedule, steps=steps, warmup=warmup, rate=rate, final_rate_ratio=final)
     rates = [rate_at(given, step) for step in sorted(at)]
     assert all(math.isfinite(value) and 0 <= value <= rate * (1 + 1e-12) for value in rates)
     after = [rate_at(given, step) for step in sorted(at) if step >= warmup]
@@ -76,5 +77,11 @@ def test_a_rate_is_finite_never_negative_and_only_falls_after_the_warm_up(
 
 
 def test_a_run_shorter_than_its_warm_up_climbs_for_half_of_it_and_then_falls() -> None:
-    config = TrainingConfig(steps=10, warmup=200, rate=1.0, schedule="linear", final=0.0)
+    config = TrainingConfig(steps=10, warmup=200, rate=1.0, schedule="linear", final_rate_ratio=0.0)
     assert [round(rate_at(config, step), 9) for step in range(10)] == [0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
+
+
+def test_the_old_name_final_is_read() -> None:
+    notes: list[str] = []
+    assert build(TrainingConfig, {"final": 0.3}, "training", notes.append).final_rate_ratio == 0.3
+    assert notes == ["training.final is now called training.final_rate_ratio; the old name still works"]

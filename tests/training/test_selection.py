@@ -19,7 +19,7 @@ from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.training.folder import RunFolder
 from firth.training.loop import Training
-from firth.training.trainer import badness, train
+from firth.training.trainer import selection_loss, train
 
 # The loss is lowest at step 3, BLEU highest at step 2, exact match highest at steps 4 and 5.
 VALID: dict[int, dict[str, Any]] = {
@@ -64,9 +64,9 @@ def test_patience_counts_from_the_best_by_what_selects(select: str, last: int, t
 
 
 def test_a_loss_is_better_when_it_is_lower_and_all_else_when_it_is_higher() -> None:
-    assert badness(VALID[3], "loss") < badness(VALID[2], "loss")
+    assert selection_loss(VALID[3], "loss") < selection_loss(VALID[2], "loss")
     for select in ("bleu", "exact"):
-        assert badness(VALID[4], select) < badness(VALID[3], select)
+        assert selection_loss(VALID[4], select) < selection_loss(VALID[3], select)
 
 
 def test_a_loss_that_is_no_number_stops_the_run_whatever_selects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

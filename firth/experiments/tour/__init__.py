@@ -1,4 +1,4 @@
-"""The tour: a few stations, each a function from a Guide to a Section of the report."""
+"""The tour: each station trains a few small models and returns a section of the report."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STATIONS: tuple[Station, ...] = (words.STATION, language.STATION, translation.ST
 
 @dataclass(frozen=True)
 class Audience:
-    """Where the tour is shown: a watcher for each training, and each section when it is ready."""
+    """How the tour is displayed: a watcher per training run, and a function that shows each finished section."""
 
     watching: Callable[[str], AbstractContextManager[Watcher]]
     section: Callable[[Section], None]
 
 
 def take(minutes: float, out: Path, audience: Audience) -> Path:
-    """Visit every station within about `minutes`; returns the report's path."""
+    """Visit every station in about `minutes` minutes; return the path of the report."""
     total = sum(station.share for station in STATIONS)
     sections = []
     for station in STATIONS:

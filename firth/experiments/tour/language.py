@@ -1,4 +1,4 @@
-"""Station: four generations of language models of equal size read the same text."""
+"""Station: four generations of language models with equally many parameters, trained on the same text."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _section(results: list[Result], recipe: Recipe, steps: int) -> Section:
     figure = loss_curves({r.name: r.curve for r in results}, {r.name: r.bits for r in results})
     return Section(
         title="Four generations of language models",
-        lead=f"Each read the same {tokens:,} characters of documentation that was already on this disk "
-        f"({steps:,} steps; the text has sha256 {sha256[:12]}…). Bits per character on held-out text: lower is better.",
+        lead=f"Each model was trained on the same {tokens:,} characters of documentation found on this disk "
+        f"({steps:,} steps; sha256 of the text {sha256[:12]}…). Bits per character on held-out text: lower is better.",
         table=Table(("model", "parameters", "bits/char", "tokens/s", "a sample"), rows),
         figures=(figure,),
         excerpts=tuple((f"{r.name}, temperature 0.7", r.sample) for r in results),

@@ -1,4 +1,4 @@
-"""Trainings that fit into the time a station has."""
+"""Shorten training runs to fit into a station's time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from firth.experiments.tour.station import Guide
 from firth.training.folder import RunFolder
 from firth.training.loop import fit
 
-_OVERHEAD = 1.12  # evaluation, checkpoints and log, as a factor on the time of the bare steps
-_WARMING = 2  # first steps, which fill caches and are not timed
-_FEWEST = 20  # steps, however little time there is
+_OVERHEAD = 1.12  # factor on the time of the steps for evaluation, checkpoints and log
+_WARM_UP = 2  # untimed steps at the start, which fill caches
+_MINIMUM = 20  # steps, however little time there is
 
 
 def steps_that_fit(recipes: Sequence[Recipe], guide: Guide, began: float, *, timed: int = 4, aside: int = 0) -> int:
-    """The number of steps that all of them can take in the time left, each timed on a few steps of its own.
+    """The number of steps that every recipe can train in the time left, from timing a few steps of each.
 
-    `aside`: what else each has to do, as the number of steps that would take as long. Told so, it holds on a slow machine, too.
+    `aside`: other work per recipe, in steps that would take as long, so that the estimate also holds on a slow machine.
     """
     seconds_per_step = sum(_seconds_per_step(recipe, guide, timed) for recipe in recipes)
     left = guide.seconds - (time.perf_counter() - began)
-    return max(_FEWEST, int(left / _OVERHEAD / seconds_per_step) - aside)
+    return max(_MINIMUM, int(left / _OVERHEAD / seconds_per_step) - aside)
 
 
 def _seconds_per_step(recipe: Recipe, guide: Guide, timed: int) -> float:
@@ -35,8 +35,8 @@ def _seconds_per_step(recipe: Recipe, guide: Guide, timed: int) -> float:
         data = recipe.task.read(recipe.tokenizer, watcher.work)
     whole = with_facts(recipe.resolved(), data)
     steps = fit(start(whole, data), whole.task.loss(data), recipe.training)
-    times = [step.seconds for step in islice(steps, _WARMING + timed)][_WARMING:]
-    return sorted(times)[(len(times) - 1) // 2]  # the lower median shrugs off a hiccup
+    times = [step.seconds for step in islice(steps, _WARM_UP + timed)][_WARM_UP:]
+    return sorted(times)[(len(times) - 1) // 2]  # the lower median ignores an occasional slow step
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -51,7 +51,7 @@ def shortened(recipe: Recipe, steps: int) -> Recipe:
 
 
 def cleared(path: Path) -> Path:
-    """The place for a run; an earlier tour's run there makes way."""
+    """`path`, after removing a run of an earlier tour from it."""
     if RunFolder(path).exists():
         shutil.rmtree(path)
     return path

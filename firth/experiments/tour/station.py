@@ -1,4 +1,4 @@
-"""What a station is."""
+"""The interface of a tour station."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firth.figures.page import Section
 
 @dataclass(frozen=True)
 class Guide:
-    """What a station is given: time, a place for its runs, and a way to show a training under way."""
+    """What a station receives: its time, the folder for its runs, and a watcher for each training run."""
 
     seconds: float
     out: Path

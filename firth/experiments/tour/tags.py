@@ -1,4 +1,4 @@
-"""Station: what each token of Python source is, by its word alone and by what stands around it."""
+"""Station: tag the tokens of Python source, by the word alone and by its context."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from firth.files import write_text
 from firth.tasks.tagging import TaggerRun, Tags
 from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
 
-KINDS = {"average": "words alone", "lstm": "LSTM, both ways"}
-SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word, five things
-_ASIDE = 20  # reading the source again, and tagging what is held out, takes about as long as so many steps
+KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
+SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
+_ASIDE = 20  # reading the source again and tagging the held-out part take about as long as this many steps
 _WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
 
 
@@ -28,7 +28,7 @@ class Result:
     name: str
     parameters: int
     accuracy: float
-    of_names: float  # recall over the tags of what is spelled like a name
+    name_accuracy: float  # over the tokens that are spelled like names
     shown: str
 
 
@@ -47,7 +47,7 @@ def visit(guide: Guide) -> Section:
 
 
 def _written(folder: Path) -> dict[str, Path]:
-    """CoNLL files, each from other source files."""
+    """Write CoNLL files for the three splits, each from different source files."""
     paths = {part: folder / f"{part}.conll" for part in _WORDS}
     for path, lines in zip(paths.values(), source_lines(*_WORDS.values()), strict=True):
         write_text(path, "\n".join(map(_conll, lines)))
@@ -66,7 +66,7 @@ def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
             "tokenizer": {"kind": "word", "min_count": 2},
             "model": {"family": "encoder", "dropout": 0.2, **model},
             "objective": {"kind": "tagging"},
-            "training": {"batch": 32, "rate": 0.01, "final": 0.0},
+            "training": {"batch": 32, "rate": 0.01, "final_rate_ratio": 0.0},
         }
     )
 
@@ -86,19 +86,19 @@ def _result(name: str, model: TaggerRun, measured: dict[str, Any]) -> Result:
 
 def _shown(model: TaggerRun) -> Tags:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some library may not have the word, and that one word alone is then <unk> is no news
+        warnings.simplefilter("ignore")  # if "copy" is not in the vocabulary, the note about <unk> does not matter here
         (found,) = model.tag([SHOWN])
     return found
 
 
 def _section(results: list[Result], model: TaggerRun, steps: int) -> Section:
-    rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.of_names:.1%}", r.shown) for r in results]
+    rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.name_accuracy:.1%}", r.shown) for r in results]
     return Section(
-        title="A word is what stands around it: tagging Python",
-        lead=f"Each took {steps:,} steps on the source of Python's own library, where every token is one of: "
-        f"{', '.join(model.labels)}. Accuracy is of other files: of all tokens, and of those that are spelled like names. The "
-        f"last column shows what each takes the five copies for in: {SHOWN}",
-        table=Table(("model", "parameters", "accuracy", "of names", "copy, five times"), rows),
+        title="Context decides what a word is: tagging Python",
+        lead=f"Each model was trained for {steps:,} steps on the source of Python's own library, where every token has one of "
+        f"the tags {', '.join(model.labels)}. Accuracy is on other files: over all tokens, and over those spelled like names. "
+        f"The last column shows the tags of the five copies in: {SHOWN}",
+        table=Table(("model", "parameters", "accuracy", "on names", "copy, five times"), rows),
         excerpts=((results[-1].name, str(_shown(model))),),
     )
 

@@ -1,4 +1,4 @@
-"""Station: dates as people write them, translated by three generations of models, and where one of them looks."""
+"""Station: three generations of models translate dates to ISO 8601; the attention of one of them is drawn."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from firth.text.datasets.dates import LOCALES
 
 KINDS = {"rnnenc": "RNNenc", "rnnsearch": "RNNsearch", "transformer": "Transformer"}
 SHOWN = ("samedi 14 novembre 2026", "14.11.26", "2026年11月14日")
-_LOOKED_AT = "rnnsearch"
-_BATCH_TOKENS = 1024  # small ones: in little time, more steps are worth more than better ones
-_TIMED = 12  # steps: they differ, as some batches have few long sources and others many short ones
-_ASIDE = 60  # reading the dates again, and writing those that are held out, takes a model about as long as so many steps
+_ALIGNED = "rnnsearch"
+_BATCH_TOKENS = 1024  # small batches: in little time, more steps help more than larger batches
+_TIMED = 12  # steps; their times differ, because some batches hold few long sources and others many short ones
+_ASIDE = 60  # reading the dates again and translating the held-out ones take about as long as this many steps
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ def visit(guide: Guide) -> Section:
     began = time.perf_counter()
     recipes = {kind: _for_a_tour(find_recipe(f"dates-{kind}")) for kind in KINDS}
     steps = steps_that_fit(list(recipes.values()), guide, began, timed=_TIMED, aside=_ASIDE)
-    results, looks = [], []
+    results, alignments = [], []
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
             folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"dates-{kind}"), watcher=watcher)
             model = load(folder.path, kind=TranslatorRun)
             results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
-        if kind == _LOOKED_AT:
-            looks.append(model.align(SHOWN[0]).figure())
-    return _section(results, looks, recipe, steps)
+        if kind == _ALIGNED:
+            alignments.append(model.align(SHOWN[0]).figure())
+    return _section(results, alignments, recipe, steps)
 
 
 def _for_a_tour(recipe: Recipe) -> Recipe:
-    """Batches of one size, so that all read the same; selected by loss, so that dates are written once, at the end."""
+    """Equal batches for all models, and selection by loss, so that dates are decoded only once, at the end."""
     training = dataclasses.replace(recipe.training, batch_tokens=_BATCH_TOKENS, select="loss")
     return dataclasses.replace(recipe, training=training)
 
@@ -68,17 +68,17 @@ def _result(name: str, model: TranslatorRun, measured: dict[str, Any]) -> Result
     )
 
 
-def _section(results: list[Result], looks: list[Figure], recipe: Recipe, steps: int) -> Section:
+def _section(results: list[Result], alignments: list[Figure], recipe: Recipe, steps: int) -> Section:
     rows = [(r.name, f"{r.parameters:,}", f"{r.exact:.1%}", *r.translations) for r in results]
     assert isinstance(recipe.data, PairsConfig)
     locales = len(recipe.data.locales or LOCALES)
     return Section(
-        title="From one vector to attention: dates of many languages",
-        lead=f"Each took {steps:,} steps on the same dates, as people write them in {locales} locales, beside ISO 8601. Exact: "
-        f"the share of {results[0].sentences:,} dates without a wrong digit, of days that were not in training in any language. "
-        "RNNenc must keep the whole date in one vector; RNNsearch and the Transformer look back at it for each digit.",
+        title="From one vector to attention: dates in many languages",
+        lead=f"Each model was trained for {steps:,} steps to translate dates of {locales} locales to ISO 8601. Exact: the share "
+        f"of {results[0].sentences:,} dates without a wrong digit, for days that never occur in training in any language. "
+        "RNNenc must keep the whole date in one vector; RNNsearch and the Transformer attend to it for each digit.",
         table=Table(("model", "parameters", "exact", *SHOWN), rows),
-        figures=(score_by_length({r.name: r.buckets for r in results}, "exact", "characters"), *looks),
+        figures=(score_by_length({r.name: r.buckets for r in results}, "exact", "characters"), *alignments),
     )
 
 

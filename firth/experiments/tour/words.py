@@ -1,4 +1,4 @@
-"""Station: the words of the same text as vectors, their neighbours, and the company they keep."""
+"""Station: word vectors of the same text, their nearest neighbours and their typical contexts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from firth.vectors.trainer import Watcher, artefact, begin, fit
 SHOWN = ("list", "tensor", "file", "error", "true", "float", "matrix", "thread")
 DRAWN = 200  # words on the map
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_MOST_EPOCHS = 30
+_MAX_EPOCHS = 30
 
 
 def visit(guide: Guide) -> Section:
@@ -43,20 +43,20 @@ def visit(guide: Guide) -> Section:
 
 
 def _sentences(path: Path) -> Iterator[list[str]]:
-    """A line is a sentence, its words in lower case and without punctuation."""
+    """Each line as a sentence of lower-case words without punctuation."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield _WORD.findall(line.lower())
 
 
 def _epochs_that_fit(text: EncodedCorpus, watch: Watcher, seconds: float) -> int:
-    """Timed on a few blocks, after the kernel has been compiled."""
+    """The number of epochs that fit into the time, from timing a few blocks after the kernel is compiled."""
     began = time.perf_counter()
     trial = fit(begin(text, VectorsConfig(dim=64, min_count=10), watcher=watch))
     reports = list(islice(trial, 8))
     trial.close()
     left = seconds - (time.perf_counter() - began)
-    return max(1, min(_MOST_EPOCHS, int(0.8 * left * reports[-1].words_per_second / text.raw_words)))
+    return max(1, min(_MAX_EPOCHS, int(0.8 * left * reports[-1].words_per_second / text.raw_words)))
 
 
 def _section(
@@ -72,9 +72,10 @@ def _section(
     fell = f"{losses[0]:.3f} to {losses[-1]:.3f}" if losses and losses[0] is not None and losses[-1] is not None else "unknown"
     return Section(
         title="You shall know a word by the company it keeps",
-        lead=f"Skip-gram with negative sampling read {text.raw_words:,} words of the same documentation {epochs} times, "
-        f"{words_per_second:,.0f} words a second; its loss fell from {fell} per pair. Neighbours are nearest by cosine; the "
-        "company is the words that stand within five words of it more often than chance.",
+        lead=f"Skip-gram with negative sampling, trained for {epochs} epochs on {text.raw_words:,} words of the same "
+        f"documentation at {words_per_second:,.0f} words per second; its loss per pair fell from {fell}. Neighbours are the "
+        "nearest vectors by cosine. The company of a word is the words that occur within five words of it more often than by "
+        "chance.",
         table=Table(("word", "neighbours", "the company it keeps"), rows),
         figures=(embedding_map(drawn.words, drawn.point_Nk.tolist(), axes),),
     )

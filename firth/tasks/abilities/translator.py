@@ -12,7 +12,7 @@ import torch
 
 from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import greedy, sampling, write
+from firth.decoding.sequences import decode, greedy, sampling
 from firth.errors import DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
@@ -116,7 +116,7 @@ class Translator:
             limits = [min(config.tokens, self._longest() or config.tokens)] * len(encoded)
             if sample or config.beam == 1:
                 choose = sampling(config, numbers) if sample else greedy
-                return [[found] for found in write(self.network, state, prompt_B1, choose, limits=limits, end=end)]
+                return [[found] for found in decode(self.network, state, prompt_B1, choose, limits=limits, end=end)]
             return beam(
                 self.network,
                 state,
