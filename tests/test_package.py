@@ -10,7 +10,11 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import grimp
+import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -29,6 +33,20 @@ def test_a_folder_imports_only_what_stands_to_its_left() -> None:
     lint = "from importlinter.cli import lint_imports_command as lint; lint()"
     answer = run(sys.executable, "-c", lint, "--config", CHECKOUT / "pyproject.toml", "--no-cache", cwd=CHECKOUT)
     assert "1 kept, 0 broken" in answer
+
+
+def test_no_more_than_two_files_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and for type checkers count, too."""
+    graph = grimp.build_graph("firth", cache_dir=None)
+    modules = sorted(graph.modules)
+    place = {module: n for n, module in enumerate(modules)}
+    imports = [(place[one], place[other]) for one in modules for other in graph.find_modules_directly_imported_by(one)]
+    rows, columns = zip(*imports, strict=True)
+    matrix = csr_matrix((np.ones(len(imports)), (rows, columns)), shape=(len(modules), len(modules)))
+    _, circle_N = connected_components(matrix, connection="strong")
+    circles = [[module for module, n in zip(modules, circle_N, strict=True) if n == circle] for circle in set(circle_N)]
+    assert len(modules) > 300
+    assert [circle for circle in circles if len(circle) > 2] == []
 
 
 @pytest.fixture(scope="module")
