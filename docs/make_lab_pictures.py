@@ -24,7 +24,7 @@ import uvicorn
 from playwright.sync_api import Page, sync_playwright
 
 from firth.serving.lab.app import build
-from firth.serving.lab.shelf import from_tour
+from firth.serving.lab.library import tour_library
 
 FOLDER = Path(__file__).resolve().parent / "lab"
 LARGEST = 150_000  # bytes
@@ -41,7 +41,7 @@ PICTURES = {
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
-    "reading": (_room("reading", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
+    "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
     "playground": (_room("playground", of="scores"), 1180),
@@ -54,11 +54,11 @@ PICTURES = {
 
 @contextmanager
 def serving(tour: Path) -> Iterator[str]:
-    shelf = from_tour(tour)
-    if not shelf.runs or not shelf.vectors:
+    library = tour_library(tour)
+    if not library.runs or not library.vectors:
         sys.exit(f"{tour} is not what a tour left; make it with: firth tour --out {tour}")
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(build(shelf), log_level="warning", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(build(library), log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
