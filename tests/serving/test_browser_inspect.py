@@ -1,4 +1,4 @@
-"""The room Reading in a browser: each look is the model's own, and its address brings it back."""
+"""The room Inspect in a browser: each view shows the run's own numbers, and its address restores it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def test_what_a_model_expects_and_how_far_its_gradient_reaches(visit: Visit, scr
     np.testing.assert_allclose(embedding["y"], model.flow(TEXT).embedding, rtol=1e-6)
     assert page.page.locator("[data-figure=clipped]").count() == 1
     screenshot(page, "reading")
+
+
+@pytest.mark.long
+def test_an_address_with_the_old_name_of_the_room_still_leads_to_it(visit: Visit) -> None:
+    page = visit("#/reading?run=char&look=flow")
+    assert page.page.locator("[data-figure=flow]").count() == 1
+    assert page.hash().startswith("#/inspect?run=char&look=flow")
+    assert page.page.locator("[aria-current=page]").text_content() == "Inspect"
 
 
 @pytest.mark.long
