@@ -1,9 +1,9 @@
-"""The pictures of docs/lab.md, in docs/lab/: the lab itself, over what `firth tour` left, in a Chromium of this machine.
+"""Takes the pictures of docs/lab.md: screenshots of the lab with the runs of a tour, in this machine's Chromium.
 
     firth tour --out tour
     python docs/make_lab_pictures.py tour [name …]
 
-They show what your tour learned on your disk, and so differ a little from machine to machine.
+The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import uvicorn
 from playwright.sync_api import Page, sync_playwright
 
 from firth.serving.lab.app import build
-from firth.serving.lab.shelf import from_tour
+from firth.serving.lab.library import tour_library
 
 FOLDER = Path(__file__).resolve().parent / "lab"
 LARGEST = 150_000  # bytes
@@ -35,13 +35,13 @@ def _room(name: str, **state: object) -> str:
     return f"#/{name}?{urlencode(state)}"
 
 
-# What is shown of each room, and how high the picture is.
+# The address of each picture, and its height in pixels.
 PICTURES = {
     "first": ("", 660),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
-    "reading": (_room("reading", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
+    "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
     "playground": (_room("playground", of="scores"), 1180),
@@ -54,11 +54,11 @@ PICTURES = {
 
 @contextmanager
 def serving(tour: Path) -> Iterator[str]:
-    shelf = from_tour(tour)
-    if not shelf.runs or not shelf.vectors:
-        sys.exit(f"{tour} is not what a tour left; make it with: firth tour --out {tour}")
+    library = tour_library(tour)
+    if not library.runs or not library.vectors:
+        sys.exit(f"{tour} does not contain a tour; make one with: firth tour --out {tour}")
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(build(shelf), log_level="warning", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(build(library), log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started and thread.is_alive():
@@ -82,26 +82,26 @@ def browsing() -> Iterator[Page]:
 
 def take(page: Page, lab: str, name: str) -> Path:
     address, height = PICTURES[name]
-    page.goto("about:blank")  # a new address within the page would keep what the last picture left open
+    page.goto("about:blank")  # opening an address within the same page would keep the state of the last picture
     page.set_viewport_size({"width": WIDTH, "height": height})
     page.goto(f"{lab}/{address}")
     page.wait_for_selector("body[data-busy=no][data-ready]", timeout=120_000)
     told = page.locator("[role=alert]")
     if told.count():
         sys.exit(f"{name}: {told.first.text_content()}")
-    page.wait_for_timeout(300)  # the last movements of Plotly
+    page.wait_for_timeout(300)  # the end of Plotly's transitions
     path = FOLDER / f"{name}.png"
     page.screenshot(path=path)
     size = path.stat().st_size
     if size > LARGEST:
-        sys.exit(f"{path} has {size:,} bytes; expected at most {LARGEST:,}; make it less high in PICTURES")
+        sys.exit(f"{path} has {size:,} bytes; expected at most {LARGEST:,}; reduce its height in PICTURES")
     return path
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tour", type=Path, help="the folder that `firth tour` wrote")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; all, if none")
+    parser.add_argument("names", nargs="*", help=f"pictures to take: {', '.join(PICTURES)} (default: all)")
     given = parser.parse_args()
     for name in given.names:
         if name not in PICTURES:

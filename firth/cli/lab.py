@@ -13,11 +13,11 @@ from firth.cli.app import complain, debugging, verb
 from firth.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
-    from firth.serving.lab.shelf import Shelf
+    from firth.serving.lab.library import RunLibrary
 
 _PORT = 8421
-_TRIED = 20  # ports, one after the other
-_PATIENCE = 2  # seconds that an answer under way is waited for when the lab closes
+_ATTEMPTS = 20  # ports to try, one after the other
+_GRACE = 2  # seconds that the lab waits for unfinished responses when it closes
 
 
 @verb()
@@ -25,48 +25,52 @@ def lab(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN]…", help="Run folders, or folders that hold runs; what `firth tour` left, if none.", show_default=False
+            metavar="[RUN]…",
+            help="Run folders, or folders that contain runs. [default: the runs of `firth tour` in this folder]",
+            show_default=False,
         ),
     ] = None,
-    vectors: Annotated[list[Path] | None, typer.Option(help="A file of word vectors; may be given several times.")] = None,
+    vectors: Annotated[list[Path] | None, typer.Option(help="File of word vectors. Repeat the option for several files.")] = None,
     corpus: Annotated[
-        list[str] | None, typer.Option(help="A text to look up contexts of words in: a file, or a named data set such as wiki8.")
+        list[str] | None, typer.Option(help="Text in which to look up words: a file, or a data set such as wiki8. Repeatable.")
     ] = None,
     port: Annotated[
-        int, typer.Option(help="Where the page is; the next that is free, if it is taken.", min=0, max=65535)
+        int, typer.Option(help="Port of the page. If it is taken, the next free one is used.", min=0, max=65535)
     ] = _PORT,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
-    """Open a page that looks into models: words, attention, generation, dynamics, training curves. Ctrl-C closes it."""
-    shelf = _shelf(runs or [], vectors or [], corpus or [])
-    listening = _listening(port)
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    if not shelf.runs and not shelf.vectors:
-        complain("note: no runs given and none of `firth tour` in this folder; the page says how to make some")
-    _serve(shelf, listening, address, opening=not no_open)
+    """Explore your runs in a web page on this machine.
+
+    Its rooms show word vectors, text generation, attention, translations, attention dynamics, model sizes and learning curves.
+    Press Ctrl-C to close the lab.
+    """
+    library = _library(runs or [], vectors or [], corpus or [])
+    listener = _listener(port)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    if not library.runs and not library.vectors:
+        complain("note: no run was given, and there is no tour in this folder; the page explains how to train one")
+    _serve(library, listener, address, opening=not no_open)
 
 
-def _shelf(runs: list[Path], vectors: list[Path], corpora: list[str]) -> Shelf:
-    from firth.serving.lab.shelf import Shelf, from_tour
+def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
+    from firth.serving.lab.library import RunLibrary, tour_library
 
     for path in runs:
         if not path.is_dir():
-            raise RunError(
-                f"{path} is not a folder; expected a run made by `firth train RECIPE --out {path}`, or a folder of runs"
-            )
-        if not Shelf([path]).runs:
-            raise RunError(f"{path} holds no run; expected a folder made by `firth train RECIPE --out RUN`, or a folder of those")
+            raise RunError(f"{path} is not a folder; give a run made with `firth train RECIPE --out {path}`, or a folder of runs")
+        if not RunLibrary([path]).runs:
+            raise RunError(f"{path} contains no run; give a folder made with `firth train RECIPE --out RUN`")
     for path in vectors:
         if not path.is_file():
-            raise ConfigError(f"{path} is not a file; expected word vectors, as `firth vectors train` writes them")
+            raise ConfigError(f"{path} is not a file; give word vectors made with `firth vectors train`")
         if not path.stat().st_size:
-            raise ConfigError(f"{path} is empty; expected word vectors, as `firth vectors train` writes them")
+            raise ConfigError(f"{path} is empty; give word vectors made with `firth vectors train`")
     for name in corpora:
         _check_corpus(name)
     if runs or vectors:
-        return Shelf(runs, vectors, corpora)
-    tour = from_tour()
-    return Shelf(tour.places, list(tour.vectors.values()), corpora)
+        return RunLibrary(runs, vectors, corpora)
+    tour = tour_library()
+    return RunLibrary(tour.places, list(tour.vectors.values()), corpora)
 
 
 def _check_corpus(name: str) -> None:
@@ -74,28 +78,28 @@ def _check_corpus(name: str) -> None:
     from firth.text.datasets.catalog import CATALOG
 
     if name not in CATALOG and not Path(name).expanduser().exists() and not set(name) & set("*?["):
-        raise ConfigError(f'there is neither a file nor a data set "{name}" to look words up in.{did_you_mean(name, CATALOG)}')
+        raise ConfigError(f'there is no file or data set "{name}".{did_you_mean(name, CATALOG)}')
 
 
-def _listening(port: int) -> socket.socket:
-    """A socket on this machine's own address, at `port` or the next that is free."""
-    for number in range(port, min(port + _TRIED, 65536)):
+def _listener(port: int) -> socket.socket:
+    """A socket on 127.0.0.1, at `port` or the next free one."""
+    for number in range(port, min(port + _ATTEMPTS, 65536)):
         try:
-            listening = socket.create_server(("127.0.0.1", number))
+            listener = socket.create_server(("127.0.0.1", number))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
             complain(f"note: port {number} is taken; trying the next")
         else:
-            return listening
-    raise ConfigError(f"no port from {port} to {number} is free; give another with --port")
+            return listener
+    raise ConfigError(f"no port from {port} to {number} is free; choose another with --port")
 
 
-def _serve(shelf: Shelf, listening: socket.socket, address: str, *, opening: bool) -> None:
+def _serve(library: RunLibrary, listener: socket.socket, address: str, *, opening: bool) -> None:
     import uvicorn
 
     from firth.serving.lab.app import build
-    from firth.serving.lab.streaming import notices
+    from firth.serving.lab.streaming import warnings_as_notes
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -107,12 +111,12 @@ def _serve(shelf: Shelf, listening: socket.socket, address: str, *, opening: boo
                 webbrowser.open(address)
 
     level = "info" if debugging() else "error"
-    config = uvicorn.Config(build(shelf), log_level=level, timeout_graceful_shutdown=_PATIENCE)
+    config = uvicorn.Config(build(library), log_level=level, timeout_graceful_shutdown=_GRACE)
     try:
-        with notices():
-            Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # some versions of uvicorn tell so of Ctrl-C, which is how a lab ends, after closing everything
+        with warnings_as_notes():
+            Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:  # some versions of uvicorn raise it after a clean shutdown by Ctrl-C
         pass
     finally:
-        listening.close()
+        listener.close()
     print("The lab is closed.")

@@ -1,1 +1,1 @@
-"""firth over HTTP: lab/ is the web page."""
+"""firth over HTTP. lab/ is the web page."""

@@ -65,12 +65,12 @@ def test_it_takes_runs_and_vectors_and_says_where_there_are_none(
 ) -> None:
     (tmp_path / "v.firth").touch()
     refused = firth("lab", char_run, "--vectors", tmp_path / "v.firth", "--no-open", "--port", 0)
-    assert (refused.code, "v.firth is empty; expected word vectors" in refused.err) == (2, True)
+    assert (refused.code, "v.firth is empty; give word vectors" in refused.err) == (2, True)
     (tmp_path / "v.firth").write_bytes(b"1 1\na 1\n")
     assert firth("lab", char_run, "--vectors", tmp_path / "v.firth", "--no-open", "--port", 0).code == 0
-    (shelf,) = served
-    assert list(shelf.runs) == ["char"]
-    assert list(shelf.vectors) == ["v.firth"]
+    (library,) = served
+    assert list(library.runs) == ["char"]
+    assert list(library.vectors) == ["v.firth"]
 
 
 Served = list[Any]
@@ -78,12 +78,12 @@ Served = list[Any]
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Served:
-    """The shelves of the labs that were not served."""
+    """The libraries of the labs that were not served."""
     from firth.cli import lab as verb
 
-    shelves: Served = []
-    monkeypatch.setattr(verb, "_serve", lambda shelf, listening, address, opening: (shelves.append(shelf), listening.close()))
-    return shelves
+    libraries: Served = []
+    monkeypatch.setattr(verb, "_serve", lambda library, listener, address, opening: (libraries.append(library), listener.close()))
+    return libraries
 
 
 def test_without_anything_it_opens_and_says_so(
@@ -92,24 +92,24 @@ def test_without_anything_it_opens_and_says_so(
     monkeypatch.chdir(tmp_path)
     answer = firth("lab", "--no-open", "--port", 0)
     assert answer.code == 0
-    assert "none of `firth tour` in this folder" in answer.err
+    assert "there is no tour in this folder" in answer.err
     assert not served[0].runs
 
 
 def test_what_is_no_run_is_refused_in_one_line(firth: Firth, tmp_path: Path, served: Served) -> None:
     for path, message in (
-        (tmp_path / "absent", "is not a folder; expected a run"),
-        (tmp_path, "holds no run"),
+        (tmp_path / "absent", "is not a folder; give a run"),
+        (tmp_path, "contains no run"),
     ):
         answer = firth("lab", path, "--no-open")
         assert (answer.code, answer.err.count("\n")) == (2, 1)
         assert message in answer.err
     answer = firth("lab", "--vectors", tmp_path / "absent.firth", "--no-open")
     assert answer.code == 2
-    assert "is not a file; expected word vectors" in answer.err
+    assert "is not a file; give word vectors" in answer.err
     answer = firth("lab", "--corpus", "wiki9", "--no-open")
     assert answer.code == 2
-    assert 'neither a file nor a data set "wiki9" to look words up in. Did you mean "wiki8"?' in answer.err
+    assert 'there is no file or data set "wiki9". Did you mean "wiki8"?' in answer.err
     assert not served
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import uvicorn
 
 from firth.serving.lab.app import build
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
 from firth.vectors import WordVectors
 
 WORDS = ("king", "queen", "man", "woman", "prince", "princess", "boy", "girl", "apple", "pear", "<b>bold</b>", "tree")
@@ -73,24 +73,24 @@ _stages: dict[str, Stage] = {}  # by its address, while the tests last
 
 
 @contextmanager
-def staged(shelf: Shelf) -> Iterator[str]:
-    """The address of a lab over `shelf`, whose place others take for a while."""
+def staged(library: RunLibrary) -> Iterator[str]:
+    """The address of a lab over `library`, whose place others take for a while."""
     stage = Stage()
-    with stage.showing(build(shelf)), listening(stage) as address:
+    with stage.showing(build(library)), listening(stage) as address:
         _stages[address] = stage
         yield address
         del _stages[address]
 
 
 @contextmanager
-def serving(shelf: Shelf, **settings: Any) -> Iterator[str]:
-    """The address of a lab over `shelf`, which takes the place of the tests' usual one until the block ends."""
+def serving(library: RunLibrary, **settings: Any) -> Iterator[str]:
+    """The address of a lab over `library`, which takes the place of the tests' usual one until the block ends."""
     if not _stages:
-        with listening(build(shelf, **settings)) as address:
+        with listening(build(library, **settings)) as address:
             yield address
         return
     ((address, stage),) = _stages.items()
-    with stage.showing(build(shelf, **settings)):
+    with stage.showing(build(library, **settings)):
         yield address
 
 

@@ -16,7 +16,7 @@ from browsing import Screenshot, Visit, Watched, serving, small_vectors, staged
 from translations import pair_table, write_pairs
 
 from firth.api import compose, train_recipe
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
 
 
 @pytest.fixture(scope="session")
@@ -27,31 +27,31 @@ def vectors_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shelf(char_run: Path, transformer_run: Path, bpe_run: Path, vectors_file: Path) -> Shelf:
+def library(char_run: Path, transformer_run: Path, bpe_run: Path, vectors_file: Path) -> RunLibrary:
     """char (GRU), transformer, bpe (Transformer over subwords) and small.firth."""
-    return Shelf([char_run, transformer_run, bpe_run], [vectors_file])
+    return RunLibrary([char_run, transformer_run, bpe_run], [vectors_file])
 
 
 @pytest.fixture(scope="session")
-def lab(shelf: Shelf) -> Iterator[str]:
-    """The address of a lab over `shelf`; tests that need another shelf put it in its place with `serving`."""
-    with staged(shelf) as address:
+def lab(library: RunLibrary) -> Iterator[str]:
+    """The address of a lab over `library`; tests that need another library put it in its place with `serving`."""
+    with staged(library) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
-def pair_shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+def pair_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
     """rnnsearch, transformer and rnnenc: digits → their names, as well as a few seconds teach it."""
     folder = tmp_path_factory.mktemp("pairs")
     pairs = write_pairs(folder / "numbers.tsv")
     steps = {"rnnsearch": 120, "transformer": 60, "rnnenc": 5}
-    return Shelf([train_recipe(compose(pair_table(pairs, name, steps=n)), folder / name).path for name, n in steps.items()])
+    return RunLibrary([train_recipe(compose(pair_table(pairs, name, steps=n)), folder / name).path for name, n in steps.items()])
 
 
 @pytest.fixture
-def pair_lab(lab: str, pair_shelf: Shelf) -> Iterator[str]:
-    """The address of a lab over `pair_shelf`."""
-    with serving(pair_shelf) as address:
+def pair_lab(lab: str, pair_library: RunLibrary) -> Iterator[str]:
+    """The address of a lab over `pair_library`."""
+    with serving(pair_library) as address:
         yield address
 
 

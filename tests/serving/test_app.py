@@ -12,10 +12,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth.figures.figure import Figure, Table
+from firth.progress import Progress
 from firth.serving.lab.app import PAGE, build
-from firth.serving.lab.room import Asked, Progress, Room, Shown
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import ROOMS
-from firth.serving.lab.shelf import Shelf
 
 OWN = "http://127.0.0.1:8421"
 
@@ -27,8 +30,8 @@ def asked_of(client: TestClient, view: str, **given: Any) -> list[dict[str, Any]
 
 
 @pytest.fixture
-def client(shelf: Shelf) -> Iterator[TestClient]:
-    with TestClient(build(shelf), base_url=OWN) as client:
+def client(library: RunLibrary) -> Iterator[TestClient]:
+    with TestClient(build(library), base_url=OWN) as client:
         yield client
 
 
@@ -84,15 +87,17 @@ def test_the_page_is_told_what_there_is(client: TestClient) -> None:
     told = client.get("/api/lab").json()
     assert [run["name"] for run in told["runs"]] == ["char", "transformer", "bpe"]
     assert told["runs"][1]["about"] == "language model, transformer, next-token"
+    assert (told["runs"][0]["recurrent"], told["runs"][0]["attention"]) == (True, False)
+    assert (told["runs"][1]["recurrent"], told["runs"][1]["attention"]) == (False, True)
     assert told["runs"][1]["example"] == "the list is empty"
     assert told["vectors"] == ["small.firth"]
     assert [room["name"] for room in told["rooms"]] == list(ROOMS)
-    assert told["nothing"] is None
+    assert told["no_runs"] is None
 
 
-def test_with_nothing_on_the_shelf_the_page_is_told_how_to_make_something() -> None:
-    with TestClient(build(Shelf()), base_url=OWN) as client:
-        assert "`firth tour`" in client.get("/api/lab").json()["nothing"]
+def test_with_nothing_in_the_library_the_page_is_told_how_to_make_something() -> None:
+    with TestClient(build(RunLibrary()), base_url=OWN) as client:
+        assert "`firth tour`" in client.get("/api/lab").json()["no_runs"]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +132,9 @@ def test_only_what_the_lab_offers_is_described(client: TestClient, char_run: Pat
     outside.write_text((char_run / "recipe.toml").read_text())
     for name in (str(char_run), str(outside), "../../etc/passwd"):
         *_, last = asked_of(client, "describe/count", of=name)
-        assert "neither a preset nor a recipe nor a run of the lab" in last["error"]
+        assert "is not a preset, a recipe, a run in the lab" in last["error"]
     *_, last = asked_of(client, "describe/count", of="char")
-    assert last["shown"]["facts"]["parameters"] > 0
+    assert last["result"]["facts"]["parameters"] > 0
 
 
 def test_a_recipe_of_the_folder_and_its_settings_are_described(
@@ -139,17 +144,17 @@ def test_a_recipe_of_the_folder_and_its_settings_are_described(
     Path("mine.toml").write_text((char_run / "recipe.toml").read_text())
     *_, narrow = asked_of(client, "describe/count", of="mine.toml")
     *_, wide = asked_of(client, "describe/count", of="mine.toml", settings="model.width=64")
-    assert wide["shown"]["facts"]["parameters"] > narrow["shown"]["facts"]["parameters"] > 0
+    assert wide["result"]["facts"]["parameters"] > narrow["result"]["facts"]["parameters"] > 0
     *_, last = asked_of(client, "describe/count", of="mine.toml", settings="wide")
-    assert "expected what a recipe sets, as model.depth=6" in last["error"]
+    assert "is not a setting; write it as model.depth=6" in last["error"]
 
 
 def test_a_bug_is_told_by_its_kind_and_the_lab_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
+    def broken(asked: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
         raise ZeroDivisionError("by\nzero")
 
     rooms = {"broken": Room("broken", "Broken", "", {"view": broken})}
-    with TestClient(build(Shelf(), rooms), base_url=OWN) as client:
+    with TestClient(build(RunLibrary(), rooms), base_url=OWN) as client:
         for _ in range(2):
             *_, last = asked_of(client, "broken/view")
             assert last["error"].startswith("ZeroDivisionError: by zero. This is a bug in firth")
@@ -160,7 +165,7 @@ def test_what_is_no_number_becomes_null() -> None:
     import plotly.graph_objects as go
 
     plot = go.Figure(go.Scatter(x=[1.0, float("nan")], y=[float("inf"), 2.0]))
-    shown = Shown({"one": Figure(plot, Table(("x",), [("1",)]))}, "", {"value": float("nan")})
+    shown = ViewResult({"one": Figure(plot, Table(("x",), [("1",)]))}, "", {"value": float("nan")})
     told = json.loads(shown.json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert told["figures"]["one"]["plot"]["data"][0]["x"] == [1.0, None]
     assert told["facts"] == {"value": None}

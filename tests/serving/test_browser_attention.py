@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,9 +12,10 @@ import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 from questions import RECORDS, answer_table, write_questions
 
-from firth.api import compose, load, train_recipe
+from firth.api import Recipe, compose, load, train_recipe
 from firth.inspection.attention import Attention
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.run_facts import RunFacts, run_facts
 
 TEXT = "the list is empty"
 
@@ -45,9 +47,10 @@ def test_thumbnails_then_one_head_and_a_click_opens_another(visit: Visit, bpe_ru
 
 @pytest.mark.long
 def test_a_run_brings_its_own_text_until_another_is_written(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "firth.serving.lab.app.example", lambda recipe: "the list" if recipe.tokenizer.kind == "char" else "is empty"
-    )
+    def with_example(recipe: Recipe) -> RunFacts:
+        return replace(run_facts(recipe), example="the list" if recipe.tokenizer.kind == "char" else "is empty")
+
+    monkeypatch.setattr("firth.serving.lab.library.run_facts", with_example)
     page = visit("#/attention?run=transformer")
     text = page.page.locator("textarea[data-control=text], [data-control=text] textarea").first
     assert text.input_value() == "the list"
@@ -84,9 +87,9 @@ def test_entropy_and_rollout_by_layer(visit: Visit, transformer_run: Path) -> No
 
 
 @pytest.mark.parametrize("run", ["rnnsearch", "transformer"])
-def test_cross_attention_of_a_translator(visit: Visit, pair_shelf: Shelf, pair_lab: str, run: str) -> None:
+def test_cross_attention_of_a_translator(visit: Visit, pair_library: RunLibrary, pair_lab: str, run: str) -> None:
     page = visit(f"#/attention?run={run}&text=1+2+3&target=one+two+three", at=pair_lab)
-    seen = load(pair_shelf.path(run)).attention("1 2 3", target="one two three")
+    seen = load(pair_library.path(run)).attention("1 2 3", target="one two three")
     assert seen.part == "cross"
     _assert_map(page, seen, 0, 0)
     assert page.plot("map")["layout"]["yaxis"]["ticktext"] == ["one", "two", "three", "&lt;eos&gt;"]
@@ -96,7 +99,7 @@ def test_cross_attention_of_a_translator(visit: Visit, pair_shelf: Shelf, pair_l
         _assert_map(page, seen.of("encoder"), 1, 0)
         page.set("part", "cross")
         page.set("target", "one two")
-        shorter = load(pair_shelf.path(run)).attention("1 2 3", target="one two")
+        shorter = load(pair_library.path(run)).attention("1 2 3", target="one two")
         _assert_overview(page, shorter)
         _assert_map(page, shorter, 1, 0)
 
@@ -105,7 +108,7 @@ def test_cross_attention_of_a_translator(visit: Visit, pair_shelf: Shelf, pair_l
 def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Path) -> None:
     questions = write_questions(tmp_path / "questions.jsonl", RECORDS[:40])
     run = train_recipe(compose(answer_table(questions, steps=2)), tmp_path / "answers").path
-    with serving(Shelf([run])) as address:
+    with serving(RunLibrary([run])) as address:
         page = visit(f"#/attention?text={quote('Where does Anna live ?')}", at=address)
         assert "give the context in which the answer stands" in page.alert()
         page.set("context", "Anna lives in Rome .")
@@ -129,7 +132,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_r
     page = visit("#/")
     for address, message in (
         ("#/attention?run=transformer&text=", "the text is empty; give at least one token to look at"),
-        (f"#/attention?run=bpe&text={'a' * 100_000}", "text has 100,000 characters; the lab reads at most 20,000"),
+        (f"#/attention?run=bpe&text={'a' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/attention?run=bpe&text={'a' * 9_000}", "tokens"),
         ("#/attention?run=transformer&text=Ω", "which this model never saw in training"),
         ("#/attention?run=bpe&text=the&part=cross", 'there is no attention "cross" here, only "self"'),
@@ -148,7 +151,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, bpe_run: Path) -> 
     merged = load(bpe_run).attention(text).merged()
     _assert_map(page, merged, 0, 0)
     assert page.page.locator("[data-figure=lines]").is_visible()
-    assert not page.page.locator("[data-without]").is_visible()
+    assert not page.page.locator("[data-no-lines]").is_visible()
     ticks = page.page.locator("[data-figure=map] .ytick text").all_text_contents()
     assert sorted(ticks) == sorted(merged.queries)
     assert page.page.locator("main img, main b").count() == 0
@@ -158,7 +161,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, bpe_run: Path) -> 
 def test_a_run_that_disappears_is_told_of(visit: Visit, transformer_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "gone"
     shutil.copytree(transformer_run, run)
-    with serving(Shelf([run, transformer_run])) as address:
+    with serving(RunLibrary([run, transformer_run])) as address:
         page = visit(f"#/attention?run=gone&text={quote(TEXT)}", at=address)
         _assert_map(page, load(transformer_run).attention(TEXT), 0, 0)
         shutil.rmtree(run)

@@ -9,7 +9,7 @@ from browsing import Screenshot, Visit
 from firth.api import load
 from firth.inspection.cost import LAYERS
 from firth.inspection.gradient_flow import KINDS, compare_flow
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
 
 
 def test_gradients_of_fresh_models_against_distance(visit: Visit, screenshot: Screenshot) -> None:
@@ -29,11 +29,11 @@ def test_time_against_n_and_d(visit: Visit) -> None:
 
 
 @pytest.mark.long
-def test_translators_are_measured_when_asked_and_by_their_address(visit: Visit, pair_lab: str, pair_shelf: Shelf) -> None:
+def test_translators_are_measured_when_asked_and_by_their_address(visit: Visit, pair_lab: str, pair_library: RunLibrary) -> None:
     page = visit("#/compare?look=lengths&translators=rnnsearch", at=pair_lab)
     assert not page.page.locator("[data-figure]").count()
     page.press("start")
-    (bucket, *_) = load(pair_shelf.path("rnnsearch")).evaluate(beam=1)["buckets"]
+    (bucket, *_) = load(pair_library.path("rnnsearch")).evaluate(beam=1)["buckets"]
     assert page.table("exact")[0][2:] == [f"{bucket['sentences']}", f"{100 * bucket['exact']:.2f}"]
     assert visit(page.hash(), at=pair_lab).table("exact") == page.table("exact")
     page.set("beam", "2")
@@ -43,5 +43,5 @@ def test_translators_are_measured_when_asked_and_by_their_address(visit: Visit, 
 @pytest.mark.long
 def test_without_such_runs_the_room_says_how_to_make_one(visit: Visit) -> None:
     page = visit("#/compare?look=examples")
-    assert "firth train icl-swap" in page.page.locator("[data-said]").text_content()
+    assert "firth train icl-swap" in page.page.locator("[data-about]").text_content()
     assert not page.page.locator("button[data-control=start]").is_visible()

@@ -22,10 +22,10 @@ def test_gpt3_is_counted_to_the_last_weight(visit: Visit, screenshot: Screenshot
     assert totals == {
         "parameters": "175,181,291,520",
         "matrices": "27,938",
-        "FLOPs per token, reading": f"{found.flops_per_token:,}",
+        "FLOPs per token, inference": f"{found.flops_per_token:,}",
         "FLOPs per token, training": f"{found.training_flops_per_token:,}",
         "memory, training": f"{found.training_bytes:,}",
-        "memory, reading": f"{found.inference_bytes:,}",
+        "memory, inference": f"{found.inference_bytes:,}",
     }
     assert found.summary in page.page.locator("[data-summary]").text_content()
     screenshot(page, "describe")

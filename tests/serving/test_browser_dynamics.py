@@ -14,9 +14,9 @@ from firth.api import load
 from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import depth
 from firth.inspection.dynamics import curves, evolve, preset
-from firth.serving.lab.room import Asked
-from firth.serving.lab.rooms.dynamics import path
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.rooms.dynamics import trajectory
 
 
 def test_both_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
@@ -85,7 +85,7 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
         ("#/dynamics?depth=5&beside=false&run=transformer&text=", "the text is empty"),
         (
             "#/dynamics?depth=5&beside=false&run=transformer&text=" + "a" * 20_001,
-            "text has 20,001 characters; the lab reads at most 20,000",
+            "text has 20,001 characters; the limit is 20,000",
         ),
     ],
 )
@@ -102,4 +102,4 @@ def test_points_that_leave_all_bounds_are_told_with_the_layer_at_which_they_do()
     with np.errstate(all="ignore"), pytest.raises(ConfigError) as whole:
         evolve(preset("lecture", p=9.0), 1000)
     with pytest.raises(ConfigError, match=re.escape(str(whole.value))):
-        path(Asked({"p": 9, "depth": 1000, "beside": False}), Shelf(), lambda done, of, message: None)
+        trajectory(ViewRequest({"p": 9, "depth": 1000, "beside": False}), RunLibrary(), lambda what, done, total: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.server
 import shutil
 import threading
@@ -17,11 +18,14 @@ from browsing import Screenshot, Visit, listening, serving
 
 from firth.experiments.describe import describe
 from firth.figures.figure import Figure, Table
+from firth.progress import Progress
 from firth.serving.lab.app import build
-from firth.serving.lab.room import Asked, Cancelled, Progress, Room, Shown
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Cancelled, Room
 from firth.serving.lab.rooms import ROOMS
-from firth.serving.lab.shelf import Shelf
-from firth.serving.lab.streaming import notices
+from firth.serving.lab.streaming import warnings_as_notes
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'</pre>"
 
@@ -51,20 +55,20 @@ def test_every_room_opens_without_a_complaint(visit: Visit, room: str) -> None:
     assert page.page.evaluate(unlabelled) == []
 
 
-def test_with_nothing_on_the_shelf_every_room_opens_and_the_page_says_how_to_make_something(visit: Visit) -> None:
-    with serving(Shelf()) as address:
+def test_with_nothing_in_the_library_every_room_opens_and_the_page_says_how_to_make_something(visit: Visit) -> None:
+    with serving(RunLibrary()) as address:
         page = visit("", at=address)
         page.page.reload()
         page.settled()
-        assert "firth tour" in page.page.locator("[data-nothing]").text_content()
+        assert "firth tour" in page.page.locator("[data-no-runs]").text_content()
         for name, room in ROOMS.items():
             page.open(f"#/{name}").until(f"document.body.dataset.ready === '{name}'")
-            usable, told = room.usable(Shelf()), page.page.locator("[data-otherwise]")
-            if usable.names or not usable.otherwise:
+            usable, told = room.usable(RunLibrary()), page.page.locator("[data-if-none]")
+            if usable.names or not usable.if_none:
                 assert told.count() == 0, name
             else:
-                assert told.text_content() == usable.otherwise
-                assert "firth" in usable.otherwise
+                assert told.text_content() == usable.if_none
+                assert "firth" in usable.if_none
             assert page.page.locator("[role=alert]").count() == 0, name
 
 
@@ -88,12 +92,13 @@ def test_text_that_looks_like_markup_is_shown_and_never_run(visit: Visit) -> Non
 def test_a_figure_of_evil_text_runs_nothing(visit: Visit) -> None:
     """Whatever a room forgot to escape: Plotly leaves out scripts, the policy of the page stops what is left, tables are text."""
 
-    def evil(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
+    def evil(asked: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
         plot = go.Figure(go.Bar(x=[1, 2], y=[EVIL, '<a href="javascript:alert(3)">x</a>'], name=EVIL, orientation="h"))
         plot.update_layout(title=EVIL, annotations=[{"text": EVIL, "x": 1, "y": 1}])
-        return Shown({"parameters": Figure(plot, Table((EVIL,), [(EVIL,)]))}, EVIL, {"summary": EVIL}, Table((EVIL,), [(EVIL,)]))
+        table = Table((EVIL,), [(EVIL,)])
+        return ViewResult({"parameters": Figure(plot, table)}, EVIL, {"summary": EVIL}, table, {"parameters": EVIL})
 
-    with serving(Shelf(), rooms=_rooms(evil)) as address:
+    with serving(RunLibrary(), rooms=_rooms(evil)) as address:
         page = visit("#/describe", at=address)
         assert page.page.locator("[data-summary]").text_content() == EVIL
         assert page.table("parameters") == [[EVIL]]
@@ -162,12 +167,12 @@ def test_light_and_dark_follow_the_machine_and_the_button(visit: Visit, screensh
 
 @pytest.mark.long
 def test_what_a_view_warns_of_stands_above_its_answer(visit: Visit) -> None:
-    def warning(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
+    def warning(asked: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
         if asked.text("of") == "gpt2":
             warnings.warn(f"never seen: {EVIL}", stacklevel=1)
-        return ROOMS["describe"].views["count"](asked, shelf, progress)
+        return ROOMS["describe"].views["count"](asked, library, progress)
 
-    with notices(), serving(Shelf(), rooms=_rooms(warning)) as address:
+    with warnings_as_notes(), serving(RunLibrary(), rooms=_rooms(warning)) as address:
         page = visit("#/describe?of=gpt2", at=address)
         assert page.page.locator("[data-note]").all_text_contents() == [f"never seen: {EVIL}"]
         assert page.set("of", "gpt3").page.locator("[data-note]").count() == 0
@@ -177,7 +182,7 @@ def test_what_a_view_warns_of_stands_above_its_answer(visit: Visit) -> None:
 def _rooms(view: object) -> Mapping[str, Room]:
     """The lab's rooms, with another view in the place of Describe's."""
     room = ROOMS["describe"]
-    return {**ROOMS, "describe": Room(room.name, room.title, room.about, {"count": view}, room.usable)}  # type: ignore[dict-item]
+    return {**ROOMS, "describe": dataclasses.replace(room, views={"count": view})}  # type: ignore[dict-item]
 
 
 class Slow:
@@ -186,22 +191,22 @@ class Slow:
     def __init__(self) -> None:
         self.begun, self.cancelled, self.end = threading.Semaphore(0), threading.Event(), threading.Event()
 
-    def __call__(self, asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
+    def __call__(self, asked: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
         if asked.text("of", "gpt2") == "gpt3":
             self.begun.release()
             try:
                 while not self.end.wait(0.02):
-                    progress(3, 10, "thinking hard")
+                    progress("thinking hard", 3, 10)
             except Cancelled:
                 self.cancelled.set()
                 raise
-        return ROOMS["describe"].views["count"](asked, shelf, progress)
+        return ROOMS["describe"].views["count"](asked, library, progress)
 
 
 @contextmanager
 def slow_lab() -> Iterator[tuple[str, Slow]]:
     slow = Slow()
-    with serving(Shelf(), rooms=_rooms(slow)) as address:
+    with serving(RunLibrary(), rooms=_rooms(slow)) as address:
         try:
             yield address, slow
         finally:
@@ -256,10 +261,10 @@ def test_two_people_use_the_lab_at_once(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_the_page_says_when_the_lab_has_ended(visit: Visit) -> None:
-    with listening(build(Shelf())) as address:
+    with listening(build(RunLibrary())) as address:
         page = visit("#/describe?of=gpt2", at=address, expect=("ERR_CONNECTION_REFUSED",))
     page.set("of", "gpt3")
-    assert "The lab does not answer" in page.alert()
+    assert "The lab does not respond" in page.alert()
 
 
 @contextmanager
@@ -285,9 +290,9 @@ def other_page() -> Iterator[str]:
 def test_another_page_can_neither_post_to_the_lab_nor_read_nor_frame_it(window: Any) -> None:
     asked: list[str] = []
 
-    def count(asked_for: Asked, shelf: Shelf, progress: Progress) -> Shown:
+    def count(asked_for: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
         asked.append(asked_for.text("of"))
-        return Shown({}, "")
+        return ViewResult({}, "")
 
     attempts = """async lab => {
         const answers = [];
@@ -302,7 +307,7 @@ def test_another_page_can_neither_post_to_the_lab_nor_read_nor_frame_it(window: 
         await new Promise(loaded => { frame.onload = loaded; document.body.append(frame); });
         return answers;
     }"""
-    with serving(Shelf(), rooms=_rooms(count)) as lab, other_page() as elsewhere:
+    with serving(RunLibrary(), rooms=_rooms(count)) as lab, other_page() as elsewhere:
         page = window.new_page()
         page.goto(elsewhere)
         answers = page.evaluate(attempts, lab)
@@ -318,7 +323,7 @@ def test_another_page_can_neither_post_to_the_lab_nor_read_nor_frame_it(window: 
 @pytest.mark.long
 def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, char_run: Path, tmp_path: Path) -> None:
     shutil.copytree(char_run, tmp_path / "gone")
-    with serving(Shelf([tmp_path / "gone", char_run])) as address:
+    with serving(RunLibrary([tmp_path / "gone", char_run])) as address:
         page = visit("#/describe?of=gone", at=address)
         assert page.table("totals")
         shutil.rmtree(tmp_path / "gone")

@@ -13,8 +13,8 @@ import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 
 from firth.api import load
+from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms import generate
-from firth.serving.lab.shelf import Shelf
 from firth.tasks.abilities.stepwise_generation import next_token, write
 
 
@@ -104,8 +104,8 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     page = visit("#/")
     for address, message in (
         ("#/generate?run=char&prompt=Ω", "which this model never saw in training"),
-        (f"#/generate?run=char&prompt={'a' * 100_000}", "prompt has 100,000 characters; the lab reads at most 20,000"),
-        ("#/generate?run=char&tokens=x", 'tokens is "x"; expected the numbers of tokens'),
+        (f"#/generate?run=char&prompt={'a' * 100_000}", "prompt has 100,000 characters; the limit is 20,000"),
+        ("#/generate?run=char&tokens=x", 'tokens is "x"; expected token ids'),
         ("#/generate?run=char&tokens=99999", "token 99999 was written"),
         ("#/generate?run=char&temperature=-1", "temperature is -1"),
         ("#/generate?run=chat", 'there is no run "chat" in the lab. Did you mean "char"?'),
@@ -161,6 +161,6 @@ def test_a_long_run_can_be_cancelled(visit: Visit, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.long
 def test_without_a_run_that_writes_the_room_says_what_to_do(visit: Visit) -> None:
-    with serving(Shelf()) as address:
+    with serving(RunLibrary()) as address:
         page = visit("#/generate", at=address)
-        assert "train a language model" in page.page.locator("[data-otherwise]").text_content()
+        assert "Train a language model" in page.page.locator("[data-if-none]").text_content()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browsing import Screenshot, Visit, executed, serving
 
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
 from firth.training.log import read
 
 
@@ -50,12 +50,12 @@ def test_runs_are_chosen_by_their_boxes(visit: Visit) -> None:
 
 
 @pytest.mark.long
-def test_it_opens_with_the_runs_that_learn_the_same_as_the_first(visit: Visit, pair_shelf: Shelf, char_run: Path) -> None:
-    with serving(Shelf([*pair_shelf.places, char_run])) as address:
+def test_it_opens_with_the_runs_that_learn_the_same_as_the_first(visit: Visit, pair_library: RunLibrary, char_run: Path) -> None:
+    with serving(RunLibrary([*pair_library.places, char_run])) as address:
         page = visit("#/training", at=address)
-        assert {trace["name"].partition(",")[0] for trace in page.plot("curves")["data"]} == set(pair_shelf.runs)
+        assert {trace["name"].partition(",")[0] for trace in page.plot("curves")["data"]} == set(pair_library.runs)
         told = page.page.locator("[data-chosen]")
-        assert "the same as rnnsearch (translation)" in told.text_content()
+        assert "the same task as rnnsearch (translation)" in told.text_content()
         page.page.get_by_label("char", exact=True).check()
         assert "char, training" in [trace["name"] for trace in page.settled().plot("curves")["data"]]
         assert not told.is_visible()
@@ -72,7 +72,7 @@ def half(char_run: Path, tmp_path: Path) -> Path:
 
 
 def test_a_log_that_grows_is_drawn_again_by_itself(visit: Visit, half: Path) -> None:
-    with serving(Shelf([half])) as address:
+    with serving(RunLibrary([half])) as address:
         page = visit("#/training?runs=half", at=address)
         assert page.plot("curves")["data"][0]["x"] == [10, 20, 30]
         assert "running: step 30 of 60" in page.page.locator("[data-states]").inner_text()
@@ -84,7 +84,7 @@ def test_a_log_that_grows_is_drawn_again_by_itself(visit: Visit, half: Path) -> 
 
 @pytest.mark.long
 def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, half: Path, char_run: Path) -> None:
-    with serving(Shelf([half, char_run])) as address:
+    with serving(RunLibrary([half, char_run])) as address:
         page = visit("#/training?runs=half", at=address)
         shutil.rmtree(half)
         page.set("against", "tokens")
@@ -97,12 +97,12 @@ def test_a_run_that_disappears_is_told_and_the_room_goes_on(visit: Visit, half: 
 
 @pytest.mark.long
 def test_a_run_begun_while_the_lab_is_open_appears(visit: Visit, half: Path, tmp_path: Path) -> None:
-    shelf = tmp_path / "runs"
-    shelf.mkdir()
-    with serving(Shelf([shelf])) as address:
+    library = tmp_path / "runs"
+    library.mkdir()
+    with serving(RunLibrary([library])) as address:
         page = visit("#/training", at=address)
-        assert "firth train" in page.page.locator("[data-otherwise]").text_content()
-        shutil.copytree(half, shelf / "begun")
+        assert "firth train" in page.page.locator("[data-if-none]").text_content()
+        shutil.copytree(half, library / "begun")
         page.page.reload()
         assert "begun: running" in page.settled().page.locator("[data-states]").inner_text()
 
@@ -110,5 +110,5 @@ def test_a_run_begun_while_the_lab_is_open_appears(visit: Visit, half: Path, tmp
 @pytest.mark.long
 def test_no_model_is_loaded_for_it(visit: Visit, half: Path) -> None:
     (half / "model.safetensors").write_bytes(b"no weights")
-    with serving(Shelf([half])) as address:
+    with serving(RunLibrary([half])) as address:
         assert visit("#/training?runs=half", at=address).plot("curves")["data"]

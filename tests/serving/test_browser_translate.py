@@ -9,37 +9,37 @@ import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
 
 from firth.api import load
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
 
 
-def _rows(shelf: Shelf, run: str, text: str, beam: int, penalty: float = 0.6) -> list[list[str]]:
-    model = load(shelf.path(run))
+def _rows(library: RunLibrary, run: str, text: str, beam: int, penalty: float = 0.6) -> list[list[str]]:
+    model = load(library.path(run))
     (found,) = model.translations([text], model.decoding({"beam": beam, "penalty": penalty}))
     return [
-        [f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "cut off"]
+        [f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "no, cut off"]
         for n, one in enumerate(found, start=1)
     ]
 
 
-def _assert_alignment(page: Watched, shelf: Shelf, run: str, text: str, target: str, name: str | None = None) -> None:
-    found = load(shelf.path(run)).align(text, target)
+def _assert_alignment(page: Watched, library: RunLibrary, run: str, text: str, target: str, name: str | None = None) -> None:
+    found = load(library.path(run)).align(text, target)
     (cells,) = page.plot("alignment")["data"]
     np.testing.assert_allclose(cells["z"], found.best if name is None else found.weights[name], atol=1e-5)
 
 
 def test_the_best_of_a_beam_and_the_alignment_of_each(
-    visit: Visit, pair_shelf: Shelf, pair_lab: str, screenshot: Screenshot
+    visit: Visit, pair_library: RunLibrary, pair_lab: str, screenshot: Screenshot
 ) -> None:
     page = visit("#/translate?run=rnnsearch&text=4+7+1&beam=3", at=pair_lab)
-    expected = _rows(pair_shelf, "rnnsearch", "4 7 1", 3)
+    expected = _rows(pair_library, "rnnsearch", "4 7 1", 3)
     assert expected[0][1] == "four seven one"
     assert page.table("translations") == expected
-    _assert_alignment(page, pair_shelf, "rnnsearch", "4 7 1", "four seven one")
+    _assert_alignment(page, pair_library, "rnnsearch", "4 7 1", "four seven one")
     screenshot(page, "translate")
     page.set("pick", "1")
-    _assert_alignment(page, pair_shelf, "rnnsearch", "4 7 1", expected[1][1])
+    _assert_alignment(page, pair_library, "rnnsearch", "4 7 1", expected[1][1])
     again = visit(page.hash(), at=pair_lab)
-    _assert_alignment(again, pair_shelf, "rnnsearch", "4 7 1", expected[1][1])
+    _assert_alignment(again, pair_library, "rnnsearch", "4 7 1", expected[1][1])
     figure = executed(again.python("alignment"))["figure"]
     np.testing.assert_allclose(figure.plot.data[0].z, again.plot("alignment")["data"][0]["z"], atol=1e-6)
     (found,) = [executed(again.python())["found"]]
@@ -47,30 +47,30 @@ def test_the_best_of_a_beam_and_the_alignment_of_each(
 
 
 @pytest.mark.long
-def test_beam_penalty_and_a_translation_of_ones_own(visit: Visit, pair_shelf: Shelf, pair_lab: str) -> None:
+def test_beam_penalty_and_a_translation_of_ones_own(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit("#/translate?run=transformer", at=pair_lab)
     assert page.page.locator("[data-hint]").text_content() == "Type a sentence to translate."  # these pairs are of no known kind
     page.set("text", "1 2")
     page.set("beam", "2")
     page.set("penalty", "0")
-    assert page.table("translations") == _rows(pair_shelf, "transformer", "1 2", 2, 0.0)
+    assert page.table("translations") == _rows(pair_library, "transformer", "1 2", 2, 0.0)
     page.set("target", "nine eight")
-    _assert_alignment(page, pair_shelf, "transformer", "1 2", "nine eight")
+    _assert_alignment(page, pair_library, "transformer", "1 2", "nine eight")
     page.set("map", "layer 2, head 1")
-    _assert_alignment(page, pair_shelf, "transformer", "1 2", "nine eight", "layer 2, head 1")
+    _assert_alignment(page, pair_library, "transformer", "1 2", "nine eight", "layer 2, head 1")
 
 
 @pytest.mark.long
 def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
-    visit: Visit, pair_shelf: Shelf, pair_lab: str
+    visit: Visit, pair_library: RunLibrary, pair_lab: str
 ) -> None:
     page = visit("#/translate?run=rnnenc&text=4+7+1&beam=2&target=one", at=pair_lab)
-    assert page.table("translations") == _rows(pair_shelf, "rnnenc", "4 7 1", 2)
+    assert page.table("translations") == _rows(pair_library, "rnnenc", "4 7 1", 2)
     assert "it looks at no source word" in page.alert()
     assert not page.page.locator("[data-figure=alignment]").is_visible()
     page.set("run", "rnnsearch")
     assert page.page.locator("[role=alert]").count() == 0
-    _assert_alignment(page, pair_shelf, "rnnsearch", "4 7 1", _rows(pair_shelf, "rnnsearch", "4 7 1", 2)[0][1])
+    _assert_alignment(page, pair_library, "rnnsearch", "4 7 1", _rows(pair_library, "rnnsearch", "4 7 1", 2)[0][1])
     page.set("run", "rnnenc")
     page.set("target", "one")
     assert "it looks at no source word" in page.alert()
@@ -78,20 +78,20 @@ def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
 
 
 @pytest.mark.filterwarnings("ignore")  # of words that the model does not know
-def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_shelf: Shelf, pair_lab: str) -> None:
+def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit("#/", at=pair_lab)
     for address, message in (
-        ("#/translate?run=rnnsearch&text=++", "the text is empty; give a sentence to translate"),
-        (f"#/translate?run=rnnsearch&text={'1' * 100_000}", "text has 100,000 characters; the lab reads at most 20,000"),
-        (f"#/translate?run=rnnsearch&text={'1+' * 1000}", "the text has 1,000 tokens; this room translates at most 256"),
+        ("#/translate?run=rnnsearch&text=++", "the text is empty; write a sentence to translate"),
+        (f"#/translate?run=rnnsearch&text={'1' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
+        (f"#/translate?run=rnnsearch&text={'1+' * 1000}", "the text has 1,000 tokens; this room takes at most 256"),
         ("#/translate?run=rnnsearch&text=1&beam=0", "beam is 0; expected a whole number from 1 to 32"),
-        ("#/translate?run=rnnsearch&text=1&map=layer+9", 'there is no alignment "layer 9"'),
+        ("#/translate?run=rnnsearch&text=1&map=layer+9", 'has no alignment "layer 9"'),
     ):
         page.open(address)
         page.page.locator("[role=alert]", has_text=message).wait_for()
     page.open("#/translate?run=rnnsearch&text=4+7+1&beam=3")
     page.page.locator("[role=alert]").wait_for(state="detached")
-    assert page.settled().table("translations") == _rows(pair_shelf, "rnnsearch", "4 7 1", 3)
+    assert page.settled().table("translations") == _rows(pair_library, "rnnsearch", "4 7 1", 3)
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, pair_lab: str) -> 
 @pytest.mark.long
 def test_without_a_run_that_translates_the_room_says_what_to_do(visit: Visit, lab: str) -> None:
     page = visit("#/translate")  # of language models only
-    assert "train a model of sentence pairs" in page.page.locator("[data-otherwise]").text_content()
-    with serving(Shelf()) as address:
+    assert "Train one on sentence pairs" in page.page.locator("[data-if-none]").text_content()
+    with serving(RunLibrary()) as address:
         page = visit("#/attention", at=address)
-        assert "train one with attention" in page.page.locator("[data-otherwise]").text_content()
+        assert "Train one with attention" in page.page.locator("[data-if-none]").text_content()

@@ -9,8 +9,8 @@ import pytest
 from browsing import WORDS, Screenshot, Visit, executed, serving, small_vectors
 
 from firth.errors import ConfigError
-from firth.serving.lab.rooms.words import _some
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.rooms.words import _starting_words
 from firth.vectors.contexts import company
 from firth.vectors.encoding import encoded
 from firth.vectors.map import word_map
@@ -39,7 +39,7 @@ def test_king_without_man_and_with_woman_is_a_queen(visit: Visit) -> None:
     expected = small_vectors().most_similar(["king", "woman"], ["man"])
     assert bars["customdata"] == [word for word, _ in expected]
     assert bars["customdata"][0] == "queen"
-    assert "≈ queen" in page.page.locator("[data-told]").text_content()
+    assert "≈ queen" in page.page.locator("[data-summary]").text_content()
     page.set("method", "mul")
     assert page.plot("analogy")["data"][0]["x"] == pytest.approx(
         [score for _, score in small_vectors().most_similar(["king", "woman"], ["man"], method="mul")], rel=1e-6
@@ -66,11 +66,11 @@ def test_the_python_that_is_copied_draws_the_same(visit: Visit, look: str) -> No
 @pytest.mark.long
 def test_the_first_word_is_one_that_means_something() -> None:
     words = [f"w{n}" for n in range(60)] + ["of", "2024x", "tensor", "matrix", "array"]
-    assert _some(words, 2) == ["tensor", "matrix"]
-    assert _some([*words, "woman", "man", "queen", "king"], 3) == ["king", "man", "woman"]
-    assert _some(["a", "b", "c"], 2) == ["a", "b"]
-    with pytest.raises(ConfigError, match="there are only 1 words; expected at least 3"):
-        _some(["a"], 3)
+    assert _starting_words(words, 2) == ["tensor", "matrix"]
+    assert _starting_words([*words, "woman", "man", "queen", "king"], 3) == ["king", "man", "woman"]
+    assert _starting_words(["a", "b", "c"], 2) == ["a", "b"]
+    with pytest.raises(ConfigError, match="the vocabulary has only 1 words; expected at least 3"):
+        _starting_words(["a"], 3)
 
 
 @pytest.mark.long
@@ -144,7 +144,7 @@ def test_a_click_on_a_bar_goes_on_to_that_word_and_back_returns(visit: Visit) ->
 def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp_path: Path) -> None:
     text = tmp_path / "greens.txt"
     text.write_text(GREENS, encoding="utf-8")
-    with serving(Shelf([], [vectors_file], [str(text)])) as address:
+    with serving(RunLibrary([], [vectors_file], [str(text)])) as address:
         page = visit("#/words?look=contexts&words=choy+spinach", at=address)
         expected = [company(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
         for one in expected:
@@ -164,8 +164,8 @@ def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp
 def test_without_vectors_the_room_says_how_to_make_some_and_looks_words_up(visit: Visit, tmp_path: Path) -> None:
     text = tmp_path / "greens.txt"
     text.write_text(GREENS, encoding="utf-8")
-    with serving(Shelf([], [], [str(text)])) as address:
+    with serving(RunLibrary([], [], [str(text)])) as address:
         page = visit("#/words", at=address)
-        assert "firth vectors train" in page.page.locator("[data-otherwise]").text_content()
+        assert "firth vectors train" in page.page.locator("[data-if-none]").text_content()
         page.set("words", "choy")
         assert page.table("contexts")

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import pytest
 
 from firth.serving.lab import streaming
-from firth.serving.lab.room import Shown
-from firth.serving.lab.streaming import Teller, lines, notices
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.streaming import StreamedProgress, lines, warnings_as_notes
 
 T = TypeVar("T")
 
 
 @pytest.fixture(autouse=True)
 def _tell_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "_BETWEEN", 0.0)
+    monkeypatch.setattr(streaming, "_INTERVAL", 0.0)
 
 
 def run(listening: Coroutine[Any, Any, T]) -> T:
@@ -38,10 +38,10 @@ async def first(stream: AsyncIterator[str]) -> dict[str, object]:
 def test_progress_comes_while_the_view_is_at_work() -> None:
     seen = threading.Event()
 
-    def work(progress: Teller) -> Shown:
-        progress(1, 4, "a quarter")
+    def work(progress: StreamedProgress) -> ViewResult:
+        progress("a quarter", 1, 4)
         assert seen.wait(10)  # goes on only when the first line has arrived
-        return Shown({}, "x = 1\n")
+        return ViewResult({}, "x = 1\n")
 
     async def listen() -> list[dict[str, object]]:
         stream = lines(work)
@@ -51,7 +51,7 @@ def test_progress_comes_while_the_view_is_at_work() -> None:
 
     assert run(listen()) == [
         {"progress": 0.25, "message": "a quarter"},
-        {"shown": {"figures": {}, "python": "x = 1\n", "facts": {}, "table": None}, "notes": []},
+        {"result": {"figures": {}, "python": "x = 1\n", "facts": {}, "table": None, "headings": {}}, "notes": []},
     ]
 
 
@@ -59,11 +59,11 @@ def test_a_view_stops_when_nobody_listens_any_more() -> None:
     ended, left = threading.Event(), threading.Event()
     steps = 0
 
-    def work(progress: Teller) -> Shown:
+    def work(progress: StreamedProgress) -> ViewResult:
         nonlocal steps
         try:
             while True:
-                progress(steps, 0, "working")
+                progress("working", steps, 0)
                 steps += 1
                 left.wait(0.01)
         finally:
@@ -80,10 +80,10 @@ def test_a_view_stops_when_nobody_listens_any_more() -> None:
 
 
 def test_what_a_view_warns_of_goes_to_whoever_asked_each_time() -> None:
-    def work(progress: Teller) -> Shown:
+    def work(progress: StreamedProgress) -> ViewResult:
         for _ in range(2):
             warnings.warn("never seen: blorp", stacklevel=1)
-        return Shown({}, "")
+        return ViewResult({}, "")
 
     async def listen() -> list[str]:
         return [line async for line in lines(work)]
@@ -92,7 +92,7 @@ def test_what_a_view_warns_of_goes_to_whoever_asked_each_time() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *rest: elsewhere.append(str(message))
-        with notices():
+        with warnings_as_notes():
             for _ in range(2):
                 assert json.loads(run(listen())[-1])["notes"] == ["never seen: blorp"]
             warnings.warn("of nobody's view", stacklevel=1)
@@ -102,9 +102,9 @@ def test_what_a_view_warns_of_goes_to_whoever_asked_each_time() -> None:
 def test_two_views_are_at_work_at_once() -> None:
     both = threading.Barrier(2, timeout=10)
 
-    def work(progress: Teller) -> Shown:
+    def work(progress: StreamedProgress) -> ViewResult:
         both.wait()
-        return Shown({}, "")
+        return ViewResult({}, "")
 
     async def listen() -> list[list[str]]:
         async def all_of() -> list[str]:
@@ -112,16 +112,16 @@ def test_two_views_are_at_work_at_once() -> None:
 
         return await asyncio.gather(all_of(), all_of())
 
-    assert all("shown" in told[-1] for told in run(listen()))
+    assert all("result" in told[-1] for told in run(listen()))
 
 
 def test_progress_is_told_a_few_times_a_second_and_never_beyond_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(streaming, "_BETWEEN", 0.1)
+    monkeypatch.setattr(streaming, "_INTERVAL", 0.1)
     monkeypatch.setattr(streaming.time, "monotonic", lambda: now)
     told: list[str] = []
-    teller = Teller(told.append)
+    progress = StreamedProgress(told.append)
     for done in range(10):
         now += 0.04
-        teller(done, 4, "step")
+        progress("step", done, 4)
     assert [json.loads(line)["progress"] for line in told] == [0.0, 0.75, 1.0, 1.0]

@@ -1,5 +1,5 @@
-"""The lab: a page on 127.0.0.1 with a room for each way to look at a model.
+"""The lab: a web page on 127.0.0.1 with a room for each way to inspect a model.
 
-A room has views; a view is a function from what the page asked for to figures, and what it answers is the same in a notebook:
-every answer carries the Python that makes it.
+A room has views. A view is a function from the settings on the page to figures, and every result carries the Python code that
+produces the same figures in a notebook.
 """

@@ -1,4 +1,4 @@
-"""The application: the page's files, Plotly from the installed package, and one address for every view."""
+"""The web application: the page's files, Plotly from the installed package, and one address for each view."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
-from firth.errors import FirthError, did_you_mean
+from firth.errors import did_you_mean
+from firth.progress import Progress
 from firth.serving.lab import streaming
-from firth.serving.lab.examples import example
-from firth.serving.lab.guard import Guard
-from firth.serving.lab.room import Asked, Room, Shown
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.local_only import LocalOnly
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import ROOMS
-from firth.serving.lab.shelf import Shelf
 from firth.version import __version__
 
 PAGE = Path(__file__).parent / "page"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-NOTHING = (
-    "There is nothing to look into yet. `firth tour` trains a dozen small models and word vectors in some minutes; "
-    "`firth lab` in the same folder then shows them. Or start it with runs of your own: `firth lab RUN`."
+NO_RUNS = (
+    "There are no runs here yet. `firth tour` trains a dozen small models and word vectors in a few minutes; "
+    "`firth lab` in the same folder then shows them. To see your own runs, start the lab with `firth lab RUN`."
 )
 
 
-def build(shelf: Shelf, rooms: Mapping[str, Room] = ROOMS) -> FastAPI:
-    """The lab over what is on the shelf."""
+def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS) -> FastAPI:
+    """The web application for the runs in the library."""
     app = FastAPI(title="firth lab", docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(Guard)
+    app.add_middleware(LocalOnly)
 
     @app.get("/")
     def index() -> FileResponse:
@@ -42,64 +44,47 @@ def build(shelf: Shelf, rooms: Mapping[str, Room] = ROOMS) -> FastAPI:
     @app.get("/plotly.js")
     def plotly_js(request: Request) -> Response:
         script = FileResponse(PLOTLY, media_type="text/javascript", stat_result=PLOTLY.stat())
-        known = request.headers.get("if-none-match") == script.headers["etag"]  # megabytes that a browser need not get twice
-        return Response(status_code=304, headers={"etag": script.headers["etag"]}) if known else script
+        cached = request.headers.get("if-none-match") == script.headers["etag"]  # several megabytes: send them only once
+        return Response(status_code=304, headers={"etag": script.headers["etag"]}) if cached else script
 
     @app.get("/api/lab")
     def lab() -> dict[str, Any]:
-        return contents(shelf, rooms)
+        return contents(library, rooms)
 
     @app.post("/api/{room}/{view}")
     async def answer(room: str, view: str, request: Request) -> Response:
         try:
-            given = json.loads(await request.body())
+            settings = json.loads(await request.body())
         except ValueError:
-            return _refusal(400, "the request is not JSON; expected an object with the settings of the view")
-        if not isinstance(given, dict):
-            return _refusal(400, "the request is not an object; expected one with the settings of the view")
+            return _error(400, "the request is not JSON; expected an object with the view's settings")
+        if not isinstance(settings, dict):
+            return _error(400, "the request is not an object; expected an object with the view's settings")
         if room not in rooms or view not in rooms[room].views:
             known = [f"{name}/{view}" for name, one in rooms.items() for view in one.views]
-            return _refusal(404, f'there is no "{room}/{view}" in the lab.{did_you_mean(f"{room}/{view}", known)}')
-        work = functools.partial(_shown, rooms[room], view, Asked(given), shelf)
+            return _error(404, f'there is no "{room}/{view}" in the lab.{did_you_mean(f"{room}/{view}", known)}')
+        work = functools.partial(_result, rooms[room], view, ViewRequest(settings), library)
         return StreamingResponse(streaming.lines(work), media_type="application/x-ndjson")
 
     app.mount("/page", StaticFiles(directory=PAGE))
     return app
 
 
-def _shown(room: Room, view: str, asked: Asked, shelf: Shelf, progress: streaming.Teller) -> Shown:
-    return room.views[view](asked, shelf, progress)
+def _result(room: Room, view: str, request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    return room.views[view](request, library, progress)
 
 
-def contents(shelf: Shelf, rooms: Mapping[str, Room]) -> dict[str, Any]:
-    """What the page needs to know before it asks for anything."""
-    nothing = not shelf.runs and not shelf.vectors
+def contents(library: RunLibrary, rooms: Mapping[str, Room]) -> dict[str, Any]:
+    """Everything that the page needs before it asks for a view."""
+    empty = not library.runs and not library.vectors
     return {
         "title": "firth lab",
         "version": __version__,
-        "nothing": NOTHING if nothing else None,
-        "runs": [{"name": name, **_about(shelf, name)} for name in shelf.runs],
-        "vectors": list(shelf.vectors),
-        "corpora": list(shelf.corpora),
-        "rooms": [_of_room(room, shelf) for room in rooms.values()],
+        "no_runs": NO_RUNS if empty else None,
+        "runs": [{"name": name, **library.facts(name).json()} for name in library.runs],
+        "vectors": list(library.vectors),
+        "rooms": [room.json(library) for room in rooms.values()],
     }
 
 
-def _of_room(room: Room, shelf: Shelf) -> dict[str, Any]:
-    usable = room.usable(shelf)
-    facts = {"name": room.name, "title": room.title, "about": room.about}
-    return facts | {"usable": list(usable.names), "otherwise": usable.otherwise}
-
-
-def _about(shelf: Shelf, name: str) -> dict[str, str | None]:
-    try:
-        recipe = shelf.recipe(name)
-    except FirthError as error:
-        return {"about": str(error), "objective": None, "example": ""}
-    objective = recipe.objective.kind
-    about = f"{recipe.model.family} model, {recipe.model.kind}, {objective}"
-    return {"about": about, "objective": objective, "example": example(recipe)}
-
-
-def _refusal(status: int, message: str) -> JSONResponse:
+def _error(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": message}, status)

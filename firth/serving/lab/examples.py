@@ -1,25 +1,19 @@
-"""A text that suits a run, for a room to open with."""
+"""A starting text that suits the data a run was trained on."""
 
 from __future__ import annotations
 
-from firth.api import Recipe
-from firth.text.config import PairsConfig
-
-USUAL = "the list is empty"
-_OF_PAIRS = {
+ENGLISH = "the list is empty"
+_BY_DATASET = {
     "dates": "samedi 14 novembre 2026",
     "scan": "jump twice and walk left",
     "prompts": "dutch: this is a book",
     "tatoeba-en-nl": "This is a book.",
 }
-_OF_SIDE = {"en": "A man is standing on a ladder.", "de": "Ein Mann steht auf einer Leiter.", "nl": "Dit is een boek."}
+_BY_LANGUAGE = {"en": "A man is standing on a ladder.", "de": "Ein Mann steht auf einer Leiter.", "nl": "Dit is een boek."}
 
 
-def example(recipe: Recipe) -> str:
-    """Of the kind that the run was trained on; "" where pairs could be of any kind."""
-    data = recipe.data
-    if not isinstance(data, PairsConfig):
-        return USUAL
-    if data.source is not None or data.name == "multi30k":
-        return _OF_SIDE.get(data.source or "en", "")
-    return _OF_PAIRS.get(data.name or "", "")
+def source_sentence(dataset: str | None, language: str | None) -> str:
+    """A sentence to translate, in the source language if the data set names one; "" for a data set of unknown content."""
+    if language is not None or dataset == "multi30k":
+        return _BY_LANGUAGE.get(language or "en", "")
+    return _BY_DATASET.get(dataset or "", "")

@@ -1,7 +1,7 @@
-"""A view at work: in a thread of its own, telling how far it is, stopped when nobody waits for it any more.
+"""Running a view: in its own thread, with progress, until it is done or nobody waits for it any more.
 
-The answer is lines of JSON: {"progress": 0.4, "message": "…"} as often as there is something to tell, then one
-{"shown": …, "notes": […]} or {"error": "…"}. Notes are what the view warned of, where `notices` is in force.
+The response is a stream of JSON lines: {"progress": 0.4, "message": "…"} while the view works, then one
+{"result": …, "notes": […]} or {"error": "…"}. Notes are the warnings that the view raised within `warnings_as_notes`.
 """
 
 from __future__ import annotations
@@ -16,36 +16,38 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TextIO
 
 from firth.errors import FirthError
-from firth.serving.lab.room import Cancelled, Shown, dumped
+from firth.progress import Progress
+from firth.serving.lab.result import ViewResult, to_json
+from firth.serving.lab.room import Cancelled
 
-_BETWEEN = 0.1  # seconds between two lines of progress, at least
+_INTERVAL = 0.1  # seconds between two lines of progress, at least
 _log = logging.getLogger("firth.lab")
-_thread = threading.local()  # .notes: what the view of this thread warned of
+_thread = threading.local()  # .notes: the warnings of the view that runs in this thread
 
-Work = Callable[["Teller"], Shown]
+Work = Callable[[Progress], ViewResult]
 
 
-class Teller:
-    """The Progress of a view: passes it on, and ends the view once `cancelled` is set."""
+class StreamedProgress:
+    """The Progress of a view: sends lines to the page, and raises Cancelled once `cancelled` is set."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, send: Callable[[str], None]) -> None:
         self.cancelled = threading.Event()
-        self._tell = tell
-        self._last = -_BETWEEN
+        self._send = send
+        self._last = -_INTERVAL
 
-    def __call__(self, done: float, of: float, message: str) -> None:
+    def __call__(self, what: str, done: int, total: int) -> None:
         if self.cancelled.is_set():
             raise Cancelled
         now = time.monotonic()
-        if now - self._last >= _BETWEEN:
+        if now - self._last >= _INTERVAL:
             self._last = now
-            share = min(1.0, max(0.0, done / of)) if of > 0 else 0.0
-            self._tell(dumped({"progress": share, "message": message}))
+            fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
+            self._send(to_json({"progress": fraction, "message": what}))
 
 
 @contextlib.contextmanager
-def notices() -> Iterator[None]:
-    """While it lasts, a warning in a view goes to whoever asked, each time; one from elsewhere goes where it always went."""
+def warnings_as_notes() -> Iterator[None]:
+    """Within this context, a UserWarning raised by a view becomes a note in its response. Other warnings are unaffected."""
     usual = warnings.showwarning
 
     def show(
@@ -56,11 +58,11 @@ def notices() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        kept: list[str] | None = getattr(_thread, "notes", None)
-        if kept is None or not issubclass(category, UserWarning):
+        notes: list[str] | None = getattr(_thread, "notes", None)
+        if notes is None or not issubclass(category, UserWarning):
             usual(message, category, filename, lineno, file, line)
-        elif str(message) not in kept:
-            kept.append(str(message))
+        elif str(message) not in notes:
+            notes.append(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -69,35 +71,35 @@ def notices() -> Iterator[None]:
 
 
 async def lines(work: Work) -> AsyncIterator[str]:
-    """What `work` has to tell, as it comes. Whoever stops listening stops the work."""
+    """The lines of the response as they come. Closing the iterator cancels the work."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
 
     def put(line: str | None) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(queue.put_nowait, line)
 
-    teller = Teller(put)
-    # A daemon: the lab closes at once, even while a view is at something that tells no progress.
-    threading.Thread(target=_answer, args=(work, teller, put), name="view", daemon=True).start()
+    progress = StreamedProgress(put)
+    # A daemon thread: the lab can close at once, even while a view is in a step that reports no progress.
+    threading.Thread(target=_answer, args=(work, progress, put), name="view", daemon=True).start()
     try:
         while (line := await queue.get()) is not None:
             yield line + "\n"
     finally:
-        teller.cancelled.set()
+        progress.cancelled.set()
 
 
-def _answer(work: Work, teller: Teller, put: Callable[[str | None], None]) -> None:
+def _answer(work: Work, progress: Progress, put: Callable[[str | None], None]) -> None:
     _thread.notes = []
     try:
-        shown = work(teller).json()
-        put(f'{{"shown": {shown}, "notes": {dumped(_thread.notes)}}}')
+        result = work(progress).json()
+        put(f'{{"result": {result}, "notes": {to_json(_thread.notes)}}}')
     except Cancelled:
         pass
     except FirthError as error:
-        put(dumped({"error": " ".join(str(error).split())}))
+        put(to_json({"error": " ".join(str(error).split())}))
     except Exception as error:
         _log.exception("a view failed")
-        message = f"{type(error).__name__}: {error}. This is a bug in firth; the terminal of the lab shows where"
-        put(dumped({"error": " ".join(message.split())}))
+        message = f"{type(error).__name__}: {error}. This is a bug in firth; the lab's terminal shows the traceback."
+        put(to_json({"error": " ".join(message.split())}))
     finally:
         put(None)

@@ -1,15 +1,15 @@
-// The page: which room is open, the way between them, light and dark.
+// The page: navigation between the rooms, the open room, and the light or dark theme.
 
 import { element } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
 import { redrawAll } from "./lib/plot.js";
 
 const main = document.getElementById("room");
-let open = null; // the Lab of the room that is open
+let open = null; // the Lab of the open room
 
 async function contents() {
   const response = await fetch("/api/lab");
-  if (!response.ok) throw new Error(`the lab answered ${response.status}`);
+  if (!response.ok) throw new Error(`the lab responded with status ${response.status}`);
   return response.json();
 }
 
@@ -28,8 +28,8 @@ function home(info) {
   const cards = info.rooms.map(room => element("li", {},
     element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about })));
   main.replaceChildren(
-    element("h1", { text: "Look inside a model" }),
-    ...(info.nothing ? [element("p", { "data-nothing": true, text: info.nothing })] : []),
+    element("h1", { text: "Explore your models" }),
+    ...(info.no_runs ? [element("p", { "data-no-runs": true, text: info.no_runs })] : []),
     element("ul", { class: "cards" }, ...cards),
     ...list("Runs", info.runs.map(run => `${run.name}: ${run.about}`)),
     ...list("Word vectors", info.vectors));
@@ -43,10 +43,10 @@ async function enter(info, room, state) {
   lab.root = element("div", { "data-room": room.name });
   document.title = `${room.title} · ${info.title}`;
   main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), lab.root);
-  const { default: chosen } = await import(`./rooms/${room.name}.js`);
+  const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
-  if (!room.usable.length && room.otherwise) lab.root.append(element("p", { role: "status", "data-otherwise": true, text: room.otherwise }));
-  lab.render = (await chosen.mount(lab.root, lab)) ?? lab.render;
+  if (!room.usable.length && room.if_none) lab.root.append(element("p", { role: "status", "data-if-none": true, text: room.if_none }));
+  lab.render = (await mount(lab.root, lab)) ?? lab.render;
   await lab.draw();
 }
 
@@ -65,12 +65,12 @@ async function follow() {
   try {
     info = await contents();
   } catch {
-    main.replaceChildren(element("p", { role: "alert", text: "The lab does not answer; is it still running in its terminal?" }));
+    main.replaceChildren(element("p", { role: "alert", text: "The lab does not respond. Is it still running in its terminal?" }));
     document.body.dataset.busy = "no";
     return undefined;
   }
-  const room = info.rooms.find(one => one.name === name);
-  navigation(info, name);
+  const room = info.rooms.find(one => [one.name, ...one.old_names].some(known => known === name));
+  navigation(info, room?.name);
   if (room) return enter(info, room, state);
   home(info);
   if (name) main.prepend(element("p", { role: "alert", text: `There is no room "${name}".` }));
@@ -79,17 +79,17 @@ async function follow() {
 
 function theme() {
   const button = document.getElementById("theme"), root = document.documentElement;
-  const wishes = matchMedia("(prefers-color-scheme: dark)");
-  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : wishes.matches);
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const show = () => { button.textContent = dark() ? "Light" : "Dark"; redrawAll(); };
-  const kept = localStorage.getItem("theme");
-  if (kept) root.dataset.theme = kept;
+  const saved = localStorage.getItem("theme");
+  if (saved) root.dataset.theme = saved;
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     localStorage.setItem("theme", root.dataset.theme);
     show();
   });
-  wishes.addEventListener("change", show);
+  system.addEventListener("change", show);
   show();
 }
 

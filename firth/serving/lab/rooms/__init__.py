@@ -1,4 +1,4 @@
-"""The rooms, in the order of the page."""
+"""The rooms, in the order in which the page lists them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from firth.serving.lab.rooms import (
     describe,
     dynamics,
     generate,
+    inspect,
     playground,
-    reading,
     training,
     translate,
     words,
 )
 
-_IN_ORDER = (words, generate, reading, attention, translate, playground, dynamics, compare, describe, training)
+_IN_ORDER = (words, generate, inspect, attention, translate, playground, dynamics, compare, describe, training)
 ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}

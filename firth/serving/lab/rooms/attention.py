@@ -1,131 +1,144 @@
-"""Attention: who looks at whom, in any model that has attention."""
+"""Attention: the attention weights of every layer and head, for any run that has attention."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from firth.errors import DataError, FirthError
+from firth.errors import DataError
 from firth.inspection.attention import MOST_TOKENS, Attention
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
-from firth.tasks.run import Run
-from firth.text import Tokenizer
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, Usable, choices
+from firth.serving.lab.token_count import count_source_tokens, count_tokens
 
 if TYPE_CHECKING:
-    from firth.api import Recipe
     from firth.figures.figure import Figure
+    from firth.serving.lab.library import LoadedRun
+
+MOST_LINES = 128  # tokens; with more, the picture of lines would be metres long
+MEAN = "mean"  # of all heads, in the place of a head's number
+_PARTS = {
+    "self": "self-attention",
+    "encoder": "self-attention of the encoder",
+    "decoder": "self-attention of the decoder",
+    "cross": "cross-attention",
+}
+_HEADINGS = {
+    "overview": "Every layer and head",
+    "map": "One head in full",
+    "lines": "The same weights as lines between tokens",
+    "entropy": "How widely each head spreads its attention (entropy)",
+    "rollout": "Attention through all layers (rollout)",
+}
 
 
-MOST_LINES = 128  # tokens between which lines are drawn: more is metres of page
-
-
-class _Look(NamedTuple):
-    """What is read: the arguments of Model.attention."""
+class _Inputs(NamedTuple):
+    """The arguments of a run's `attention`."""
 
     text: str
     target: str | None
     context: str | None
 
 
-# The last reading of each model, so that another layer, head or part needs no second one. A model is used by one at a time.
-_READ: WeakKeyDictionary[Run[Any], tuple[_Look, Attention]] = WeakKeyDictionary()
+# The latest attention of each loaded run, so that another layer, head or part needs no second forward pass.
+_LATEST: WeakKeyDictionary[LoadedRun, tuple[_Inputs, Attention]] = WeakKeyDictionary()
 
 
-class _Picture(NamedTuple):
-    """A figure of an Attention, as it is made here and as Python that makes it."""
+class _FigureCall(NamedTuple):
+    """A method of Attention that returns a figure, called here and written as Python code."""
 
     method: str
-    numbers: tuple[int, ...] = ()
+    arguments: tuple[int, ...] = ()
 
-    def of(self, seen: Attention) -> Figure:
-        found: Figure = getattr(seen, self.method)(*self.numbers)
+    def figure(self, seen: Attention) -> Figure:
+        found: Figure = getattr(seen, self.method)(*self.arguments)
         return found
 
     def python(self) -> str:
-        return f"seen.{self.method}({', '.join(map(str, self.numbers))})"
+        return f"seen.{self.method}({', '.join(map(str, self.arguments))})"
 
 
-def overview(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Every layer and head as a thumbnail, and what there is to choose."""
-    shown = _shown(asked, shelf, progress, {"overview": _Picture("overview")})
-    cells = np.shape(shown.figures["overview"].plot.data[0].z)  # by these a click finds its layer and head
-    return replace(shown, facts={**shown.facts, "cells": list(cells)})
+def overview(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Every layer and head as a thumbnail, and the parts, layers and heads to choose from."""
+    result = _result(request, library, progress, {"overview": _FigureCall("overview")})
+    cells = np.shape(result.figures["overview"].plot.data[0].z)  # from these the page computes which thumbnail was clicked
+    return replace(result, facts={**result.facts, "cells": list(cells)})
 
 
-def head(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """One head in full, or the mean of a layer's heads: as cells, and as lines between tokens if they are few."""
-    layer = asked.number("layer", int, 0, least=0)
-    mean = asked.text("head", "mean", most=20) == "mean"
-    which = (layer,) if mean else (layer, asked.number("head", int, least=0))
-    with shelf.using(asked.text("run"), progress) as model:
-        seen = _seen(asked, model, progress)
+def head(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """One head in full, or the mean of a layer's heads: as a heat map, and as lines if there are few tokens."""
+    layer = request.number("layer", int, 0, least=0)
+    mean = request.text("head", MEAN, most=20) == MEAN
+    which = (layer,) if mean else (layer, request.number("head", int, least=0))
+    with library.using(request.text("run"), progress) as run:
+        seen = _attention(request, run, progress)
     few = max(len(seen.queries), len(seen.keys)) <= MOST_LINES
-    lines = {"lines": _Picture("lines", which)} if few else {}
-    return _shown(asked, shelf, progress, {"map": _Picture("figure", which)} | lines)
+    lines = {"lines": _FigureCall("lines", which)} if few else {}
+    result = _result(request, library, progress, {"map": _FigureCall("figure", which)} | lines)
+    hint = f"Lines are drawn between at most {MOST_LINES} tokens. Merge subwords into words, or shorten the text."
+    return replace(result, facts={**result.facts, "no_lines": None if few else hint})
 
 
-def layers(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Entropy by layer and head, and where attention leads through all layers, if it is self-attention."""
-    with shelf.using(asked.text("run"), progress) as model:
-        seen = _seen(asked, model, progress)
-    own = {} if seen.part == "cross" or seen.queries != seen.keys else {"rollout": _Picture("rollout_figure")}
-    return _shown(asked, shelf, progress, {"entropy": _Picture("entropy_figure")} | own)
+def layers(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Entropy by layer and head, and for self-attention the rollout through all layers."""
+    with library.using(request.text("run"), progress) as run:
+        seen = _attention(request, run, progress)
+    own = {} if seen.part == "cross" or seen.queries != seen.keys else {"rollout": _FigureCall("rollout_figure")}
+    return _result(request, library, progress, {"entropy": _FigureCall("entropy_figure")} | own)
 
 
-def _shown(asked: Asked, shelf: Shelf, progress: Progress, pictures: Mapping[str, _Picture]) -> Shown:
-    run, look = asked.text("run"), _look(asked)
+def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls: Mapping[str, _FigureCall]) -> ViewResult:
+    name, inputs = request.text("run"), _inputs(request)
     figures: dict[str, Figure] = {}
-    with shelf.using(run, progress) as model:
-        seen = _seen(asked, model, progress)
-        for n, (name, picture) in enumerate(pictures.items()):
-            progress(n, len(pictures), f"drawing {name}")
-            figures[name] = picture.of(seen)
-    given = [repr(look.text)]
-    given += [f"{name}={value!r}" for name, value in (("target", look.target), ("context", look.context)) if value is not None]
+    with library.using(name, progress) as run:
+        seen = _attention(request, run, progress)
+        for n, (figure, call) in enumerate(calls.items()):
+            progress(f"drawing {figure}", n, len(calls))
+            figures[figure] = call.figure(seen)
+    given = [repr(inputs.text)]
+    given += [f"{key}={value!r}" for key, value in (("target", inputs.target), ("context", inputs.context)) if value is not None]
     given += [f"part={seen.part!r}"] if len(seen.parts) > 1 else []
-    lines = [f'    "{name}": {picture.python()},\n' for name, picture in pictures.items()]
+    lines = [f'    "{figure}": {call.python()},\n' for figure, call in calls.items()]
     python = (
-        f"import firth\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\n\nmodel = firth.load({str(library.path(name))!r})\n"
         f"seen = model.attention({', '.join(given)}){'.merged()' if seen.words else ''}\n"
         f"figures = {{\n{''.join(lines)}}}\n"
-        f'figures["{next(iter(pictures))}"].plot\n'
+        f'figures["{next(iter(calls))}"].plot\n'
     )
-    return Shown(figures, python, _facts(seen))
+    return ViewResult(figures, python, _facts(seen), headings=_HEADINGS)
 
 
-def _seen(asked: Asked, model: Run[Any], progress: Progress) -> Attention:
-    look = _look(asked)
-    kept = _READ.get(model)
-    if kept is None or kept[0] != look:
-        tokens = _count(model.source_tokenizer, look.text) + _count(model.tokenizer, look.context or "")
+def _attention(request: ViewRequest, run: LoadedRun, progress: Progress) -> Attention:
+    inputs = _inputs(request)
+    latest = _LATEST.get(run)
+    if latest is None or latest[0] != inputs:
+        tokens = count_source_tokens(run, inputs.text) + count_tokens(run, inputs.context or "")
         if tokens > MOST_TOKENS:
-            raise DataError(f"the text has {tokens:,} tokens; this room shows at most {MOST_TOKENS:,} at a time; shorten it")
-        progress(0, 1, "reading")
-        kept = look, model.attention(look.text, target=look.target, context=look.context)
-        _READ[model] = kept
-    seen, part = kept[1], asked.text("part", "", most=20)
+            raise DataError(f"the text has {tokens:,} tokens; this room shows at most {MOST_TOKENS:,}. Shorten the text.")
+        progress("computing attention", 0, 1)
+        latest = inputs, run.attention(inputs.text, target=inputs.target, context=inputs.context)
+        _LATEST[run] = latest
+    seen, part = latest[1], request.text("part", "", most=20)
     seen = seen.of(part) if part else seen
-    return seen.merged() if asked.flag("words") else seen
+    return seen.merged() if request.flag("words") else seen
 
 
-def _count(tokenizer: Tokenizer, text: str) -> int:
-    """Tokens, or 0 where there are none for it: that is told by who reads it."""
-    return 0 if tokenizer.unknown is None and tokenizer.unseen(text) else len(tokenizer.encode(text))
-
-
-def _look(asked: Asked) -> _Look:
-    return _Look(asked.text("text", ""), asked.text("target", "") or None, asked.text("context", "") or None)
+def _inputs(request: ViewRequest) -> _Inputs:
+    return _Inputs(request.text("text", ""), request.text("target", "") or None, request.text("context", "") or None)
 
 
 def _facts(seen: Attention) -> dict[str, object]:
+    heads = (*choices(str(n) for n in range(seen.heads)), Choice(MEAN, "mean of all heads"))
+    offered = {"part": choices(seen.parts, _PARTS), "layer": choices(map(str, seen.layers)), "head": heads}
     return {
-        "parts": list(seen.parts),
+        "choices": {name: [one.json() for one in some] for name, some in offered.items()},
         "part": seen.part,
         "layers": list(seen.layers),
         "heads": seen.heads,
@@ -135,30 +148,20 @@ def _facts(seen: Attention) -> dict[str, object]:
     }
 
 
-def usable(shelf: Shelf) -> Usable:
-    """All runs, those with the most to see first: many heads, one, none. Of the last the room says that they have none."""
-    names = sorted(shelf.runs, key=lambda name: _rank(shelf, name))
+def usable(library: RunLibrary) -> Usable:
+    """All runs: those with several heads first, then those with one, then those without attention, which the room refuses."""
+    facts = {name: library.facts(name) for name in library.runs}
+    names = sorted(facts, key=lambda name: (not facts[name].attention, not facts[name].multi_head))
     return Usable(
         tuple(names),
-        "There is no run to look into: train one with attention, as `firth train docs-char-transformer --out runs/gpt`.",
+        "There is no run to inspect. Train one with attention: `firth train docs-char-transformer --out runs/gpt`.",
     )
-
-
-def _rank(shelf: Shelf, name: str) -> int:
-    try:
-        recipe: Recipe = shelf.recipe(name)
-    except FirthError:
-        return 2
-    model = recipe.model
-    if model.kind in ("transformer", "prefix"):
-        return 0
-    return 1 if isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none" else 2
 
 
 ROOM = Room(
     "attention",
     "Attention",
-    "Who looks at whom: every layer and head, one of them in full, and what becomes of it through the layers.",
+    "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
     usable,
 )

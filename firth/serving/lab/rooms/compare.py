@@ -1,135 +1,192 @@
-"""Compare: RNN, LSTM, GRU and Transformer side by side: gradients, time, and quality by length and by examples in the prompt."""
+"""Compare: RNN, LSTM, GRU and Transformer by gradients and time, translators by length, in-context learners by examples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from firth.errors import ConfigError
 from firth.evaluation.translation import LengthBucket
+from firth.figures.figure import COLOURS
 from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.inspection.gradient_flow import KINDS, Flow, compare_flow, flows_figure
 from firth.inspection.timing import doubled, timed
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, named
+from firth.serving.lab.run_facts import RunFacts
 
-MOST_RUNS = 7  # as many as there are colours
-N, D, ROUNDS = 256, 128, 3  # of the timings
+MOST_RUNS = len(COLOURS)
+N, D, ROUNDS = 256, 128, 3  # length, width and repetitions of the timings
 
 
-def flow(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Gradients against distance in fresh models of equal size, before any training."""
+def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Gradient against distance in untrained models of equal size."""
     given: dict[str, Any] = {
-        "length": asked.number("length", int, 100, least=2, most=500),
-        "size": asked.number("size", int, 40_000, least=1_000, most=1_000_000),
-        "gain": asked.number("gain", float, 1.0, least=0, most=100),
-        "seed": asked.number("seed", int, 0, least=0),
+        "length": request.number("length", int, 100, least=2, most=500),
+        "size": request.number("size", int, 40_000, least=1_000, most=1_000_000),
+        "gain": request.number("gain", float, 1.0, least=0, most=100),
+        "seed": request.number("seed", int, 0, least=0),
     }
     found: dict[str, Flow] = {}
     for n, kind in enumerate(KINDS):
-        progress(n, len(KINDS), f"the gradient of the {kind}")
+        progress(f"gradient of the {kind}", n, len(KINDS))
         found |= compare_flow([kind], **given)
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
     python = (
         "from firth.inspection.gradient_flow import compare_flow, flows_figure\n\n"
         f"figure = flows_figure(compare_flow({settings}))\nfigure.plot\n"
     )
-    return Shown({"flow": flows_figure(found)}, python)
+    return ViewResult({"flow": flows_figure(found)}, python)
 
 
-def cost(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Time of a layer against the length of a text and its width, on the machine of the lab."""
-    longest = asked.number("longest", int, 1024, least=128, most=8192)
-    widest = asked.number("widest", int, 512, least=64, most=2048)
-    costs = timed(
-        doubled(64, longest),
-        doubled(32, widest),
-        n=N,
-        d=D,
-        rounds=ROUNDS,
-        progress=lambda what, done, of: progress(done, of or 1, what),
-    )
+def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The time that one layer takes against the length and the width of its input, on this machine."""
+    longest = request.number("longest", int, 1024, least=128, most=8192)
+    widest = request.number("widest", int, 512, least=64, most=2048)
+    costs = timed(doubled(64, longest), doubled(32, widest), n=N, d=D, rounds=ROUNDS, progress=progress)
     python = (
         "from firth.inspection.timing import doubled, timed\n\n"
         f"costs = timed(doubled(64, {longest}), doubled(32, {widest}), n={N}, d={D}, rounds={ROUNDS})\n"
         "print(costs.text())\nfigure = costs.figure()\nfigure.plot\n"
     )
-    return Shown({"cost": costs.figure()}, python)
+    return ViewResult({"cost": costs.figure()}, python)
 
 
-def lengths(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """BLEU and exact match of translations by the length of the source, on the held-out pairs of each run."""
-    names = _names(asked, shelf, "translation")
-    beam = asked.number("beam", int, 1, least=1, most=32)
+def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """BLEU and exact match by the length of the source, on the held-out pairs of each run."""
+    names = _chosen(request, library, _translates, "translates")
+    beam = request.number("beam", int, 1, least=1, most=32)
     buckets = {}
-    for name, result in _evaluated(names, shelf, progress, beam=beam):
+    for name, result in _evaluated(names, library, progress, beam=beam):
         buckets[name] = [LengthBucket(**bucket) for bucket in result["buckets"]]
     figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}
     python = (
         "import firth\nfrom firth.evaluation.translation import LengthBucket\n"
         "from firth.figures.lengths import score_by_length\n\n"
-        f"runs = {_paths(names, shelf)!r}\n"
+        f"runs = {_paths(names, library)!r}\n"
         f"results = {{name: firth.load(path).evaluate(beam={beam}) for name, path in runs.items()}}\n"
         'buckets = {name: [LengthBucket(**one) for one in result["buckets"]] for name, result in results.items()}\n'
         'figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}\n'
         'figures["bleu"].plot\n'
     )
-    return Shown(figures, python)
+    return ViewResult(figures, python, headings={"bleu": "BLEU", "exact": "Exact match"})
 
 
-def examples(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """What runs that learn in context answer after more and more examples."""
-    names = _names(asked, shelf, "in-context")
-    if len({repr(shelf.recipe(name).data) for name in names}) > 1:
-        raise ConfigError("the runs were trained on different tasks; choose some with the same [data]")
-    rows = dict(_evaluated(names, shelf, progress))
+def examples(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The accuracy or error of in-context learners by the number of examples in the prompt."""
+    names = _chosen(request, library, _learns_in_context, "learns in context")
+    if len({repr(library.recipe(name).data) for name in names}) > 1:
+        raise ConfigError("the runs were trained on different tasks; choose runs with the same [data]")
+    rows = dict(_evaluated(names, library, progress))
     measure = measure_of(next(iter(rows.values())))
     figure = score_by_examples({name: result["by_examples"] for name, result in rows.items()}, measure)
     python = (
         "import firth\nfrom firth.figures.in_context import score_by_examples\n\n"
-        f"runs = {_paths(names, shelf)!r}\n"
+        f"runs = {_paths(names, library)!r}\n"
         'rows = {name: firth.load(path).evaluate()["by_examples"] for name, path in runs.items()}\n'
         f"figure = score_by_examples(rows, {measure!r})\nfigure.plot\n"
     )
-    return Shown({"examples": figure}, python)
+    return ViewResult({"examples": figure}, python)
 
 
-def _names(asked: Asked, shelf: Shelf, objective: str) -> tuple[str, ...]:
-    names = asked.names("runs")
+def _translates(facts: RunFacts) -> bool:
+    return facts.translates
+
+
+def _learns_in_context(facts: RunFacts) -> bool:
+    return facts.learns_in_context
+
+
+def _chosen(request: ViewRequest, library: RunLibrary, suits: Callable[[RunFacts], bool], does: str) -> tuple[str, ...]:
+    names = request.names("runs")
     if not 1 <= len(names) <= MOST_RUNS:
-        raise ConfigError(f"{len(names)} runs are chosen; expected 1 to {MOST_RUNS}")
+        raise ConfigError(f"{len(names)} runs are selected; select 1 to {MOST_RUNS}")
     for name in names:
-        if not (kind := shelf.recipe(name).objective.kind).startswith(objective):
-            raise ConfigError(f"{name} is a run of {kind}; expected one of {objective}")
+        library.path(name)
+        if not suits(facts := library.facts(name)):
+            raise ConfigError(f"{name} is not a run that {does} ({facts.about}); select another run")
     return names
 
 
-def _evaluated(names: Sequence[str], shelf: Shelf, progress: Progress, **given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each run's name and what `evaluate` says of it."""
+def _evaluated(
+    names: Sequence[str], library: RunLibrary, progress: Progress, **settings: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each run's name with the result of its `evaluate`."""
     for n, name in enumerate(names):
-        tell = partial(_tell, progress, n, len(names), name)
-        with shelf.using(name, progress) as model:
-            yield name, model.evaluate(None, tell, **given)
+        within = partial(_report, progress, n, len(names), name)
+        with library.using(name, progress) as run:
+            yield name, run.evaluate(None, within, **settings)
 
 
-def _tell(progress: Progress, before: int, runs: int, name: str, what: str, done: int, total: int) -> None:
-    progress(before + done / max(total, 1), runs, f"{name}: {what}")
+def _report(progress: Progress, before: int, runs: int, name: str, what: str, done: int, total: int) -> None:
+    """The progress of one of several runs as a share of them all."""
+    progress(f"{name}: {what}", before * max(total, 1) + done, runs * max(total, 1))
 
 
-def _paths(names: Sequence[str], shelf: Shelf) -> dict[str, str]:
-    return {name: str(shelf.path(name)) for name in names}
+def _paths(names: Sequence[str], library: RunLibrary) -> dict[str, str]:
+    return {name: str(library.path(name)) for name in names}
 
 
-def usable(shelf: Shelf) -> Usable:
-    return Usable(shelf.suited(lambda recipe: recipe.objective.kind.startswith(("translation", "in-context"))))
+VIEWS = (
+    Choice(
+        "flow",
+        "gradient against distance",
+        {
+            "controls": ["length", "size", "gain", "seed"],
+            "about": "Untrained models of equal size. A gain above 1 multiplies the recurrent weights U, "
+            "and the gradient of an RNN may then explode.",
+        },
+    ),
+    Choice(
+        "cost",
+        "time against length n and width d",
+        {
+            "controls": ["longest", "widest"],
+            "about": "The time of one layer on one text, on this machine: O(n·d²) in n sequential steps for a recurrent layer, "
+            "O(n²·d) in a single step for attention.",
+        },
+    ),
+    Choice(
+        "lengths",
+        "translation quality by length",
+        {
+            "controls": ["translators", "beam", "start"],
+            "runs": "translators",
+            "about": "Each run translates its held-out pairs. This may take minutes.",
+            "if_none": "There is no run that translates. Train one: `firth train dates-rnnsearch --out runs/dates`.",
+        },
+    ),
+    Choice(
+        "examples",
+        "learning in context",
+        {
+            "controls": ["learners", "start"],
+            "runs": "learners",
+            "about": "Each run answers prompts with more and more examples of a task. Every prompt has a new task.",
+            "if_none": "There is no run that learns in context. Train one: `firth train icl-swap --out runs/icl`.",
+        },
+    ),
+)
+
+
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    return {
+        "look": VIEWS,
+        "translators": named(library.runs_where(_translates)),
+        "learners": named(library.runs_where(_learns_in_context)),
+    }
 
 
 ROOM = Room(
     "compare",
     "Compare",
-    "RNN, LSTM, GRU and Transformer: how far gradients reach, what n and d cost, quality by length, and learning from examples.",
+    "RNN, LSTM, GRU and Transformer side by side: gradient flow, cost in n and d, quality by length, and learning in context.",
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
-    usable,
+    choices=offered,
+    facts={"most_runs": MOST_RUNS},
 )

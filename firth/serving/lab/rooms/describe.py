@@ -1,7 +1,8 @@
-"""Describe: any preset, recipe or run, counted without building it."""
+"""Describe: the parameters, arithmetic and memory of a preset, recipe or run, counted without building the model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from firth.errors import ConfigError, did_you_mean
@@ -9,25 +10,30 @@ from firth.experiments.describe import Description, describe
 from firth.figures.counting import in_bytes, parameters, short
 from firth.figures.figure import Table
 from firth.models.presets import PRESETS
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, named
 from firth.shipped import FOLDER
+
+FIRST = "gpt3"  # described when the room opens
 
 
 def _recipes() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
-def count(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """The counts of what `of` names; `settings` changes a recipe's, as model.depth=6."""
-    name, settings = asked.text("of", "gpt3"), asked.names("settings", ())
-    described = _named(name, shelf)
+def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The counts of the preset, recipe or run named by `of`; `settings` changes a recipe, for example model.depth=6."""
+    name, settings = request.text("of", FIRST), request.names("settings", ())
+    described = _resolve(name, library)
     for setting in settings:
         if "=" not in setting:
-            raise ConfigError(f'settings has "{setting[:60]}"; expected what a recipe sets, as model.depth=6')
+            raise ConfigError(f'"{setting[:60]}" is not a setting; write it as model.depth=6')
     assignments = [f"--{setting.lstrip('-')}" for setting in settings]
-    progress(0, 1, f"counting {name}")
-    found = describe(described, assignments, lambda what, done, total: progress(done, total, what))
+    progress(f"counting {name}", 0, 1)
+    found = describe(described, assignments, progress)
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
         "from firth.experiments.describe import describe\n"
@@ -38,40 +44,40 @@ def count(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         "figure.plot\n"
     )
     facts = {"summary": found.summary, "differs": found.differs, "parameters": found.parameters, "matrices": found.of.matrices}
-    return Shown({"parameters": parameters(found.of.parts)}, python, facts, totals(found))
+    headings = {"parameters": "Where the parameters are"}
+    return ViewResult({"parameters": parameters(found.of.parts)}, python, facts, totals(found), headings)
 
 
-def _named(name: str, shelf: Shelf) -> str:
-    """What `describe` is to be given: only what the lab offers is counted, not any file of this machine."""
+def _resolve(name: str, library: RunLibrary) -> str:
+    """The argument for `describe`. Only what the lab offers is described, not any file on this machine."""
     if name in PRESETS or name in _recipes():
         return name
-    if name in shelf.runs:
-        return str(shelf.path(name))
+    if name in library.runs:
+        return str(library.path(name))
     path = Path(name)
     if path.suffix == ".toml" and path.is_file() and path.resolve().is_relative_to(Path.cwd()):
         return name
-    known = (*PRESETS, *_recipes(), *shelf.runs)
+    known = (*PRESETS, *_recipes(), *library.runs)
     raise ConfigError(
-        f'"{name[:60]}" is neither a preset nor a recipe nor a run of the lab, nor a .toml file in its folder.'
-        f"{did_you_mean(name, known)}"
+        f'"{name[:60]}" is not a preset, a recipe, a run in the lab or a .toml file in its folder.{did_you_mean(name, known)}'
     )
 
 
 def totals(found: Description) -> Table:
     of = found.of
-    besides = f"and {found.left_out:,} in norms and biases that are not counted" if found.left_out else ""
-    keys = f"looking at {found.context:,} tokens" if found.context and of.flops_per_key else ""
+    besides = f"plus {found.left_out:,} in norms and biases, not counted" if found.left_out else ""
+    keys = f"attending to {found.context:,} tokens" if found.context and of.flops_per_key else ""
     batch = f"float32, AdamW, a batch of {found.tokens:,} tokens"
-    kept = f"; {in_bytes(of.state_per_token)} for each token so far" if of.state_per_token else ""
+    kept = f"; {in_bytes(of.state_per_token)} of cache per token" if of.state_per_token else ""
     kept += f"; {in_bytes(of.state)} of state" if of.state else ""
     rows = [
         ("parameters", short(found.parameters), f"{found.parameters:,}", besides),
         ("matrices", short(of.matrices), f"{of.matrices:,}", f"with {of.weights:,} weights"),
-        ("FLOPs per token, reading", short(found.flops_per_token), f"{found.flops_per_token:,}", keys),
+        ("FLOPs per token, inference", short(found.flops_per_token), f"{found.flops_per_token:,}", keys),
         ("FLOPs per token, training", short(found.training_flops_per_token), f"{found.training_flops_per_token:,}", keys),
         ("memory, training", in_bytes(found.training_bytes), f"{found.training_bytes:,}", batch),
         (
-            "memory, reading",
+            "memory, inference",
             in_bytes(found.inference_bytes),
             f"{found.inference_bytes:,}",
             f"float32, one text{kept}",
@@ -80,14 +86,16 @@ def totals(found: Description) -> Table:
     return Table(("", "about", "exactly", ""), rows)
 
 
-def usable(shelf: Shelf) -> Usable:
-    return Usable((*PRESETS, *_recipes(), *shelf.runs))
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    """Presets, shipped recipes and runs by their names, which are what a user types on the command line."""
+    return {"of": named((*PRESETS, *_recipes(), *library.runs))}
 
 
 ROOM = Room(
     "describe",
     "Describe",
-    "Count a model before you train it: parameters, matrices, arithmetic and memory.",
+    "Size up a model before you train it: parameters, weight matrices, FLOPs and memory.",
     {"count": count},
-    usable,
+    choices=offered,
+    facts={"first": FIRST},
 )

@@ -1,60 +1,86 @@
-"""Dynamics: points that attention alone moves, layer after layer, and the layers of a trained model beside them."""
+"""Dynamics: tokens as points that attention alone moves from layer to layer, and the layers of a trained run for comparison."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
 from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
+from firth.figures.figure import Figure
 from firth.inspection.contextual_vectors import depth as depth_of
 from firth.inspection.dynamics import Curves, Path, PresetName, System, curves, evolve, preset
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf, reads_text
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, Usable
 
-_PRESETS = ("lecture", "clusters")
-_AT_ONCE = 20  # layers between two looks whether someone still waits
+PRESETS: tuple[PresetName, ...] = get_args(PresetName)
+_LABELS = {"lecture": "Lecture", "clusters": "Geshkovski et al. 2023"}
+_AT_ONCE = 20  # layers between two calls of progress
+MOST_TOKENS = 1024  # the distances between all pairs are computed
 
 
-def path(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """The points and curves of a preset with its settings; with `beside` also those of the other preset as it is."""
-    name = asked.choice("preset", _PRESETS, "lecture")
-    n = asked.number("n", int, 64 if name == "lecture" else 40, least=2, most=256)
-    d = asked.number("d", int, 2, least=1, most=64)
-    p = asked.number("p", float, -0.01 if name == "lecture" else 0.1, least=-10, most=10)
-    q = asked.number("q", float, 1.0, least=-100, most=100)
-    depth = asked.number("depth", int, 200, least=1, most=1000)
-    seed = asked.number("seed", int, 0, least=0, most=2**31)
-    system = preset(cast(PresetName, name), n=n, d=d, p=p, seed=seed)
+def trajectory(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The points and curves of a preset with the given settings; with `beside` also the other presets with their own."""
+    name = cast(PresetName, request.choice("preset", PRESETS, PRESETS[0]))
+    usual = _usual(name)
+    n = request.number("n", int, int(usual["n"]), least=2, most=256)
+    d = request.number("d", int, 2, least=1, most=64)
+    p = request.number("p", float, usual["p"], least=-10, most=10)
+    q = request.number("q", float, 1.0, least=-100, most=100)
+    depth = request.number("depth", int, 200, least=1, most=1000)
+    seed = request.number("seed", int, 0, least=0, most=2**31)
+    system = preset(name, n=n, d=d, p=p, seed=seed)
     system = dataclasses.replace(system, Q_dd=q * system.Q_dd)
-    systems = {name: system}
-    if asked.flag("beside", True):
-        other = _PRESETS[1 - _PRESETS.index(name)]
-        systems[other] = preset(cast(PresetName, other), seed=seed)
+    systems: dict[PresetName, System] = {name: system}
+    if request.flag("beside", True):
+        systems |= {other: preset(other, seed=seed) for other in PRESETS if other != name}
     paths = {
-        one: _evolved(moving, depth, one, progress, number / len(systems), 1 / len(systems))
+        one: _evolved(moving, depth, _Report(progress, one, number * depth, len(systems) * depth))
         for number, (one, moving) in enumerate(systems.items())
     }
-    figures = {one: points(of.v_Lnd) for one, of in paths.items()}
+    figures: dict[str, Figure] = {one: points(of.v_Lnd) for one, of in paths.items()}
     figures["curves"] = over_depth({one: of.curves for one, of in paths.items()})
     python = _python(name, f"n={n}, d={d}, p={p}, seed={seed}", q, depth, [one for one in systems if one != name], seed)
     frames = [int(frame.name) for frame in figures[name].plot.frames]
-    return Shown(figures, python, {"systems": list(systems), "frames": frames})
+    headings = {one: _LABELS.get(one, one) for one in systems} | {"curves": "Over depth"}
+    return ViewResult(figures, python, {"systems": list(systems), "frames": frames}, headings=headings)
 
 
-def _evolved(system: System, depth: int, name: str, progress: Progress, begun: float, share: float) -> Path:
-    """`evolve`, a few layers at a time; the same numbers to the bit."""
+def _usual(name: PresetName) -> dict[str, float]:
+    """The n and p with which a preset comes: P = p·I."""
+    system = preset(name)
+    return {"n": len(system.v_nd), "p": float(system.P_dd[0, 0])}
+
+
+class _Report(NamedTuple):
+    """Reports the layers of one system as a share of the layers of all systems."""
+
+    progress: Progress
+    name: str
+    before: int
+    total: int
+
+    def __call__(self, layer: int, depth: int) -> None:
+        self.progress(f"{self.name}: layer {layer} of {depth}", self.before + layer, self.total)
+
+
+def _evolved(system: System, depth: int, report: _Report) -> Path:
+    """`evolve`, a few layers at a time; the numbers are the same to the last bit."""
     sets, of = [system.v_nd[None]], [curves(system.v_nd[None])]
     with np.errstate(all="ignore"):
         for done in range(0, depth, _AT_ONCE):
-            progress(begun + share * done / depth, 1, f"{name}: layer {done} of {depth}")
+            report(done, depth)
             here = dataclasses.replace(system, v_nd=sets[-1][-1])
             try:
                 piece = evolve(here, min(_AT_ONCE, depth - done))
             except ConfigError:
-                evolve(system, depth)  # which tells after how many layers in all
+                evolve(system, depth)  # its error names the layer, counted from the first
                 raise
             sets.append(piece.v_Lnd[1:])
             of.append(Curves(piece.curves.effective_rank[1:], piece.curves.mean_distance[1:], piece.curves.clusters[1:]))
@@ -88,44 +114,50 @@ def _python(name: str, settings: str, q: float, depth: int, others: list[str], s
     return "\n".join(lines if q != 1 else lines[2:])
 
 
-def model(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """The same curves for the layers of a trained model that reads a text."""
-    name, text = asked.text("run"), asked.text("text")
+def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The same curves for the layers of a trained run on a text."""
+    name, text = request.text("run"), request.text("text")
     if not text.strip():
-        raise ConfigError("the text is empty; write something for the model to read")
-    with shelf.using(name, progress) as used:
-        layers = depth_of(used.network) + 1
+        raise ConfigError("the text is empty; write some words")
+    with library.using(name, progress) as run:
+        layers = depth_of(run.network) + 1
         sets = []
         for layer in range(layers):
-            progress(layer, layers, f"layer {layer} of {layers - 1}")
-            sets.append(used.embed([text], layer=layer, pool=None)[0])
+            progress(f"layer {layer} of {layers - 1}", layer, layers)
+            sets.append(run.embed([text], layer=layer, pool=None)[0])
     if len(sets[0]) < 2:
-        raise ConfigError("the text is a single token for this model; the distances are between tokens: write some more")
-    if len(sets[0]) > 1024:
-        raise ConfigError(f"the text has {len(sets[0]):,} tokens; pairs of at most 1,024 are compared here; shorten it")
+        raise ConfigError("the text is a single token, and distances need at least two; write more words")
+    if len(sets[0]) > MOST_TOKENS:
+        raise ConfigError(f"the text has {len(sets[0]):,} tokens; this view compares at most {MOST_TOKENS:,}. Shorten the text.")
     figure = over_depth({name: curves(sets)})
     python = (
         "import firth\n"
         "from firth.figures.dynamics import over_depth\n"
         "from firth.inspection.contextual_vectors import depth\n"
         "from firth.inspection.dynamics import curves\n\n"
-        f"model = firth.load({str(shelf.path(name))!r})\n"
+        f"model = firth.load({str(library.path(name))!r})\n"
         f"text = {text!r}\n"
         "layers = [model.embed([text], layer=layer, pool=None)[0] for layer in range(depth(model.network) + 1)]\n"
         f"figure = over_depth({{{name!r}: curves(layers)}})\n"
         "figure.plot\n"
     )
-    return Shown({"model": figure}, python, {"layers": layers, "tokens": len(sets[0])})
+    return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0])})
 
 
-def usable(shelf: Shelf) -> Usable:
-    return Usable(shelf.suited(reads_text))
+def usable(library: RunLibrary) -> Usable:
+    return Usable(library.runs_where(lambda facts: facts.reads_text))
+
+
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    """Each preset with its usual n and p, which the page fills in when the preset is chosen."""
+    return {"preset": tuple(Choice(name, _LABELS.get(name, name), {"usual": _usual(name)}) for name in PRESETS)}
 
 
 ROOM = Room(
     "dynamics",
     "Dynamics",
-    "v ← v + P Σ α v: what attention does to its tokens when nothing else does anything, and what the layers of a model do.",
-    {"path": path, "model": model},
+    "v ← v + P Σ α v: how attention alone moves tokens from layer to layer, compared with the layers of a trained model.",
+    {"path": trajectory, "model": model},
     usable,
+    offered,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, cast
 
 from firth.inspection.playground import (
@@ -10,6 +12,7 @@ from firth.inspection.playground import (
     POSITIONS,
     ROLES,
     SCORES,
+    STEPS,
     MaskName,
     Played,
     Settings,
@@ -18,22 +21,53 @@ from firth.inspection.playground import (
     of_table,
     read_table,
 )
-from firth.serving.lab.room import Asked, Progress, Room, Shown
-from firth.serving.lab.shelf import Shelf
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, choices, named
 
 if TYPE_CHECKING:
     from firth.layers.attention.score import ScoreKind
     from firth.layers.position import PositionKind
 
-_TABLE = "\n".join(f"{name} → {role}" for name, role in ROLES)
+TABLE = "\n".join(f"{name} → {role}" for name, role in ROLES)
+WITH_LIMIT: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents")  # masks that use Settings.limit
+INPUTS = (*EXAMPLES, "sentence", "table")
+_INPUT = {
+    "scores": Choice("scores", "example: scores of 112 and 96, scaled by 1/√64", {"controls": []}),
+    "roles": Choice("roles", "example: look up a name's role", {"controls": ["width"]}),
+    "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors"]}),
+    "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "width", "vectors"]}),
+}
+USUAL = Settings()
+_SCORES = {
+    "scaled_dot": "scaled dot product",
+    "dot": "dot product",
+    "gaussian": "Gaussian",
+    "bilinear": "bilinear",
+    "additive": "additive (Bahdanau)",
+}
+_MASKS = {
+    "full": "none: every token attends to every token",
+    "causal": "causal",
+    "strictly_causal": "strictly causal: without the token itself",
+    "all_but_self": "all except the token itself",
+    "window": "sliding window",
+    "prefix": "prefix",
+    "lengths": "padding",
+    "documents": "separate documents",
+}
+_POSITIONS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi"}
+_STEPS = {"scores": "Scores", "scaled": "Scaled scores", "masked": "Masked scores", "weights": "Softmax", "sums": "Weighted sum"}
 
 
-def steps(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Every step of one head, for what `of` names: an example, the sentence in `text`, or `table` and `query`."""
-    settings = _settings(asked)
-    head = asked.number("head", int, 0, least=0, most=settings.heads - 1)
-    progress(0, 1, "computing")
-    played, call = _played(asked, shelf, settings)
+def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Every step of one head for an example, for the sentence in `text`, or for `table` and `query`; `of` names which."""
+    settings = _settings(request)
+    head = request.number("head", int, 0, least=0, most=settings.heads - 1)
+    progress("computing", 0, 1)
+    played, call = _played(request, library, settings)
     python = (
         f"{'import firth' + chr(10) if 'firth.vectors' in call else ''}"
         "from firth.inspection.playground import Settings, example, of_sentence, of_table\n\n"
@@ -48,41 +82,55 @@ def steps(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         "keys": list(played.keys),
         "heads": settings.heads,
     }
-    return Shown(played.figures(head), python, facts)
+    return ViewResult(played.figures(head), python, facts)
 
 
-def _settings(asked: Asked) -> Settings:
-    scale = asked.text("scale", "", most=40).strip()
+def _settings(request: ViewRequest) -> Settings:
+    scale = request.text("scale", "", most=40).strip()
     return Settings(
-        score=cast("ScoreKind", asked.choice("score", SCORES, "scaled_dot")),
-        mask=cast(MaskName, asked.choice("mask", MASKS, "full")),
-        limit=asked.number("limit", int, 2, least=1),
-        position=cast("PositionKind", asked.choice("position", POSITIONS, "none")),
-        scale=asked.number("scale", float) if scale else None,
-        heads=asked.number("heads", int, 1, least=1),
-        width=asked.number("width", int, 8, least=1),
-        seed=asked.number("seed", int, 0, least=0),
+        score=cast("ScoreKind", request.choice("score", SCORES, USUAL.score)),
+        mask=cast(MaskName, request.choice("mask", MASKS, USUAL.mask)),
+        limit=request.number("limit", int, USUAL.limit, least=1),
+        position=cast("PositionKind", request.choice("position", POSITIONS, USUAL.position)),
+        scale=request.number("scale", float) if scale else None,
+        heads=request.number("heads", int, USUAL.heads, least=1),
+        width=request.number("width", int, USUAL.width, least=1),
+        seed=request.number("seed", int, USUAL.seed, least=0),
     )
 
 
-def _played(asked: Asked, shelf: Shelf, settings: Settings) -> tuple[Played, str]:
-    """The steps, and the call that makes the same."""
-    of = asked.choice("of", (*EXAMPLES, "sentence", "table"), "scores")
+def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tuple[Played, str]:
+    """The steps, and the Python call that computes them."""
+    of = request.choice("of", INPUTS, INPUTS[0])
     if of in EXAMPLES:
         return example(of, settings), f"example({of!r}, {settings!r})"
-    name = asked.text("vectors", "")
-    vectors = shelf.words(name) if name else None
-    loaded = f", firth.vectors.load({str(shelf.vectors[name])!r})" if name else ""
+    name = request.text("vectors", "")
+    vectors = library.word_vectors(name) if name else None
+    loaded = f", firth.vectors.load({str(library.vectors[name])!r})" if name else ""
     if of == "sentence":
-        text = asked.text("text", "")
+        text = request.text("text", "")
         return of_sentence(text, settings, vectors), f"of_sentence({text!r}, {settings!r}{loaded})"
-    rows, query = read_table(asked.text("table", _TABLE)), asked.text("query", "")
+    rows, query = read_table(request.text("table", TABLE)), request.text("query", "")
     return of_table(rows, query, settings, vectors), f"of_table({rows!r}, {query!r}, {settings!r}{loaded})"
+
+
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    masks = (replace(one, facts={"limited": one.value in WITH_LIMIT}) for one in choices(MASKS, _MASKS))
+    return {
+        "of": tuple(_INPUT.get(name, Choice(name, name, {"controls": []})) for name in INPUTS),
+        "score": choices(SCORES, _SCORES),
+        "mask": tuple(masks),
+        "position": choices(POSITIONS, _POSITIONS),
+        "vectors": (Choice("", "random vectors"), *named(library.vectors)),
+        "steps": choices(STEPS, _STEPS),
+    }
 
 
 ROOM = Room(
     "playground",
     "Playground",
-    "Attention step by step, with all its numbers: scores, scaled, masked, softmax, weighted sum.",
+    "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
     {"steps": steps},
+    choices=offered,
+    facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": "Ravi"},
 )

@@ -1,36 +1,50 @@
-"""Training: the curves of runs, finished or under way, from their logs. No model is loaded for it."""
+"""Training: the curves of finished and running runs, drawn from their logs without loading a model."""
 
 from __future__ import annotations
 
 import time
-from typing import cast
+from typing import Literal, NamedTuple, cast, get_args
 
-from firth.api.recipe import read_recipe
+from firth.api.recipe import read_run_recipe
 from firth.errors import ConfigError, FirthError
+from firth.figures.figure import COLOURS
 from firth.figures.training import Against, metrics, training_curves
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room, Usable, choices
 from firth.training import log
 from firth.training.folder import RunFolder
 
-_AGAINST = ("step", "tokens", "seconds")
-_QUIET = 120  # seconds without a new line after which a run that has not come to its end counts as stopped
+AGAINST: tuple[Against, ...] = get_args(Against)
+_LABELS = {"step": "steps", "tokens": "tokens", "seconds": "seconds"}
+_QUIET = 120  # seconds without a new log line after which an unfinished run counts as stopped
 
 
-def curves(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """One metric of several runs; which of them is still growing, so that the page asks again."""
-    names = list(dict.fromkeys(asked.names("runs")))
+class RunState(NamedTuple):
+    name: Literal["finished", "running", "stopped", "unreadable"]
+    text: str
+
+
+def curves(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """One metric of several runs, and whether one of them is still running, in which case the page asks again."""
+    names = list(dict.fromkeys(request.names("runs")))
     if not names:
-        raise ConfigError("no run is chosen; choose one or several")
-    paths = {name: shelf.path(name) for name in names}
+        raise ConfigError("no run is selected; select one or more")
+    paths = {name: library.path(name) for name in names}
     logs = {name: log.read(RunFolder(path).log) for name, path in paths.items()}
     known = metrics(logs)
-    metric = asked.choice("metric", known, "loss") if known else "loss"
-    against = asked.choice("against", _AGAINST, "step")
-    log_scale = asked.flag("log")
+    metric = request.choice("metric", known, "loss") if known else "loss"
+    against = request.choice("against", AGAINST, AGAINST[0])
+    log_scale = request.flag("log")
     figure = training_curves(logs, metric, cast(Against, against), log_scale)
     states = {name: state(RunFolder(path), logs[name]) for name, path in paths.items()}
-    facts = {"metrics": known, "states": states, "growing": any(one.startswith("running") for one in states.values())}
+    facts = {
+        "metrics": [one.json() for one in choices(known)],
+        "states": {name: one.text for name, one in states.items()},
+        "growing": any(one.name == "running" for one in states.values()),
+    }
     python = (
         "from pathlib import Path\n\n"
         "from firth.figures.training import training_curves\n"
@@ -40,32 +54,36 @@ def curves(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
         f"figure = training_curves(logs, {metric!r}, {against!r}, log_scale={log_scale})\n"
         "figure.plot\n"
     )
-    return Shown({"curves": figure}, python, facts)
+    return ViewResult({"curves": figure}, python, facts)
 
 
-def state(folder: RunFolder, lines: list[dict[str, object]]) -> str:
-    """finished, running or stopped, by the log and its age."""
+def state(folder: RunFolder, lines: list[dict[str, object]]) -> RunState:
+    """Whether a run is finished, running or stopped, by its log and the age of the last line."""
     try:
-        training = read_recipe(folder.recipe).training
+        training = read_run_recipe(folder.recipe).training
     except FirthError as error:
-        return str(error)
+        return RunState("unreadable", str(error))
     step = cast(int, lines[-1]["step"]) if lines else 0
     if step >= training.steps:
-        return f"finished: {step:,} steps"
+        return RunState("finished", f"finished: {step:,} steps")
     silent = time.time() - max(folder.log.stat().st_mtime if folder.log.is_file() else 0, folder.format.stat().st_mtime)
-    return f"{'running' if silent < _QUIET else 'stopped'}: step {step:,} of {training.steps:,}"
+    name: Literal["running", "stopped"] = "running" if silent < _QUIET else "stopped"
+    return RunState(name, f"{name}: step {step:,} of {training.steps:,}")
 
 
-def usable(shelf: Shelf) -> Usable:
+def usable(library: RunLibrary) -> Usable:
     return Usable(
-        tuple(shelf.runs), "There are no runs to draw; `firth train RECIPE --out RUN` makes one, `firth lab RUN` shows it."
+        tuple(library.runs),
+        "There is no run to draw. Train one with `firth train RECIPE --out RUN`, and open it with `firth lab RUN`.",
     )
 
 
 ROOM = Room(
     "training",
     "Training",
-    "How runs learned, or are learning: loss and every other number of their logs, while they grow.",
+    "Learning curves: the loss and every other logged number, also while a run is still training.",
     {"curves": curves},
     usable,
+    lambda library: {"against": choices(AGAINST, _LABELS)},
+    {"most_runs": len(COLOURS)},
 )

@@ -1,97 +1,101 @@
-"""Translate: what a beam finds, and which source words each word was made from."""
+"""Translate: the translations that beam search finds, and the alignment of one of them with its source."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Table
-from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
-from firth.serving.lab.shelf import Shelf
-from firth.tasks.run import Run
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room, Usable, named
+from firth.serving.lab.token_count import count_source_tokens, count_tokens
 from firth.tasks.translation import TranslatorRun
 
-MOST_TOKENS = 256  # of a source or a target: an alignment of more has cells that nobody can tell apart
+if TYPE_CHECKING:
+    from firth.serving.lab.library import LoadedRun
+
+MOST_TOKENS = 256  # in a source or a target; beyond that, the cells of an alignment are too small to distinguish
 MOST_BEAM = 32
 
 
-def translations(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """What the beam found, best first."""
-    run, text = asked.text("run"), _text(asked)
+def translations(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The translations that beam search found, best first."""
+    run, text = request.text("run"), _text(request)
     given: dict[str, int | float | None] = {
-        "beam": asked.number("beam", int, 5, least=1, most=MOST_BEAM),
-        "penalty": asked.number("penalty", float, 0.6, least=0, most=10),
+        "beam": request.number("beam", int, 5, least=1, most=MOST_BEAM),
+        "penalty": request.number("penalty", float, 0.6, least=0, most=10),
     }
-    with shelf.using(run, progress) as model:
+    with library.using(run, progress) as model:
         _refuse_long(model, text)
-        progress(0, 1, "translating")
+        progress("translating", 0, 1)
         (found,) = model.expect(TranslatorRun).translations([text], model.decoding(given))
     python = (
-        f"import firth\n\nmodel = firth.load({str(shelf.path(run))!r})\n"
+        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"(found,) = model.translations([{text!r}], model.decoding({given!r}))\n"
         "for one in found:\n    print(one.score, one.log_probability, one.text)\n"
     )
     rows = [
-        (f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "cut off")
+        (f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "no, cut off")
         for n, one in enumerate(found, start=1)
     ]
     facts = [
         {"text": one.text, "score": one.score, "log_probability": one.log_probability, "finished": one.finished} for one in found
     ]
-    return Shown({}, python, {"found": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
+    return ViewResult({}, python, {"found": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
 
 
-def alignment(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
-    """Which words of `text` each word of `target` was made from: one of the maps there are, by layer and head."""
-    run, text, target, name = asked.text("run"), _text(asked), asked.text("target", ""), asked.text("map", "", most=60)
+def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """How `target` aligns with `text`, by one of the run's attention maps: a layer, a head or the mean."""
+    run, text, target, name = request.text("run"), _text(request), request.text("target", ""), request.text("map", "", most=60)
     if not target.strip():
-        raise DataError("the translation is empty: there is no word whose source could be shown")
-    with shelf.using(run, progress) as model:
+        raise DataError("the translation is empty; there is nothing to align")
+    with library.using(run, progress) as model:
         _refuse_long(model, text, target)
-        progress(0, 1, "aligning")
+        progress("aligning", 0, 1)
         found = model.expect(TranslatorRun).align(text, target)
     name = name or next(iter(found.weights))
     if name not in found.weights:
-        raise ConfigError(f'there is no alignment "{name}" of this run.{did_you_mean(name, found.weights)}')
+        raise ConfigError(f'this run has no alignment "{name}".{did_you_mean(name, found.weights)}')
     python = (
         "from dataclasses import replace\n\nimport firth\n\n"
-        f"model = firth.load({str(shelf.path(run))!r})\n"
+        f"model = firth.load({str(library.path(run))!r})\n"
         f"aligned = model.align({text!r}, {target!r})\n"
         f"figure = replace(aligned, weights={{{name!r}: aligned.weights[{name!r}]}}).figure()\n"
         "figure.plot\n"
     )
     figure = replace(found, weights={name: found.weights[name]}).figure()
-    return Shown({"alignment": figure}, python, {"maps": list(found.weights), "map": name})
+    return ViewResult({"alignment": figure}, python, {"maps": [one.json() for one in named(found.weights)], "map": name})
 
 
-def _text(asked: Asked) -> str:
-    text = asked.text("text", "")
+def _text(request: ViewRequest) -> str:
+    text = request.text("text", "")
     if not text.strip():
-        raise DataError("the text is empty; give a sentence to translate")
+        raise DataError("the text is empty; write a sentence to translate")
     return text
 
 
-def _refuse_long(model: Run[Any], text: str, target: str = "") -> None:
-    for what, tokens in (
-        ("text", len(model.source_tokenizer.encode(text))),
-        ("translation", len(model.tokenizer.encode(target))),
-    ):
+def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
+    for what, tokens in (("text", count_source_tokens(run, text)), ("translation", count_tokens(run, target))):
         if tokens > MOST_TOKENS:
-            raise DataError(f"the {what} has {tokens:,} tokens; this room translates at most {MOST_TOKENS} at a time; shorten it")
+            raise DataError(f"the {what} has {tokens:,} tokens; this room takes at most {MOST_TOKENS}. Shorten it.")
 
 
-def usable(shelf: Shelf) -> Usable:
-    names = shelf.suited(lambda recipe: recipe.task.reads == "sentence pairs")
+def usable(library: RunLibrary) -> Usable:
     return Usable(
-        names, "No run here translates: train a model of sentence pairs, as `firth train dates-rnnsearch --out runs/dates`."
+        library.runs_where(lambda facts: facts.translates),
+        "There is no run that translates. Train one on sentence pairs: `firth train dates-rnnsearch --out runs/dates`.",
     )
 
 
 ROOM = Room(
     "translate",
     "Translate",
-    "A sentence, the translations that a beam finds with their scores, and which source words each word was made from.",
+    "Translate a sentence: the best translations with their scores, and the source words behind each word.",
     {"translations": translations, "alignment": alignment},
     usable,
+    facts={"most_beam": MOST_BEAM},
 )

@@ -1,31 +1,31 @@
-// Controls bound to the state of a room, and so to its address.
+// Controls bound to the state of a room, and thereby to its address.
 
 import { element } from "./dom.js";
 
-const WAIT = 150; // milliseconds after the last move of a slider
+const WAIT = 150; // milliseconds to wait after the last move of a slider
 
-const given = (spec, lab) => {
+const named = names => names.map(name => ({ value: name, label: name }));
+
+// The options of a control, { value, label } each: those of the spec, or those that the server offers for it.
+const offered = (spec, lab) => {
   switch (spec.kind) {
-    case "run": return spec.options ?? lab.room.usable;
-    case "many": return spec.options ?? lab.room.usable;
-    case "vectors": return spec.options ?? lab.info.vectors;
+    case "run": case "many": return spec.options ?? named(lab.room.usable);
+    case "vectors": return spec.options ?? named(lab.info.vectors);
+    case "choice": return lab.choices(spec.name);
     default: return spec.options ?? [];
   }
 };
 
 export function options(select, choices) {
-  select.replaceChildren(...choices.map(choice => {
-    const [value, text] = Array.isArray(choice) ? choice : [choice, choice];
-    return element("option", { value, text });
-  }));
+  select.replaceChildren(...choices.map(({ value, label }) => element("option", { value, text: label })));
 }
 
 function input(spec, lab) {
   const limits = { min: spec.min, max: spec.max, step: spec.step };
   switch (spec.kind) {
-    case "select": case "run": case "vectors": {
+    case "select": case "choice": case "run": case "vectors": {
       const select = element("select");
-      options(select, given(spec, lab));
+      options(select, offered(spec, lab));
       return select;
     }
     case "number": return element("input", { type: "number", ...limits, step: spec.step ?? "any" });
@@ -37,20 +37,20 @@ function input(spec, lab) {
   }
 }
 
-// Several of some names, each with a box of its own; the state has them on lines.
+// A checkbox for each of several options; the state lists the checked ones, one per line.
 function many(spec, lab) {
-  const boxes = given(spec, lab).map(name => {
-    const box = element("input", { type: "checkbox", value: name });
+  const boxes = offered(spec, lab).map(({ value }) => {
+    const box = element("input", { type: "checkbox", value });
     box.addEventListener("change", () => lab.set({ [spec.name]: boxes.filter(one => one.checked).map(one => one.value).join("\n") }));
     return box;
   });
   const refresh = () => {
-    const chosen = (lab.state[spec.name] ?? "").split("\n");
-    boxes.forEach(box => { box.checked = chosen.includes(box.value); });
+    const chosen = new Set((lab.state[spec.name] ?? "").split("\n"));
+    boxes.forEach(box => { box.checked = chosen.has(box.value); });
   };
   lab.refreshers.push(refresh);
   refresh();
-  const labels = boxes.map(box => element("label", { class: "flag" }, box, element("span", { text: box.value })));
+  const labels = offered(spec, lab).map(({ label }, n) => element("label", { class: "flag" }, boxes[n], element("span", { text: label })));
   return element("fieldset", { "data-control": spec.name }, element("legend", { text: spec.label }), ...labels);
 }
 
@@ -59,9 +59,9 @@ const read = (spec, box) => (spec.kind === "flag" ? String(box.checked) : box.va
 function write(spec, box, value) {
   if (spec.kind === "flag") box.checked = value === "true";
   else if (box.value !== value) {
-    // A value that is no longer offered (a run that is gone) stays to be seen, and the server says what is wrong with it.
+    // A value that is not offered (a deleted run) stays visible, and the server explains what is wrong with it.
     if (box.tagName === "SELECT" && ![...box.options].some(one => one.value === value)) box.append(element("option", { value, text: value }));
-    box.value = spec.kind === "number" && !Number.isFinite(Number(value)) ? "" : value; // the server says what is wrong with it
+    box.value = spec.kind === "number" && !Number.isFinite(Number(value)) ? "" : value; // the server explains what is wrong with it
   }
 }
 
@@ -69,7 +69,7 @@ function bound(spec, lab) {
   const box = input(spec, lab);
   box.name = spec.name;
   box.dataset.control = spec.name;
-  const told = spec.kind === "range" ? element("span") : null; // no <output>: a label would belong to that
+  const told = spec.kind === "range" ? element("span") : null; // not <output>, which the label would refer to
   let timer;
   const changed = () => { clearTimeout(timer); lab.set({ [spec.name]: read(spec, box) }); };
   box.addEventListener("change", changed);
@@ -97,11 +97,10 @@ function bound(spec, lab) {
 
 function first(spec, lab) {
   if (spec.value !== undefined) return String(spec.value);
-  const choice = given(spec, lab)[0];
-  return choice === undefined ? "" : String(Array.isArray(choice) ? choice[0] : choice);
+  return String(offered(spec, lab)[0]?.value ?? "");
 }
 
-// Fills in what the address does not say, and adds a labelled control for each of `specs`; returns them by name.
+// Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name.
 export function controls(into, specs, lab) {
   const panel = element("form", { class: "controls", onsubmit: event => event.preventDefault() });
   const made = {};

@@ -1,20 +1,20 @@
-// Elements are made here, and their text is text: nothing that comes from a user or a model is ever read as HTML.
+// Creates elements. Text is always set as text: nothing from a user or a model is ever parsed as HTML.
 
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") made.textContent = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (typeof value === "function") made.addEventListener(name.slice(2), value); // onclick: a listener for "click"
     else made.setAttribute(name, value === true ? "" : String(value));
   }
   made.append(...children.filter(child => child !== null && child !== undefined));
   return made;
 }
 
-export function table(shown, name) {
-  const head = element("tr", {}, ...shown.headings.map(heading => element("th", { scope: "col", text: heading })));
-  const rows = shown.rows.map(row => element("tr", {}, ...row.map(cell => element("td", { text: cell }))));
+export function table(numbers, name) {
+  const head = element("tr", {}, ...numbers.headings.map(heading => element("th", { scope: "col", text: heading })));
+  const rows = numbers.rows.map(row => element("tr", {}, ...row.map(cell => element("td", { text: cell }))));
   return element("table", { "data-table": name }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 

@@ -1,8 +1,8 @@
-// What a room is handed: its state, which is its address; questions to the server; figures; controls.
+// What a room gets: its state, which is also its address; requests to the server; figures; controls.
 //
-//   #/attention?run=gpt&text=…      the room, and its state: strings, each bound to a control
+//   #/attention?run=gpt&text=…      the room and its state: strings, each bound to a control
 
-import * as asking from "./asking.js";
+import * as request from "./request.js";
 import { controls, options } from "./controls.js";
 import { element, fresh, table } from "./dom.js";
 import { figure, plainTable, python } from "./plot.js";
@@ -16,12 +16,12 @@ const address = (name, state) => `#/${name}?${new URLSearchParams(state)}`;
 
 export class Lab {
   constructor(info, room, state) {
-    this.info = info; // of /api/lab: runs, vectors, rooms
-    this.room = room; // of /api/lab: name, title, about, usable, otherwise
+    this.info = info; // from /api/lab: runs with their facts, vectors, rooms
+    this.room = room; // from /api/lab: name, title, about, usable, if_none, choices, facts
     this.state = { ...state };
-    this.first = {}; // what the controls say where the address says nothing
+    this.first = {}; // the controls' values for what the address does not mention
     this.refreshers = [];
-    this.left = new AbortController(); // of the room: whatever is under way ends
+    this.left = new AbortController(); // aborted when the user leaves the room: pending requests end
     this.render = async () => {};
     this.element = element;
     this.table = table;
@@ -29,7 +29,7 @@ export class Lab {
     this.python = python;
   }
 
-  // Changes the state, the address and the picture. With push, Back undoes it.
+  // Changes the state, the address and the figures. With push, the Back button undoes it.
   set(changes, { push = false, render = true } = {}) {
     for (const [name, value] of Object.entries(changes)) {
       if (value === null || value === undefined) delete this.state[name];
@@ -41,7 +41,7 @@ export class Lab {
   }
 
   remember(push = false) {
-    // What is empty, and is so by itself, need not be said; what begins empty may be filled later, by a new run.
+    // An empty value that is also the default is left out; a default that starts empty may be filled later, by another run.
     const told = Object.entries(this.state).filter(([name, value]) => value !== "" || this.first[name] !== "");
     const here = address(this.room.name, told);
     if (here !== location.hash) history[push ? "pushState" : "replaceState"](null, "", here);
@@ -51,7 +51,7 @@ export class Lab {
     document.body.dataset.busy = "yes";
   }
 
-  // Renders the room. Tests wait for data-busy = "no"; the newest of several renderings ends it.
+  // Renders the room. Tests wait for data-busy = "no", which the latest of several renderings sets.
   async draw() {
     this.busy();
     const turn = (this.turn = (this.turn ?? 0) + 1);
@@ -68,9 +68,24 @@ export class Lab {
     }
   }
 
-  // A text that suits a run: what a room opens with. Where nobody has written another, a new run brings its own.
-  example(run = this.state.run ?? this.room.usable[0]) {
-    return this.info.runs.find(one => one.name === run)?.example ?? "";
+  // The facts of a run: its task, and whether it generates, translates, is recurrent, has attention, …
+  run(name = this.state.run ?? this.room.usable[0]) {
+    return this.info.runs.find(one => one.name === name) ?? {};
+  }
+
+  // The options that the server offers for a control, and the one that is chosen.
+  choices(name) {
+    return this.room.choices[name];
+  }
+
+  chosen(name) {
+    const offered = this.choices(name);
+    return offered.find(one => one.value === this.state[name]) ?? offered[0];
+  }
+
+  // A starting text for a run. While the user has not written another, choosing a new run changes it.
+  example(run) {
+    return this.run(run).example ?? "";
   }
 
   follow(before, name = "text") {
@@ -80,22 +95,22 @@ export class Lab {
   }
 
   ask(view, params, { into = this.root } = {}) {
-    return asking.ask(`/api/${this.room.name}/${view}`, params, into, this.left.signal);
+    return request.ask(`/api/${this.room.name}/${view}`, params, into, this.left.signal);
   }
 
   alert(into, message) {
-    asking.alert(into, message);
+    request.alert(into, message);
   }
 
-  figure(into, shown, name, options) {
-    return figure(into, shown, name, options);
+  figure(into, result, name, options) {
+    return figure(into, result, name, options);
   }
 
-  plainTable(into, shown, name, options) {
-    return plainTable(into, shown, name, options);
+  plainTable(into, numbers, name, options) {
+    return plainTable(into, numbers, name, options);
   }
 
-  // Gives a select its choices, which only an answer could tell.
+  // Fills a select with choices that came with a result.
   offer(select, choices, chosen) {
     options(select, choices);
     select.value = chosen;
@@ -103,5 +118,15 @@ export class Lab {
 
   controls(into, specs) {
     return controls(into, specs, this);
+  }
+
+  // Shows the named controls and hides the others, which keep their values.
+  showOnly(made, names, always = []) {
+    const shown = new Set([...names, ...always]);
+    for (const [name, box] of Object.entries(made)) this.show(box, shown.has(name));
+  }
+
+  show(box, visible) {
+    (box.closest("label") ?? box).hidden = !visible;
   }
 }

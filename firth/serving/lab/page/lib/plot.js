@@ -1,9 +1,9 @@
-// A figure: Plotly's picture in the page's colours, its numbers as a table, and the Python that made it.
+// A figure: a Plotly plot in the page's colours, its numbers as a table, and the Python code that draws it.
 
 import { element, table } from "./dom.js";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const drawn = new Map(); // the plots on the page and what they were drawn from, to draw them again in other colours
+const drawn = new Map(); // the plots on the page and their data, to draw them again in another theme
 
 function merged(base, over) {
   const result = { ...base };
@@ -16,7 +16,7 @@ function merged(base, over) {
 
 const axis = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), linecolor: css("--line") });
 
-// Whatever the figure itself says wins, except for the paper and the ink, which are the page's.
+// The figure's own settings win, except for the background and the text colour, which are the page's.
 function dressed(given) {
   const hoverlabel = { bgcolor: css("--panel"), font: { color: css("--ink") } };
   const space = { ...axis(), showbackground: false };
@@ -31,7 +31,7 @@ function dressed(given) {
   return layout;
 }
 
-// Black lines, the last of the colours, are not to be seen on dark paper.
+// Black, the last of the colours, is invisible on a dark background.
 function visible(trace) {
   const dark = css("--paper") === "#1c1c1e";
   const swap = colour => (dark && colour === "#000000" ? "#ffffff" : colour);
@@ -42,7 +42,7 @@ function visible(trace) {
   return result;
 }
 
-// A column that becomes narrower, because another appears beside it, takes its picture along.
+// Resizes a plot when its column becomes narrower because another column appears.
 const widths = new ResizeObserver(entries => {
   for (const { target, contentRect } of entries) {
     const width = target._fullLayout?.width;
@@ -78,9 +78,9 @@ async function copy(text, button, source) {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
-  } catch { // no clipboard: the text is selected, and the reader's own keys copy it
+  } catch { // no clipboard: select the text, so that the user can copy it with the keyboard
     getSelection().selectAllChildren(source);
-    button.textContent = "Selected: copy it";
+    button.textContent = "Selected: press Ctrl+C";
   }
   setTimeout(() => { button.textContent = "Copy Python"; }, 2000);
 }
@@ -89,25 +89,25 @@ export function python(code) {
   const source = element("pre", { text: code, "data-python": true });
   const button = element("button", { type: "button", text: "Copy Python", "data-testid": "copy-python" });
   button.addEventListener("click", () => copy(code, button, source));
-  return [button, element("details", {}, element("summary", { text: "The Python that made it" }), source)];
+  return [button, element("details", {}, element("summary", { text: "Python code" }), source)];
 }
 
 function tools(into, numbers, name, code) {
   const open = [...into.querySelectorAll(":scope > .tools details")].map(one => one.open);
   into.querySelector(":scope > .tools")?.remove();
-  const grid = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "the numbers" });
-  const details = element("details", { "data-numbers": name }, element("summary", { text: "The numbers as a table" }), grid);
+  const grid = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table of numbers" });
+  const details = element("details", { "data-numbers": name }, element("summary", { text: "Table of numbers" }), grid);
   const fill = () => { if (details.open && !grid.firstChild) grid.append(table(numbers, name)); };
-  details.addEventListener("toggle", fill); // thousands of rows cost nothing until someone looks
+  details.addEventListener("toggle", fill); // thousands of rows are built only when the table is opened
   into.append(element("div", { class: "tools" }, details, ...python(code)));
   into.querySelectorAll(":scope > .tools details").forEach((one, n) => { one.open = open[n] ?? false; });
   fill();
 }
 
-// Draws shown.figures[name] in `into`, where it takes the place of an earlier one of that name.
-export async function figure(into, shown, name, { heading } = {}) {
-  const chosen = shown.figures[name];
-  if (!chosen) throw new Error(`there is no figure "${name}" in the answer; it has ${Object.keys(shown.figures).join(", ")}`);
+// Draws result.figures[name] in `into`, where it replaces an earlier figure of that name.
+export async function figure(into, result, name, { heading = result.headings[name] } = {}) {
+  const chosen = result.figures[name];
+  if (!chosen) throw new Error(`there is no figure "${name}" in the result; it has ${Object.keys(result.figures).join(", ")}`);
   let section = into.querySelector(`:scope > [data-figure="${CSS.escape(name)}"]`);
   if (!section) {
     section = element("section", { "data-figure": name }, element("div", { class: "plot" }));
@@ -117,11 +117,11 @@ export async function figure(into, shown, name, { heading } = {}) {
   const place = section.querySelector(".plot");
   forget();
   await draw(place, chosen.plot);
-  tools(section, chosen.table, name, shown.python);
+  tools(section, chosen.table, name, result.python);
   return place;
 }
 
-// Shows a table that has no figure; with `code` also the Python that made it.
+// Shows a table without a figure; with `code`, also the Python code that computes it.
 export function plainTable(into, numbers, name, { heading, code } = {}) {
   into.querySelector(`:scope > [data-plain="${CSS.escape(name)}"]`)?.remove();
   const section = element("section", { "data-plain": name }, table(numbers, name));

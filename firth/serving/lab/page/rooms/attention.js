@@ -1,45 +1,46 @@
-// Attention: thumbnails of every layer and head first, then the chosen one in full, then what becomes of it by layer.
+// Attention: thumbnails of every layer and head, then the chosen head in full, then all layers together.
 
 const controls = lab => [
   { name: "run", label: "Run", kind: "run" },
   { name: "text", label: "Text", kind: "area", value: lab.example() },
-  { name: "target", label: "Translation (empty: its own)", kind: "text", value: "", wide: true },
-  { name: "context", label: "Context, for a run that finds answers", kind: "text", value: "", wide: true },
-  { name: "part", label: "Part", kind: "select", options: [], value: "" },
+  { name: "target", label: "Translation (if empty, the run's own)", kind: "text", value: "", wide: true },
+  { name: "context", label: "Context that contains the answer", kind: "text", value: "", wide: true },
+  { name: "part", label: "Attention", kind: "select", options: [], value: "" },
   { name: "layer", label: "Layer", kind: "select", options: [], value: "0" },
   { name: "head", label: "Head", kind: "select", options: [], value: "0" },
-  { name: "words", label: "Merge pieces into words", kind: "flag", value: "false" },
+  { name: "words", label: "Merge subwords into words", kind: "flag", value: "false" },
 ];
-const READ = ["run", "text", "target", "context", "part", "words"]; // what another reading or part is needed for
+const INPUTS = ["run", "text", "target", "context", "part", "words"]; // a change of these needs a new overview
 
-const about = (lab, run) => lab.info.runs.find(one => one.name === run)?.about ?? "";
+const has = (choices, value) => choices.some(one => one.value === value);
 
-// What a choice does not use is not to be seen; a layer or head that the new run does not have becomes the first.
-function settle(lab, made, { parts, part, layers, heads }) {
-  const chosen = { part, layer: layers.includes(Number(lab.state.layer)) ? lab.state.layer : layers[0] };
-  const known = lab.state.head === "mean" || Number(lab.state.head) < heads;
-  lab.set({ ...chosen, head: known ? lab.state.head : "0" }, { render: false });
-  lab.offer(made.part, parts.map(name => [name, name]), lab.state.part);
-  lab.offer(made.layer, layers.map(layer => [layer, layer]), lab.state.layer);
-  lab.offer(made.head, [...Array.from({ length: heads }, (_, head) => [head, head]), ["mean", "mean of all"]], lab.state.head);
-  made.part.closest("label").hidden = parts.length < 2;
+// Offers the parts, layers and heads of the run; a layer or head that the run does not have becomes the first.
+function settle(lab, made, { choices, part }) {
+  const { layer, head } = lab.state;
+  lab.set({
+    part,
+    layer: has(choices.layer, layer) ? layer : choices.layer[0].value,
+    head: has(choices.head, head) ? head : choices.head[0].value,
+  }, { render: false });
+  for (const name of ["part", "layer", "head"]) lab.offer(made[name], choices[name], lab.state[name]);
+  lab.show(made.part, choices.part.length > 1);
 }
 
-async function draw(lab, { lastChild: into }, shown, names) {
-  for (const [name, heading] of names) {
+async function draw(lab, { lastChild: into }, result, names) {
+  for (const name of names) {
     let place = into.querySelector(`:scope > [data-place="${name}"]`);
     if (!place) {
-      place = lab.element("div", { "data-place": name }, lab.element("h2", { text: heading }), lab.element("div"));
+      place = lab.element("div", { "data-place": name }, lab.element("h2", { text: result.headings[name] }), lab.element("div"));
       into.append(place);
     }
-    place.hidden = !shown.figures[name];
+    place.hidden = !result.figures[name];
     if (place.hidden) continue;
-    place.lastChild.style.maxWidth = `${shown.figures[name].plot.layout.width}px`; // cells stay square
-    await lab.figure(place.lastChild, shown, name);
+    place.lastChild.style.maxWidth = `${result.figures[name].plot.layout.width}px`; // cells stay square
+    await lab.figure(place.lastChild, result, name, { heading: null });
   }
 }
 
-// A click on a thumbnail opens it; the two lists do the same from the keyboard.
+// A click on a thumbnail opens it; the lists of layers and heads do the same from the keyboard.
 function openOnClick(lab, into, { layers, heads, cells: [tall, wide] }) {
   const place = into.querySelector("[data-figure=overview] .plot");
   place.removeAllListeners?.("plotly_click");
@@ -48,49 +49,47 @@ function openOnClick(lab, into, { layers, heads, cells: [tall, wide] }) {
   }, { push: true }));
 }
 
-export default {
-  name: "attention",
-  title: "Attention",
-  mount(root, lab) {
-    const made = lab.controls(root, controls(lab));
-    const [all, one, through] = ["all", "one", "through"].map(name => lab.element("div", { "data-look": name }, lab.element("div", { class: "columns" })));
-    const without = lab.element("p", { "data-without": true, hidden: true, text: "Lines are drawn between at most 128 tokens: merge pieces into words, or shorten the text." });
-    one.prepend(without);
-    root.append(all, one, through);
-    let before = {}, drawn = null;
+export function mount(root, lab) {
+  const made = lab.controls(root, controls(lab));
+  const [all, one, through] = ["all", "one", "through"].map(name => lab.element("div", { "data-look": name }, lab.element("div", { class: "columns" })));
+  const noLines = lab.element("p", { "data-no-lines": true, hidden: true });
+  one.prepend(noLines);
+  root.append(all, one, through);
+  let before = {}, drawn = null;
 
-    async function overview() {
-      const shown = await lab.ask("overview", lab.state, { into: all });
-      drawn = shown ? shown.facts : null;
-      for (const part of [one, through]) part.hidden = !shown;
-      all.querySelectorAll("[data-place]").forEach(place => { place.hidden = !shown; });
-      if (!shown) return;
-      settle(lab, made, drawn);
-      await draw(lab, all, shown, [["overview", "Every layer and head"]]);
-      openOnClick(lab, all, drawn);
+  async function overview() {
+    const result = await lab.ask("overview", lab.state, { into: all });
+    drawn = result ? result.facts : null;
+    for (const part of [one, through]) part.hidden = !result;
+    all.querySelectorAll("[data-place]").forEach(place => { place.hidden = !result; });
+    if (!result) return;
+    settle(lab, made, drawn);
+    await draw(lab, all, result, ["overview"]);
+    openOnClick(lab, all, drawn);
+  }
+
+  return async () => {
+    const { run } = lab.state;
+    if (!run) return;
+    lab.follow(before.run);
+    const { takes_target: takesTarget, takes_context: takesContext } = lab.run();
+    lab.show(made.target, takesTarget);
+    lab.show(made.context, takesContext);
+    const kept = ["part", "target", "context"].every(name => before[name] === lab.state[name]);
+    if (before.run !== undefined && before.run !== run && kept) lab.set({ part: "", target: "", context: "" }, { render: false });
+    const changed = !drawn || INPUTS.some(name => lab.state[name] !== before[name]);
+    before = { ...lab.state };
+    if (changed) await overview();
+    before = { ...lab.state };
+    if (!drawn) return;
+    const head = await lab.ask("head", lab.state, { into: one });
+    if (head) {
+      await draw(lab, one, head, ["map", "lines"]);
+      noLines.textContent = head.facts.no_lines ?? "";
+      noLines.hidden = !head.facts.no_lines;
     }
-
-    return async () => {
-      const { run } = lab.state;
-      if (!run) return;
-      lab.follow(before.run);
-      made.target.closest("label").hidden = !about(lab, run).startsWith("seq2seq");
-      made.context.closest("label").hidden = !about(lab, run).endsWith("answer");
-      const kept = ["part", "target", "context"].every(name => before[name] === lab.state[name]);
-      if (before.run !== undefined && before.run !== run && kept) lab.set({ part: "", target: "", context: "" }, { render: false });
-      const anew = !drawn || READ.some(name => lab.state[name] !== before[name]);
-      before = { ...lab.state };
-      if (anew) await overview();
-      before = { ...lab.state };
-      if (!drawn) return;
-      const head = await lab.ask("head", lab.state, { into: one });
-      if (head) {
-        await draw(lab, one, head, [["map", "One head in full"], ["lines", "Lines between tokens"]]);
-        without.hidden = Boolean(head.figures.lines);
-      }
-      if (!anew) return;
-      const layers = await lab.ask("layers", lab.state, { into: through });
-      if (layers) await draw(lab, through, layers, [["entropy", "How widely each head looks"], ["rollout", "Through all layers"]]);
-    };
-  },
-};
+    if (!changed) return;
+    const layers = await lab.ask("layers", lab.state, { into: through });
+    if (layers) await draw(lab, through, layers, ["entropy", "rollout"]);
+  };
+}

@@ -1,22 +1,20 @@
-export default {
-  name: "describe",
-  title: "Describe",
-  mount(root, lab) {
-    lab.controls(root, [
-      { name: "of", label: "Preset, recipe or run", kind: "select", options: lab.room.usable, value: "gpt3" },
-      { name: "settings", label: "Settings of a recipe", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
-    ]);
-    const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
-    root.append(out);
-    return async () => {
-      const { of, settings } = lab.state;
-      const shown = await lab.ask("count", { of, settings }, { into: out });
-      if (!shown) return;
-      const { summary: text, differs } = shown.facts;
-      summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
-      out.append(summary);
-      lab.plainTable(out, shown.table, "totals");
-      await lab.figure(out, shown, "parameters", { heading: "Where the parameters are" });
-    };
-  },
-};
+// The size of a preset, recipe or run: totals as a table, and the parameters of each part.
+
+export function mount(root, lab) {
+  lab.controls(root, [
+    { name: "of", label: "Preset, recipe or run", kind: "choice", value: lab.room.facts.first },
+    { name: "settings", label: "Changed settings (of a recipe)", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
+  ]);
+  const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
+  root.append(out);
+  return async () => {
+    const { of, settings } = lab.state;
+    const result = await lab.ask("count", { of, settings }, { into: out });
+    if (!result) return;
+    const { summary: text, differs } = result.facts;
+    summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
+    out.append(summary);
+    lab.plainTable(out, result.table, "totals");
+    await lab.figure(out, result, "parameters");
+  };
+}

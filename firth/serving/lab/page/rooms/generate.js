@@ -1,28 +1,28 @@
-// A text, token by token. What was written is in the address as ids, so that settings may change on the way.
+// Text, token by token. The generated tokens are in the address as ids, so the settings may change along the way.
 
-const controls = actions => [
+const controls = (lab, actions) => [
   { name: "run", label: "Run", kind: "run" },
   { name: "prompt", label: "Prompt", kind: "text", value: "", wide: true },
   { name: "temperature", label: "Temperature", kind: "range", min: 0, max: 2, step: 0.05, value: 1 },
-  { name: "top_k", label: "Top k (0: all)", kind: "number", min: 0, step: 1, value: 0 },
-  { name: "top_p", label: "Top p", kind: "range", min: 0.05, max: 1, step: 0.05, value: 1 },
+  { name: "top_k", label: "Top-k (0 for all)", kind: "number", min: 0, step: 1, value: 0 },
+  { name: "top_p", label: "Top-p", kind: "range", min: 0.05, max: 1, step: 0.05, value: 1 },
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-  { name: "top", label: "Bars", kind: "number", min: 1, max: 50, step: 1, value: 12 },
-  { name: "more", label: "Tokens of a run", kind: "number", min: 1, max: 500, step: 1, value: 20 },
-  { name: "step", label: "Step", kind: "button", main: true, press: actions.step },
-  { name: "write", label: "Run on", kind: "button", press: actions.write },
-  { name: "back", label: "Take back", kind: "button", press: actions.back },
+  { name: "top", label: "Candidates shown", kind: "number", min: 1, max: 50, step: 1, value: 12 },
+  { name: "more", label: "Tokens to generate", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: 20 },
+  { name: "step", label: "One token", kind: "button", main: true, press: actions.step },
+  { name: "write", label: "Generate", kind: "button", press: actions.write },
+  { name: "back", label: "Undo token", kind: "button", press: actions.back },
   { name: "over", label: "Start over", kind: "button", press: actions.over },
 ];
 
 const STATE = [
-  { name: "level", label: "Level", kind: "select", options: [], value: "" },
-  { name: "gate", label: "State or gate", kind: "select", options: ["h"], value: "h" },
+  { name: "level", label: "Layer", kind: "select", options: [], value: "" },
+  { name: "gate", label: "State or gate", kind: "select", options: [], value: "" },
 ];
 
 const percent = share => (share === null ? "?" : `${(100 * share).toFixed(1)} %`);
 
-// The text with a mark under each token, the fuller the more probable it was.
+// The text, each token with a background that is stronger the more probable the token was.
 function text(lab, prompt, written) {
   return [lab.element("span", { class: "prompt", text: prompt }), ...written.map(({ piece, token, probability }) => {
     const mark = lab.element("span", { "data-token": token, title: `${token}: ${percent(probability)}`, text: piece });
@@ -31,74 +31,68 @@ function text(lab, prompt, written) {
   })];
 }
 
-function choose(lab, candidates, press) {
+function buttons(lab, candidates, press) {
   return candidates.map(one => lab.element("button", {
     type: "button", "data-candidate": one.id, title: percent(one.probability), text: JSON.stringify(one.token), onclick: () => press(one.id),
   }));
 }
 
-export default {
-  name: "generate",
-  title: "Generate",
-  mount(root, lab) {
-    const { element } = lab;
-    let latest = null, before = null;
-    const ids = () => (lab.state.tokens ?? "").split(",").filter(Boolean);
-    const push = tokens => lab.set({ tokens: tokens.join(",") || null }, { push: true });
-    const made = lab.controls(root, controls({
-      step: () => latest && !latest.ended && push([...ids(), latest.drawn.id]),
-      back: () => push(ids().slice(0, -1)),
-      over: () => push([]),
-      async write() {
-        lab.busy();
-        const shown = await lab.ask("write", lab.state, { into: working });
-        return shown ? push([...ids(), ...shown.facts.ids]) : lab.draw();
-      },
-    }));
-    const working = element("div"), out = element("div"), writtenText = element("pre", { "data-written": true, "aria-live": "polite" });
-    const said = element("p", { "data-said": true }), candidates = element("div", { class: "controls", role: "group", "aria-label": "write one of these next" });
-    const mind = element("section", { hidden: true }, element("h2", { text: "What the network has in mind" })), states = element("div");
-    const choices = lab.controls(mind, STATE);
-    mind.append(states);
-    out.append(writtenText, said, candidates);
-    root.append(working, out, mind);
+export function mount(root, lab) {
+  const { element } = lab;
+  let latest = null, before = null;
+  const ids = () => (lab.state.tokens ?? "").split(",").filter(Boolean);
+  const push = tokens => lab.set({ tokens: tokens.join(",") || null }, { push: true });
+  const made = lab.controls(root, controls(lab, {
+    step: () => latest && !latest.ended && push([...ids(), latest.drawn.id]),
+    back: () => push(ids().slice(0, -1)),
+    over: () => push([]),
+    async write() {
+      lab.busy();
+      const result = await lab.ask("write", lab.state, { into: working });
+      return result ? push([...ids(), ...result.facts.ids]) : lab.draw();
+    },
+  }));
+  const working = element("div"), out = element("div"), writtenText = element("pre", { "data-written": true, "aria-live": "polite" });
+  const about = element("p", { "data-about": true }), candidates = element("div", { class: "controls", role: "group", "aria-label": "choose the next token" });
+  const hidden = element("section", { hidden: true }, element("h2", { text: "The hidden state of the network" })), states = element("div");
+  const choices = lab.controls(hidden, STATE);
+  hidden.append(states);
+  out.append(writtenText, about, candidates);
+  root.append(working, out, hidden);
 
-    // Tokens belong to a run and a prompt: where these change alone, the text begins anew.
-    function forget() {
-      const { run, prompt, tokens } = lab.state;
-      const moved = before && (before.run !== run || before.prompt !== prompt) && before.tokens === tokens;
-      if (moved) lab.set({ tokens: null, level: "", gate: "h" }, { render: false });
-      before = { run, prompt, tokens: lab.state.tokens };
-    }
+  // Tokens belong to a run and a prompt: when one of these changes by itself, the text starts over.
+  function forget() {
+    const { run, prompt, tokens } = lab.state;
+    const moved = before && (before.run !== run || before.prompt !== prompt) && before.tokens === tokens;
+    if (moved) lab.set({ tokens: null, level: "", gate: "" }, { render: false });
+    before = { run, prompt, tokens: lab.state.tokens };
+  }
 
-    async function showState() {
-      mind.hidden = !latest.recurrent || !(lab.state.prompt || latest.text); // it has read nothing yet
-      if (mind.hidden) return;
-      const shown = await lab.ask("state", lab.state, { into: states });
-      if (!shown) return;
-      const { levels, gates } = shown.facts;
-      lab.offer(choices.level, levels.map((name, n) => [n, name]), lab.state.level || levels.length - 1);
-      lab.offer(choices.gate, gates.map(name => [name, name]), lab.state.gate);
-      await lab.figure(states, shown, "state");
-    }
+  async function showState() {
+    hidden.hidden = !lab.run().recurrent || !(lab.state.prompt || latest.text); // without a token there is no state
+    if (hidden.hidden) return;
+    const result = await lab.ask("state", lab.state, { into: states });
+    if (!result) return;
+    for (const name of ["level", "gate"]) lab.offer(choices[name], result.facts.choices[name], String(result.facts[name]));
+    await lab.figure(states, result, "state");
+  }
 
-    return async () => {
-      forget();
-      if (!lab.state.run) return;
-      const shown = await lab.ask("next", lab.state, { into: out });
-      latest = shown?.facts ?? null;
-      for (const part of [writtenText, said, candidates]) part.hidden = !shown;
-      for (const name of ["step", "write"]) made[name].disabled = !latest || latest.ended;
-      made.back.disabled = made.over.disabled = !ids().length;
-      if (!shown) { mind.hidden = true; return; }
-      writtenText.replaceChildren(...text(lab, lab.state.prompt, latest.written));
-      const { drawn, entropy } = latest;
-      said.textContent = latest.ended
-        ? "The text is over: <eos> was written."
-        : `A step writes ${JSON.stringify(drawn.token)} (${percent(drawn.probability)}); the entropy of what may come is ${entropy.toFixed(2)} bits.`;
-      candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Or choose:" })]), ...(latest.ended ? [] : choose(lab, latest.candidates, id => push([...ids(), id]))));
-      await lab.figure(out, shown, "next", { heading: "What may come next" });
-      await showState();
-    };
-  },
-};
+  return async () => {
+    forget();
+    if (!lab.state.run) return;
+    const result = await lab.ask("next", lab.state, { into: out });
+    latest = result?.facts ?? null;
+    for (const part of [writtenText, about, candidates]) part.hidden = !result;
+    for (const name of ["step", "write"]) made[name].disabled = !latest || latest.ended;
+    made.back.disabled = made.over.disabled = !ids().length;
+    if (!result) { hidden.hidden = true; return; }
+    writtenText.replaceChildren(...text(lab, lab.state.prompt, latest.written));
+    const { drawn, entropy } = latest;
+    about.textContent = latest.ended
+      ? "The text has ended: the model generated <eos>."
+      : `With this seed, the next token is ${JSON.stringify(drawn.token)} (${percent(drawn.probability)}). The distribution has an entropy of ${entropy.toFixed(2)} bits.`;
+    candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Or choose the next token:" }), ...buttons(lab, latest.candidates, id => push([...ids(), id]))]));
+    await lab.figure(out, result, "next");
+    await showState();
+  };
+}

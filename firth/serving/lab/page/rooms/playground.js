@@ -1,77 +1,61 @@
-// Attention step by step: one picture a step, under its equation.
+// Attention step by step: one figure per step, under its equation.
 
-const OF = [
-  ["scores", "112 and 96 over √64"],
-  ["roles", "a name and its role"],
-  ["sentence", "a sentence"],
-  ["table", "a table of keys and values"],
-];
-const SCORES = ["scaled_dot", "dot", "gaussian", "bilinear", "additive"];
-const MASKS = ["full", "causal", "strictly_causal", "all_but_self", "window", "prefix", "lengths", "documents"];
-const POSITIONS = ["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi"];
-const LIMITED = ["window", "prefix", "lengths", "documents"]; // the masks that take a number
-const TITLES = { scores: "Scores", scaled: "Scaled", masked: "Masked", weights: "Softmax", sums: "Weighted sum" };
-const STEPS = Object.keys(TITLES);
-const TABLE = "Mina → director\nTom → editor\nRavi → camera\nLena → editor";
+const controls = lab => {
+  const { usual, text, table, query } = lab.room.facts, steps = lab.choices("steps").length;
+  return [
+    { name: "of", label: "Input", kind: "choice" },
+    { name: "text", label: "Sentence", kind: "text", value: text, wide: true },
+    { name: "table", label: "Keys and values, one row per line", kind: "area", value: table },
+    { name: "query", label: "Query", kind: "text", value: query },
+    { name: "score", label: "Score", kind: "choice", value: usual.score },
+    { name: "mask", label: "Mask", kind: "choice", value: usual.mask },
+    { name: "limit", label: "Size of the mask, in keys", kind: "number", min: 1, step: 1, value: usual.limit },
+    { name: "position", label: "Position", kind: "choice", value: usual.position },
+    { name: "scale", label: "Scale (if empty, the score's own)", kind: "number", value: "" },
+    { name: "heads", label: "Heads", kind: "number", min: 1, step: 1, value: usual.heads },
+    { name: "head", label: "Head shown", kind: "number", min: 0, step: 1, value: 0 },
+    { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
+    { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
+    { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
+    { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: steps },
+    { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
+    { name: "next", label: "Next step", kind: "button", main: true, press: () => lab.set({ shown: Math.min(steps, Number(lab.state.shown) + 1) }, { push: true }) },
+  ];
+};
 
-const choices = (lab, vectors) => [
-  { name: "of", label: "Look at", kind: "select", options: OF, value: "scores" },
-  { name: "text", label: "Sentence", kind: "text", value: "the FBI is chasing a criminal", wide: true },
-  { name: "table", label: "Keys and values, a row a line", kind: "area", value: TABLE },
-  { name: "query", label: "Query", kind: "text", value: "Ravi" },
-  { name: "score", label: "Score", kind: "select", options: SCORES, value: "scaled_dot" },
-  { name: "mask", label: "Mask", kind: "select", options: MASKS, value: "full" },
-  { name: "limit", label: "Keys it lets through", kind: "number", min: 1, step: 1, value: 2 },
-  { name: "position", label: "Position", kind: "select", options: POSITIONS, value: "none" },
-  { name: "scale", label: "Scale (empty: the score's own)", kind: "number", value: "" },
-  { name: "heads", label: "Heads", kind: "number", min: 1, step: 1, value: 1 },
-  { name: "head", label: "Head shown", kind: "number", min: 0, step: 1, value: 0 },
-  { name: "width", label: "Numbers of a vector", kind: "number", min: 1, step: 1, value: 8 },
-  { name: "vectors", label: "Vectors", kind: "select", options: [["", "drawn for each word"], ...vectors], value: "" },
-  { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-  { name: "shown", label: "Steps shown", kind: "range", min: 1, max: STEPS.length, step: 1, value: STEPS.length },
-  { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
-  { name: "next", label: "Next step", kind: "button", main: true, press: () => lab.set({ shown: Math.min(STEPS.length, Number(lab.state.shown) + 1) }, { push: true }) },
-];
-
-// Only what the choice made uses is to be seen.
-function uncover(lab, made) {
-  const { of, mask, heads } = lab.state;
-  const seen = {
-    text: of === "sentence", table: of === "table", query: of === "table", limit: LIMITED.includes(mask), head: Number(heads) > 1,
-    width: of !== "scores", vectors: ["sentence", "table"].includes(of) && lab.info.vectors.length,
-  };
-  for (const [name, needed] of Object.entries(seen)) made[name].closest("label").hidden = !needed;
+// Hides the controls that the chosen input, mask and number of heads do not use.
+function showUsed(lab, made) {
+  const used = new Set(lab.chosen("of").controls);
+  for (const name of ["text", "table", "query", "width"]) lab.show(made[name], used.has(name));
+  lab.show(made.vectors, used.has("vectors") && lab.info.vectors.length);
+  lab.show(made.limit, lab.chosen("mask").limited);
+  lab.show(made.head, Number(lab.state.heads) > 1);
 }
 
-export default {
-  name: "playground",
-  title: "Playground",
-  mount(root, lab) {
-    const { element } = lab;
-    const made = lab.controls(root, choices(lab, lab.info.vectors));
-    const out = element("div"), grid = element("div", { class: "columns" });
-    const places = Object.fromEntries(STEPS.map((name, n) => {
-      const equation = element("p", { "data-equation": name });
-      const cells = element("div");
-      const place = element("div", { "data-step": name, hidden: true }, element("h2", { text: `${n + 1}. ${TITLES[name]}` }), equation, cells);
-      grid.append(place);
-      return [name, { place, equation, cells }];
-    }));
-    out.append(grid);
-    root.append(out);
-    return async () => {
-      uncover(lab, made);
-      const { shown: count, ...asked } = lab.state;
-      const shown = await lab.ask("steps", asked, { into: out });
-      for (const [n, name] of STEPS.entries()) {
-        const { place, equation, cells } = places[name];
-        place.hidden = !shown || n >= Number(count);
-        if (place.hidden) continue;
-        equation.textContent = shown.facts.steps[n].equation;
-        cells.style.maxWidth = `${shown.figures[name].plot.layout.width}px`; // cells stay square
-        await lab.figure(cells, shown, name);
-      }
-    };
-  },
-};
+export function mount(root, lab) {
+  const { element } = lab;
+  const made = lab.controls(root, controls(lab));
+  const out = element("div"), grid = element("div", { class: "columns" });
+  const places = lab.choices("steps").map(({ value, label }, n) => {
+    const equation = element("p", { "data-equation": value });
+    const cells = element("div");
+    const place = element("div", { "data-step": value, hidden: true }, element("h2", { text: `${n + 1}. ${label}` }), equation, cells);
+    grid.append(place);
+    return { place, equation, cells };
+  });
+  out.append(grid);
+  root.append(out);
+  return async () => {
+    showUsed(lab, made);
+    const { shown: count, ...settings } = lab.state;
+    const result = await lab.ask("steps", settings, { into: out });
+    for (const [n, { place, equation, cells }] of places.entries()) {
+      place.hidden = !result || n >= Number(count);
+      if (place.hidden) continue;
+      const step = result.facts.steps[n];
+      equation.textContent = step.equation;
+      cells.style.maxWidth = `${result.figures[step.name].plot.layout.width}px`; // cells stay square
+      await lab.figure(cells, result, step.name);
+    }
+  };
+}

@@ -1,4 +1,4 @@
-"""The room Reading in a browser: each look is the model's own, and its address brings it back."""
+"""The room Inspect in a browser: each view shows the run's own numbers, and its address restores it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TEXT = "the list is empty"
 
 
 def test_what_a_model_expects_and_how_far_its_gradient_reaches(visit: Visit, screenshot: Screenshot, char_run: Path) -> None:
-    page, model = visit("#/reading?run=char"), load(char_run)
+    page, model = visit("#/inspect?run=char"), load(char_run)
     assert page.table("predictions") == [list(row) for row in model.predictions(TEXT).figure().table.rows]
-    assert f"perplexity {model.predictions(TEXT).perplexity:.2f}" in page.page.locator("[data-said]").text_content()
+    assert f"perplexity {model.predictions(TEXT).perplexity:.2f}" in page.page.locator("[data-about]").text_content()
     page.set("look", "flow")
     state, embedding = page.plot("flow")["data"][:2]
     np.testing.assert_allclose(state["y"], model.flow(TEXT).state, rtol=1e-6)
@@ -26,8 +26,16 @@ def test_what_a_model_expects_and_how_far_its_gradient_reaches(visit: Visit, scr
 
 
 @pytest.mark.long
+def test_an_address_with_the_old_name_of_the_room_still_leads_to_it(visit: Visit) -> None:
+    page = visit("#/reading?run=char&look=flow")
+    assert page.page.locator("[data-figure=flow]").count() == 1
+    assert page.hash().startswith("#/inspect?run=char&look=flow")
+    assert page.page.locator("[aria-current=page]").text_content() == "Inspect"
+
+
+@pytest.mark.long
 def test_states_and_gates_of_a_recurrent_model(visit: Visit, char_run: Path) -> None:
-    page = visit("#/reading?run=char&look=states").set("gate", "update")
+    page = visit("#/inspect?run=char&look=states").set("gate", "update")
     expected = load(char_run).states(TEXT).figure(-1, "update", 32)
     assert page.table("states") == [list(row) for row in expected.table.rows]
     again = visit(page.hash())
@@ -40,7 +48,7 @@ def test_states_and_gates_of_a_recurrent_model(visit: Visit, char_run: Path) -> 
 
 @pytest.mark.long
 def test_one_word_in_several_sentences(visit: Visit, transformer_run: Path) -> None:
-    page = visit("#/reading?run=transformer&look=senses").set("sentences", "the list is empty\nlist the type")
+    page = visit("#/inspect?run=transformer&look=senses").set("sentences", "the list is empty\nlist the type")
     expected = load(transformer_run).senses("list", ["the list is empty", "list the type"]).figure()
     assert page.table("senses") == [list(row) for row in expected.table.rows]
     page.set("word", "<b>bold</b>")
@@ -50,6 +58,6 @@ def test_one_word_in_several_sentences(visit: Visit, transformer_run: Path) -> N
 
 @pytest.mark.long
 def test_an_empty_text_is_told_of(visit: Visit) -> None:
-    page = visit("#/reading?run=char").set("text", "")
+    page = visit("#/inspect?run=char").set("text", "")
     assert "the text is empty" in page.alert()
     assert page.set("text", "a name").page.locator("[role=alert]").count() == 0

@@ -1,8 +1,8 @@
-// Asking the server: lines of JSON come back, some about progress, the last with the answer.
+// Requests to the server. The response is lines of JSON: progress first, the result last.
 
 import { element } from "./dom.js";
 
-const PATIENCE = 150; // milliseconds before a bar appears: what is quicker than that does not flicker
+const DELAY = 150; // milliseconds before the progress bar appears, so that quick views do not flicker
 
 async function* lines(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -21,12 +21,12 @@ function bar(into, cancel) {
   const fill = element("div"), message = element("span", { text: "working" });
   const track = element("div", { role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "progress" }, fill);
   const button = element("button", { type: "button", text: "Cancel", "data-testid": "cancel", onclick: cancel });
-  const working = element("div", { class: "working", "data-working": true }, track, button, message); // the message last: it grows, and the button stays where it is
-  const shows = setTimeout(() => into.prepend(working), PATIENCE);
+  const working = element("div", { class: "working", "data-working": true }, track, button, message); // the message last: its length varies, and the button must not move
+  const shows = setTimeout(() => into.prepend(working), DELAY);
   return {
-    tell(share, text) {
-      fill.style.width = `${100 * share}%`;
-      track.setAttribute("aria-valuenow", Math.round(100 * share));
+    update(fraction, text) {
+      fill.style.width = `${100 * fraction}%`;
+      track.setAttribute("aria-valuenow", Math.round(100 * fraction));
       message.textContent = text;
     },
     end() {
@@ -45,23 +45,23 @@ export function alert(into, message) {
   into.prepend(element("p", { role: "alert", text: message }));
 }
 
-// What a view warned of, a word it does not know for instance, above its answer.
+// Shows the warnings of a view above its result: an unknown word, for example.
 function notes(into, texts) {
-  const before = [];
-  for (let one = into.previousElementSibling; one?.hasAttribute("data-note"); one = one.previousElementSibling) before.push(one);
-  before.forEach(one => one.remove());
+  const old = [];
+  for (let one = into.previousElementSibling; one?.hasAttribute("data-note"); one = one.previousElementSibling) old.push(one);
+  old.forEach(one => one.remove());
   into.before(...texts.map(text => element("p", { role: "status", "data-note": true, text })));
 }
 
-const underway = new WeakMap(); // what is being asked for an element, so that a newer question takes its place
+const pending = new WeakMap(); // the request of each element, which a newer request for that element replaces
 
-// The answer, or null: where it was refused (which is then said in `into`), cancelled, or overtaken by a newer question.
+// The result; or null if the request failed (an alert in `into` says why), was cancelled, or was replaced by a newer one.
 export async function ask(address, params, into, signal) {
-  underway.get(into)?.abort("overtaken");
+  pending.get(into)?.abort("replaced");
   const stop = new AbortController();
-  underway.set(into, stop);
+  pending.set(into, stop);
   signal?.addEventListener("abort", () => stop.abort("left"), { once: true });
-  const shown = bar(into, () => stop.abort("cancelled"));
+  const progress = bar(into, () => stop.abort("cancelled"));
   try {
     const response = await fetch(address, {
       method: "POST",
@@ -71,20 +71,20 @@ export async function ask(address, params, into, signal) {
     });
     if (!response.ok) {
       const refusal = await response.json().catch(() => ({}));
-      throw new Error(refusal.error ?? `the lab answered ${response.status}`);
+      throw new Error(refusal.error ?? `the lab responded with status ${response.status}`);
     }
     for await (const line of lines(response)) {
       if (line.error !== undefined) throw new Error(line.error);
-      if (line.shown !== undefined) {
+      if (line.result !== undefined) {
         if (stop.signal.aborted) return null;
         clearAlerts(into);
         delete into.dataset.stale;
         notes(into, line.notes ?? []);
-        return line.shown;
+        return line.result;
       }
-      shown.tell(line.progress, line.message);
+      progress.update(line.progress, line.message);
     }
-    throw new Error("the lab stopped in the middle of an answer; is it still running in its terminal?");
+    throw new Error("the lab stopped in the middle of a response. Is it still running in its terminal?");
   } catch (error) {
     if (stop.signal.aborted) {
       if (stop.signal.reason === "cancelled") {
@@ -94,12 +94,12 @@ export async function ask(address, params, into, signal) {
       }
       return null;
     }
-    into.dataset.stale = "yes"; // what is still there belongs to an earlier question
-    const lost = error instanceof TypeError; // what fetch throws when nobody answers
-    alert(into, lost ? "The lab does not answer; is it still running in its terminal?" : error.message);
+    into.dataset.stale = "yes"; // the figures on the page belong to an earlier request
+    const lost = error instanceof TypeError; // fetch throws it if the server does not respond
+    alert(into, lost ? "The lab does not respond. Is it still running in its terminal?" : error.message);
     return null;
   } finally {
-    shown.end();
-    if (underway.get(into) === stop) underway.delete(into);
+    progress.end();
+    if (pending.get(into) === stop) pending.delete(into);
   }
 }

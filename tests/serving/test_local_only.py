@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from firth.serving.lab.app import build
-from firth.serving.lab.guard import MOST_BYTES, Guard
-from firth.serving.lab.shelf import Shelf
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.local_only import MOST_BYTES, LocalOnly
 
 OWN = "http://127.0.0.1:8421"
 VIEW = "/api/describe/count"
@@ -17,7 +17,7 @@ VIEW = "/api/describe/count"
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    with TestClient(build(Shelf()), base_url=OWN) as client:
+    with TestClient(build(RunLibrary()), base_url=OWN) as client:
         yield client
 
 
@@ -33,7 +33,7 @@ def test_it_answers_to_the_names_of_this_machine(client: TestClient, host: str) 
 def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(client: TestClient, host: str, path: str) -> None:
     answer = client.get(path, headers={"host": host})
     assert answer.status_code == 403
-    assert "127.0.0.1 and localhost only" in answer.json()["error"]
+    assert "only to 127.0.0.1 and localhost" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(client: Test
 def test_another_page_has_nothing_done(client: TestClient, headers: dict[str, str]) -> None:
     answer = client.post(VIEW, json={"of": "gpt2"}, headers=headers)
     assert answer.status_code == 403
-    assert "shown" not in answer.text
+    assert "result" not in answer.text
     assert client.get("/api/lab", headers=headers).status_code == 403
 
 
@@ -58,7 +58,7 @@ def test_the_labs_own_page_and_a_program_are_answered(client: TestClient) -> Non
     for headers in ({"origin": OWN, "sec-fetch-site": "same-origin"}, {}):
         answer = client.post(VIEW, json={"of": "gpt2"}, headers=headers)
         assert answer.status_code == 200
-        assert "shown" in answer.text
+        assert "result" in answer.text
 
 
 def test_a_form_of_another_page_cannot_be_taken_for_a_request(client: TestClient) -> None:
@@ -99,7 +99,7 @@ def test_a_request_that_says_it_is_too_large_is_not_even_read() -> None:
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", str(MOST_BYTES + 1).encode())]
     scope = {"type": "http", "method": "POST", "path": VIEW, "headers": headers}
     with pytest.raises(StopIteration):  # a coroutine that waits for nothing needs no loop
-        Guard(nothing)(scope, nothing, send).send(None)  # type: ignore[arg-type]
+        LocalOnly(nothing)(scope, nothing, send).send(None)  # type: ignore[arg-type]
     assert told[0]["status"] == 413
 
 

@@ -1,7 +1,7 @@
-"""Who may talk to the lab: this machine's browser, on the lab's own page.
+"""LocalOnly: the lab answers only its own page in a browser on this machine.
 
-Any page on the web can make a browser send requests to 127.0.0.1. It cannot read the answers, unless it gets a name of its own
-to resolve to 127.0.0.1 (DNS rebinding): hence the check of Host. And it can have things done, by posting: hence that of Origin.
+Any web page can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host name resolves to
+127.0.0.1 (DNS rebinding), so Host is checked. It can still trigger work by posting a request, so Origin is checked too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BYTES = 1 << 20  # of a request; well above the longest text in the longest of its spellings
-_OWN = frozenset(("127.0.0.1", "localhost", "[::1]"))
+MOST_BYTES = 1 << 20  # in a request body; well above the longest text that a view accepts, even with every character escaped
+_OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _HEADERS = {
-    # Plotly writes its own styles into the page, and makes pictures to save from data: and blob: addresses.
+    # Plotly adds inline styles to the page, and saves images through data: and blob: addresses.
     "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -25,14 +25,14 @@ _HEADERS = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class Guard:
-    """Stands before the application; plain ASGI, so that it does not hold up what the application streams."""
+class LocalOnly:
+    """Middleware as plain ASGI, which does not buffer the responses that the application streams."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -53,7 +53,7 @@ class Guard:
         try:
             _check(scope)
             await self.app(scope, _limited(receive), guarded)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if not answered:
                 await _refuse(refusal, guarded)
 
@@ -61,14 +61,16 @@ class Guard:
 def _check(scope: Scope) -> None:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     host = headers.get("host", "")
-    if _without_port(host) not in _OWN:
-        raise Refused(403, f'the lab answers to 127.0.0.1 and localhost only, not to "{host[:60]}"; open it by that address')
+    if _without_port(host) not in _OWN_HOSTS:
+        raise RequestRefused(
+            403, f'the lab answers only to 127.0.0.1 and localhost, not to "{host[:60]}"; open it at http://127.0.0.1'
+        )
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     foreign = origin is not None and origin != f"http://{host}"
     if scope["path"].startswith("/api/") and (foreign or site not in ("same-origin", "none")):
-        raise Refused(403, "another page asked; the lab answers its own page only")
+        raise RequestRefused(403, "the request comes from another page; the lab answers only its own")
     if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused(415, "the lab reads application/json only")
+        raise RequestRefused(415, "the request is not application/json, which is all that the lab accepts")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BYTES:
         raise _too_large()
@@ -80,7 +82,7 @@ def _without_port(host: str) -> str:
 
 
 def _limited(receive: Receive) -> Receive:
-    """A body that does not say how long it is, is counted."""
+    """Counts the bytes of a body that is sent without a content-length."""
     seen = 0
 
     async def counted() -> Message:
@@ -94,8 +96,8 @@ def _limited(receive: Receive) -> Receive:
     return counted
 
 
-def _too_large() -> Refused:
-    return Refused(413, f"the request has more than {MOST_BYTES:,} bytes; shorten the text")
+def _too_large() -> RequestRefused:
+    return RequestRefused(413, f"the request has more than {MOST_BYTES:,} bytes. Shorten the text.")
 
 
 def _protection(path: str) -> list[tuple[bytes, bytes]]:
@@ -103,7 +105,7 @@ def _protection(path: str) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in (_HEADERS | fresh).items()]
 
 
-async def _refuse(refusal: Refused, send: Send) -> None:
+async def _refuse(refusal: RequestRefused, send: Send) -> None:
     body = json.dumps({"error": str(refusal)}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})

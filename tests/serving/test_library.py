@@ -1,4 +1,4 @@
-"""What is on the shelf, and who has it."""
+"""What is on the library, and who has it."""
 
 from __future__ import annotations
 
@@ -9,103 +9,103 @@ from pathlib import Path
 import pytest
 
 from firth.errors import ConfigError, RunError
+from firth.serving.lab.library import RunLibrary, tour_library
 from firth.serving.lab.room import Cancelled
-from firth.serving.lab.shelf import Shelf, from_tour
 
 
-def silent(done: float, of: float, message: str) -> None: ...
+def silent(what: str, done: int, total: int) -> None: ...
 
 
 def test_runs_have_the_names_of_their_folders_or_paths_where_two_are_alike(char_run: Path, tmp_path: Path) -> None:
     other = tmp_path / char_run.name
     shutil.copytree(char_run, other)
-    assert Shelf([char_run]).runs == {"char": char_run}
-    assert Shelf([char_run, other, char_run]).runs == {str(char_run): char_run, str(other): other}
+    assert RunLibrary([char_run]).runs == {"char": char_run}
+    assert RunLibrary([char_run, other, char_run]).runs == {str(char_run): char_run, str(other): other}
 
 
 def test_a_folder_of_runs_is_looked_through_each_time(char_run: Path, tmp_path: Path) -> None:
-    shelf = Shelf([tmp_path])
-    assert shelf.runs == {}
+    library = RunLibrary([tmp_path])
+    assert library.runs == {}
     (tmp_path / "no run").mkdir()
     shutil.copytree(char_run, tmp_path / "later")
-    assert shelf.runs == {"later": tmp_path / "later"}
+    assert library.runs == {"later": tmp_path / "later"}
 
 
 def test_a_run_that_is_gone_is_told_from_one_that_never_was(char_run: Path, tmp_path: Path) -> None:
     shutil.copytree(char_run, tmp_path / "gone")
-    shelf = Shelf([tmp_path, char_run])
-    with shelf.using("gone", silent):
+    library = RunLibrary([tmp_path, char_run])
+    with library.using("gone", silent):
         pass
     shutil.rmtree(tmp_path / "gone")
-    with pytest.raises(RunError, match=r'the run "gone" is no longer in .*gone; restore'), shelf.using("gone", silent):
+    with pytest.raises(RunError, match=r'the run "gone" is no longer in .*gone; restore'), library.using("gone", silent):
         pass
     with pytest.raises(ConfigError, match=r'there is no run "chat" in the lab\. Did you mean "char"\?'):
-        shelf.path("chat")
-    with pytest.raises(RunError, match="the lab has none"):
-        Shelf().path("char")
+        library.path("chat")
+    with pytest.raises(RunError, match="the lab has no runs"):
+        RunLibrary().path("char")
 
 
 def test_a_model_is_loaded_once_and_again_when_its_weights_change(char_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(char_run, run)
-    shelf = Shelf([run])
-    with shelf.using("run", silent) as first:
+    library = RunLibrary([run])
+    with library.using("run", silent) as first:
         pass
-    with shelf.using("run", silent) as second:
+    with library.using("run", silent) as second:
         assert second is first
     weights = run / "model.safetensors"
     content = weights.read_bytes()
     weights.unlink()
     weights.write_bytes(content)
-    with shelf.using("run", silent) as third:
+    with library.using("run", silent) as third:
         assert third is not first
 
 
 def test_a_second_user_waits_and_can_give_up(char_run: Path) -> None:
-    shelf = Shelf([char_run])
+    library = RunLibrary([char_run])
     told: list[str] = []
 
-    def give_up(done: float, of: float, message: str) -> None:
-        told.append(message)
+    def give_up(what: str, done: int, total: int) -> None:
+        told.append(what)
         raise Cancelled
 
     def second() -> None:
-        with pytest.raises(Cancelled), shelf.using("char", give_up):
+        with pytest.raises(Cancelled), library.using("char", give_up):
             pass
 
-    with shelf.using("char", silent):
+    with library.using("char", silent):
         thread = threading.Thread(target=second)
         thread.start()
         thread.join(10)
-    assert told == ["waiting for char: someone else is using it"]
-    with shelf.using("char", silent):  # it was given back
+    assert told == ["waiting for char: another request is using it"]
+    with library.using("char", silent):  # it was given back
         pass
 
 
 def test_a_model_is_given_back_after_an_error(char_run: Path) -> None:
-    shelf = Shelf([char_run])
-    with pytest.raises(ZeroDivisionError), shelf.using("char", silent):
+    library = RunLibrary([char_run])
+    with pytest.raises(ZeroDivisionError), library.using("char", silent):
         raise ZeroDivisionError
-    with shelf.using("char", silent):
+    with library.using("char", silent):
         pass
 
 
 def test_vectors_are_loaded_once_and_a_file_that_is_gone_is_told(vectors_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.firth"
     shutil.copy(vectors_file, copy)
-    shelf = Shelf([], [copy])
-    assert shelf.words("copy.firth") is shelf.words("copy.firth")
+    library = RunLibrary([], [copy])
+    assert library.word_vectors("copy.firth") is library.word_vectors("copy.firth")
     with pytest.raises(ConfigError, match=r'no vectors "copy.frith" in the lab\. Did you mean "copy\.firth"\?'):
-        shelf.words("copy.frith")
+        library.word_vectors("copy.frith")
     copy.unlink()
-    with pytest.raises(RunError, match="is no longer there"):
-        shelf.words("copy.firth")
+    with pytest.raises(RunError, match="no longer exists"):
+        library.word_vectors("copy.firth")
 
 
 def test_the_tour_is_found_where_it_leaves_its_runs(char_run: Path, vectors_file: Path, tmp_path: Path) -> None:
-    assert not from_tour(tmp_path / "tour").runs
+    assert not tour_library(tmp_path / "tour").runs
     shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")
     shutil.copy(vectors_file, tmp_path / "tour" / "words.firth")
-    shelf = from_tour(tmp_path / "tour")
-    assert list(shelf.runs) == ["gru"]
-    assert list(shelf.vectors) == ["words.firth"]
+    library = tour_library(tmp_path / "tour")
+    assert list(library.runs) == ["gru"]
+    assert list(library.vectors) == ["words.firth"]

@@ -1,0 +1,155 @@
+"""RunLibrary: the runs, word vectors and corpora that the lab was started with.
+
+A place is a run, or a folder that contains runs. Folders are searched again on each request, so a run that starts while the lab
+is open appears in it. A run is loaded on first use and kept until its weights change; only one request uses it at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth.errors import ConfigError, FirthError, RunError, did_you_mean
+from firth.serving.lab.run_facts import RunFacts, run_facts
+from firth.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from firth.api import Recipe
+    from firth.progress import Progress
+    from firth.tasks.run import Run
+    from firth.vectors import WordVectors
+
+    LoadedRun = Run[Any]
+
+DOCS = "docs"  # the built-in corpus, which every machine has
+TOUR = Path("tour")  # where `firth tour` writes its runs by default
+_POLL = 0.1  # seconds between two checks whether a waiting request was cancelled
+
+
+@dataclass
+class _CacheEntry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stamp: int = -1  # modification time of the loaded weights
+    run: LoadedRun | None = None
+
+
+class RunLibrary:
+    """`runs`, `vectors` and `corpora` list what is available; `using` lends a loaded run, `word_vectors` returns vectors."""
+
+    def __init__(self, places: Sequence[Path] = (), vectors: Sequence[Path] = (), corpora: Sequence[str] = ()) -> None:
+        self.places = tuple(places)
+        self.corpora = tuple(dict.fromkeys((*corpora, DOCS)))
+        self._files = tuple(vectors)
+        self._seen: dict[str, Path] = {}  # every run so far, to distinguish a deleted run from an unknown name
+        self._loaded: dict[Path, _CacheEntry] = {}
+        self._vectors: dict[Path, tuple[int, WordVectors]] = {}
+        self._lock = threading.Lock()  # guards the two caches above; never held while something is loaded
+
+    @property
+    def runs(self) -> Mapping[str, Path]:
+        """Every run by its folder's name, or by its whole path if two folders have the same name."""
+        found = _by_name([path for place in self.places for path in _runs_in(place)])
+        self._seen.update(found)
+        return found
+
+    @property
+    def vectors(self) -> Mapping[str, Path]:
+        return _by_name(list(self._files))
+
+    def path(self, name: str) -> Path:
+        """The folder of a run. Raises an error that distinguishes a deleted run from an unknown name."""
+        known = self.runs
+        if name in known and RunFolder(known[name]).exists():
+            return known[name]
+        if name in self._seen:
+            raise RunError(f'the run "{name}" is no longer in {self._seen[name]}; restore that folder, or choose another run')
+        if not known:
+            raise RunError(f'there is no run "{name[:60]}": the lab has no runs. Start it with `firth lab RUN`.')
+        raise ConfigError(f'there is no run "{name[:60]}" in the lab.{did_you_mean(name, known)}')
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of a run, read without its weights."""
+        from firth.api.recipe import read_run_recipe
+
+        return read_run_recipe(RunFolder.open(self.path(name)).recipe)
+
+    def facts(self, name: str) -> RunFacts:
+        """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""
+        try:
+            return run_facts(self.recipe(name))
+        except FirthError as error:
+            return RunFacts(about=str(error))
+
+    def runs_where(self, condition: Callable[[RunFacts], bool]) -> tuple[str, ...]:
+        return tuple(name for name in self.runs if condition(self.facts(name)))
+
+    @contextlib.contextmanager
+    def using(self, name: str, progress: Progress) -> Iterator[LoadedRun]:
+        """Lends a loaded run to one request at a time. Another request waits, and can be cancelled while it waits."""
+        path = self.path(name)
+        with self._lock:
+            entry = self._loaded.setdefault(path, _CacheEntry())
+        while not entry.lock.acquire(timeout=_POLL):
+            progress(f"waiting for {name}: another request is using it", 0, 1)
+        try:
+            yield self._load(path, entry, progress)
+        finally:
+            entry.lock.release()
+
+    def _load(self, path: Path, entry: _CacheEntry, progress: Progress) -> LoadedRun:
+        from firth.api import load
+
+        stamp = _modified(RunFolder(path).model)
+        if entry.run is None or entry.stamp != stamp:
+            progress(f"loading {path.name}", 0, 1)
+            entry.run, entry.stamp = load(path), stamp
+        return entry.run
+
+    def word_vectors(self, name: str) -> WordVectors:
+        """The vectors of a file. They are never changed, so any number of requests can share them."""
+        from firth.vectors import load
+
+        known = self.vectors
+        if name not in known:
+            raise ConfigError(f'there are no vectors "{name[:60]}" in the lab.{did_you_mean(name, known)}')
+        path = known[name]
+        if not path.is_file():
+            raise RunError(f"{path} no longer exists; restore the file, or choose other vectors")
+        stamp = _modified(path)
+        with self._lock:
+            held = self._vectors.get(path)
+        if held is None or held[0] != stamp:
+            held = (stamp, load(path))
+            with self._lock:
+                self._vectors[path] = held
+        return held[1]
+
+
+def tour_library(folder: Path = TOUR) -> RunLibrary:
+    """The runs and vectors that `firth tour` wrote to `folder`; an empty library if it wrote none."""
+    words = folder / "words.firth"
+    return RunLibrary([folder / "runs"] if (folder / "runs").is_dir() else [], [words] if words.is_file() else [])
+
+
+def _runs_in(place: Path) -> list[Path]:
+    """The place itself if it is a run or has disappeared, otherwise the runs in it."""
+    if RunFolder(place).exists() or not place.is_dir():
+        return [place]
+    return sorted(path for path in place.iterdir() if RunFolder(path).exists())
+
+
+def _by_name(paths: Sequence[Path]) -> dict[str, Path]:
+    unique = list(dict.fromkeys(paths))
+    names = [path.name or str(path) for path in unique]
+    return {name if names.count(name) == 1 else str(path): path for name, path in zip(names, unique, strict=True)}
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

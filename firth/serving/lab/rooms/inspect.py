@@ -1,0 +1,136 @@
+"""Inspect: a run on a text, as predictions, hidden states, gradient flow or the vectors of one word."""
+
+from __future__ import annotations
+
+from firth.errors import ConfigError
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, Usable
+from firth.serving.lab.rooms.generate import STATE, state_choices
+from firth.tasks.next_token import LanguageModelRun
+
+MOST_SENTENCES = 12  # that a word is compared in
+
+
+def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The tokens that the model expected at each position."""
+    run, text = request.text("run"), request.text("text")
+    top = request.number("top", int, 5, least=1, most=20)
+    with library.using(run, progress) as model:
+        progress("computing", 0, 1)
+        found = model.predictions(text, top=top)
+    python = _opened(library, run) + f"found = model.predictions({text!r}, top={top})\nfigure = found.figure()\nfigure.plot\n"
+    facts = {"tokens": len(found.tokens), "perplexity": found.perplexity, "next": found.next}
+    return ViewResult({"predictions": found.figure()}, python, facts)
+
+
+def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The hidden state of a recurrent network after each token, or one of its gates."""
+    run, text, gate = request.text("run"), request.text("text"), request.text("gate", "", most=40)
+    units = request.number("units", int, 32, least=1, most=256)
+    with library.using(run, progress) as model:
+        progress("computing", 0, 1)
+        found = model.states(text)
+    names = [level.name for level in found.levels]
+    level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
+    gates = list(found.levels[level].gates())
+    gate = gate if gate in gates else STATE  # a gate of the run chosen before
+    lines = f"states = model.states({text!r})\nfigure = states.figure({level}, {gate!r}, {units})\nfigure.plot\n"
+    python = _opened(library, run) + lines
+    facts = state_choices(names, gates) | {"level": level, "gate": gate}
+    return ViewResult({"states": found.figure(level, gate, units)}, python, facts)
+
+
+def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The gradient of the last token's loss at each earlier token, and the same gradient clipped as in training."""
+    run, text = request.text("run"), request.text("text")
+    with library.using(run, progress) as model:
+        progress("computing gradients", 0, 1)
+        found, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
+    figures = {"flow": found.figure()}
+    lines = [f"flow = model.flow({text!r})", 'figures = {"flow": flow.figure()}']
+    if clip:
+        figures["clipped"] = found.clipped(clip).figure()
+        lines.append(f'figures["clipped"] = flow.clipped({clip!r}).figure()')
+    python = _opened(library, run) + "\n".join([*lines, 'figures["flow"].plot', ""])
+    headings = {
+        "flow": "Gradient by distance",
+        "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
+    }
+    return ViewResult(figures, python, {"gradient": found.gradient, "clip": clip or None}, headings=headings)
+
+
+def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """One word in several sentences: the cosines of its contextual vectors, beside its one static vector."""
+    run, word = request.text("run"), request.text("word", most=200).strip()
+    sentences = [line.strip() for line in request.text("sentences").splitlines() if line.strip()]
+    if not word:
+        raise ConfigError("the word is empty; give a word that occurs in every sentence")
+    if not 2 <= len(sentences) <= MOST_SENTENCES:
+        raise ConfigError(f"there are {len(sentences)} sentences; expected 2 to {MOST_SENTENCES}, one per line")
+    with library.using(run, progress) as model:
+        progress("computing", 0, 1)
+        found = model.senses(word, sentences)
+    python = _opened(library, run) + (
+        f"found = model.senses({word!r}, {sentences!r})\nprint(found.text())\nfigure = found.figure()\nfigure.plot\n"
+    )
+    return ViewResult({"senses": found.figure()}, python, {"depth": len(found.layers) - 1})
+
+
+def _opened(library: RunLibrary, run: str) -> str:
+    return f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
+
+
+VIEWS = (
+    Choice(
+        "predictions",
+        "predictions at each token",
+        {"controls": ["text", "top"], "about": "The darker a token, the less the model expected it."},
+    ),
+    Choice(
+        "states",
+        "hidden states and gates",
+        {
+            "controls": ["text", "level", "gate", "units"],
+            "about": "Each row is a unit. The units that change most from token to token come first.",
+        },
+    ),
+    Choice(
+        "flow",
+        "gradient flow",
+        {
+            "controls": ["text"],
+            "about": "How much of the last token's loss reaches each earlier token: ‖∂loss/∂h‖ and ‖∂loss/∂e‖ by distance.",
+        },
+    ),
+    Choice(
+        "senses",
+        "one word in several sentences",
+        {
+            "controls": ["word", "sentences"],
+            "about": "In context, a word has a different vector in each sentence; its embedding (layer 0) is always the same.",
+        },
+    ),
+)
+
+
+def usable(library: RunLibrary) -> Usable:
+    """Every run that reads text; language models first, because most views apply to them."""
+    names = library.runs_where(lambda facts: facts.reads_text)
+    first = library.runs_where(lambda facts: facts.generates)
+    others = tuple(name for name in names if name not in first)
+    return Usable(first + others, "There is no run that reads text. Train one: `firth train docs-char-gru --out runs/gru`.")
+
+
+ROOM = Room(
+    "inspect",
+    "Inspect",
+    "A run on your text: its predictions at each token, its hidden states and gates, gradient flow, and the senses of a word.",
+    {"predictions": predictions, "states": states, "flow": flow, "senses": senses},
+    usable,
+    lambda library: {"look": VIEWS},
+    {"word": "list", "sentences": "the list is empty\nreturns the list of names\nlist the files of a folder"},
+    old_names=("reading",),
+)

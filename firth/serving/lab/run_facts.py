@@ -1,0 +1,59 @@
+"""What a run offers, read from its recipe without loading its weights.
+
+This is the only place in the lab that knows tasks and model configurations. Rooms and the page decide by these facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from firth.serving.lab.examples import ENGLISH, source_sentence
+
+if TYPE_CHECKING:
+    from firth.api import Recipe
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    about: str  # one line for the list of runs
+    example: str = ""  # a starting text for the run; "" if the lab knows none
+    task: str | None = None  # None: the recipe cannot be read, and `about` says why
+    family: str | None = None
+    reads_text: bool = False
+    generates: bool = False  # continues a prompt token by token
+    translates: bool = False
+    learns_in_context: bool = False
+    takes_target: bool = False  # an encoder–decoder also encodes the text that it is to produce
+    takes_context: bool = False  # a reader searches a context for the answer
+    recurrent: bool = False  # has hidden states and, except for a plain RNN, gates
+    attention: bool = False
+    multi_head: bool = False
+
+    def json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def run_facts(recipe: Recipe) -> RunFacts:
+    from firth.models import RecurrentConfig, RecurrentEncoderConfig, RecurrentSeq2SeqConfig
+    from firth.models.config import TransformerSettings
+    from firth.text.config import PairsConfig
+
+    model, task = recipe.model, recipe.task
+    pairs = recipe.data if isinstance(recipe.data, PairsConfig) else None
+    transformer = isinstance(model, TransformerSettings)
+    return RunFacts(
+        about=f"{model.family} model, {model.kind}, {task.name}",
+        example=ENGLISH if pairs is None else source_sentence(pairs.name, pairs.source),
+        task=task.name,
+        family=model.family,
+        reads_text=task.reads != "points of linear functions",
+        generates=task.reads == "running text" and hasattr(task.run_class, "generate"),
+        translates=hasattr(task.run_class, "translate"),
+        learns_in_context=task.draws_several,
+        takes_target=model.family == "seq2seq",
+        takes_context=task.reads == "questions",
+        recurrent=isinstance(model, RecurrentConfig | RecurrentEncoderConfig | RecurrentSeq2SeqConfig),
+        attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
+        multi_head=transformer,
+    )

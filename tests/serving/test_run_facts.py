@@ -1,0 +1,67 @@
+"""What a run offers, by its recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from questions import RECORDS, answer_table, write_questions
+
+from firth.api import compose, find_recipe
+from firth.serving.lab.examples import ENGLISH
+from firth.serving.lab.run_facts import run_facts
+
+FLAGS = (
+    "reads_text",
+    "generates",
+    "translates",
+    "learns_in_context",
+    "takes_target",
+    "takes_context",
+    "recurrent",
+    "attention",
+    "multi_head",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("docs-char-gru", {"reads_text", "generates", "recurrent"}),
+        ("docs-char-transformer", {"reads_text", "generates", "attention", "multi_head"}),
+        ("dates-rnnsearch", {"reads_text", "translates", "takes_target", "recurrent", "attention"}),
+        ("dates-rnnenc", {"reads_text", "translates", "takes_target", "recurrent"}),
+        ("multi30k-en-de-transformer", {"reads_text", "translates", "takes_target", "attention", "multi_head"}),
+        ("sst2-lstm", {"reads_text", "recurrent"}),
+        ("icl-swap", {"reads_text", "learns_in_context", "attention", "multi_head"}),
+        ("icl-regression", {"learns_in_context", "attention", "multi_head"}),
+    ],
+)
+def test_a_recipe_offers_what_its_task_and_its_model_can_do(name: str, expected: set[str]) -> None:
+    facts = run_facts(find_recipe(name))
+    assert {flag for flag in FLAGS if getattr(facts, flag)} == expected
+    assert facts.task == find_recipe(name).objective.kind
+    assert set(facts.json()) == {"about", "example", "task", "family", *FLAGS}
+
+
+def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
+    facts = run_facts(compose(answer_table(write_questions(tmp_path / "questions.jsonl", RECORDS[:4]))))
+    assert facts.takes_context
+    assert not facts.takes_target
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dates-rnnsearch", "samedi 14 novembre 2026"),
+        ("multi30k-de-en-gru", "Ein Mann steht auf einer Leiter."),
+        ("multi30k-en-de-transformer", "A man is standing on a ladder."),
+        ("tatoeba-en-nl-transformer", "This is a book."),
+        ("scan-length", "jump twice and walk left"),
+        ("docstrings-summary", ""),
+        ("docs-char-lstm", ENGLISH),
+        ("sst2-lstm", ENGLISH),
+    ],
+)
+def test_the_example_suits_the_data_of_the_run(name: str, text: str) -> None:
+    assert run_facts(find_recipe(name)).example == text
