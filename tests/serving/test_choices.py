@@ -19,6 +19,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.room import choices
 from firth.serving.lab.rooms import ROOMS
 from firth.serving.lab.rooms.playground import WITH_LIMIT
+from firth.tasks import KINDS
 from firth.vectors.map import Projection
 from firth.vectors.wordvectors import Method
 
