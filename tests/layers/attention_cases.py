@@ -120,12 +120,12 @@ POSITIONS = {
     ),
     "t5, both ways": PositionCase(
         lambda n: {"table": (2 * N, H)},
-        lambda p: position.buckets(p["table"], both=True, reach=REACH),
+        lambda p: position.buckets(p["table"], bidirectional=True, max_distance=REACH),
         lambda p: oracle_position.buckets(p["table"], True, REACH),
     ),
     "t5, one way": PositionCase(
         lambda n: {"table": (N, H)},
-        lambda p: position.buckets(p["table"], both=False, reach=REACH),
+        lambda p: position.buckets(p["table"], bidirectional=False, max_distance=REACH),
         lambda p: oracle_position.buckets(p["table"], False, REACH),
     ),
     "shaw": PositionCase(

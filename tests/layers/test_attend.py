@@ -395,7 +395,7 @@ def test_a_start_before_the_text_and_a_score_by_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="q_start is -1; positions count from 0"):
         attend(q, k, v, q_start=-1)
     named: Any = "dot"
-    with pytest.raises(ConfigError, match=r"score is 'dot'; expected score.SCALED_DOT"):
+    with pytest.raises(ConfigError, match=r"score is 'dot'; expected a Score"):
         attend(q, k, v, score=named)
 
 
@@ -421,7 +421,7 @@ def test_a_mask_first_used_while_generating_still_serves_training() -> None:
     """Made under inference_mode, a tensor cannot be kept for a backward pass: here the one of the learned table."""
     q, k, v = qkv(5, 5, 2)
     table = torch.zeros(4, H, dtype=torch.float64, requires_grad=True)
-    where = position.buckets(table, both=False, reach=4)
+    where = position.buckets(table, bidirectional=False, max_distance=4)
     with torch.inference_mode():
         attend(q, k, v, mask=mask.window(4), position=where)
     attend(q, k, v, mask=mask.window(4), position=where).sum().backward()  # type: ignore[no-untyped-call]

@@ -51,7 +51,7 @@ def recurrent(**options: Any) -> RecurrentConfig:
 
 def named(config: ModelConfig) -> str:
     """The values of a config, as the name of a test."""
-    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "base", "dropout"))
+    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "position_base", "dropout"))
 
 
 def stepped(model: LanguageModel, token_BT: Tensor, chunks: list[int]) -> Tensor:

@@ -39,8 +39,8 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
         "encoder_depth": 1,
     },
     "modern": {"kv_heads": 1, "tied": False},
-    "t5": {"position": "t5", "buckets": 8, "reach": 20},
-    "shaw": {"position": "shaw", "clip": 2},
+    "t5": {"position": "t5", "distance_buckets": 8, "max_distance": 20},
+    "shaw": {"position": "shaw", "max_distance": 2},
     "alibi, bilinear": {"position": "alibi", "score": "bilinear"},
     "learned, additive": {"position": "learned", "score": "additive"},
 }
