@@ -348,7 +348,7 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         (zeros(1, 1, 2, 8, dtype=torch.float64), zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), r"one dtype.*float64.*float32"),
         (zeros(1, 1, 2, 8), zeros(1, 1, 2, 8).to("meta"), zeros(1, 1, 2, 8), r"one device; given q .* cpu, k .* meta, v .* cpu"),
         (zeros(1, 4, 2, 8), zeros(1, 0, 2, 8), zeros(1, 0, 2, 8), r"0 key/value heads do not divide 4 query heads"),
-        (*(zeros(1, 1, 2, 8, dtype=torch.int64),) * 3, r"given q, k and v of torch.int64, expected float32"),
+        (*(zeros(1, 1, 2, 8, dtype=torch.int64),) * 3, r"q, k and v are torch.int64; expected float32"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused_with_both_numbers(q: Tensor, k: Tensor, v: Tensor, words: str) -> None:
@@ -371,7 +371,7 @@ def test_a_start_per_row_must_have_as_many_rows_as_the_batch() -> None:
 def test_an_unknown_kernel_is_refused_by_name() -> None:
     q, k, v = qkv(2, 2, 2)
     unknown: Any = "flash9"
-    with pytest.raises(ConfigError, match=r'no kernel "flash9"; expected auto, sdpa, triton, flex, chunked or reference'):
+    with pytest.raises(ConfigError, match=r'no kernel "flash9"; choose auto, sdpa, triton, flex, chunked or reference'):
         attend(q, k, v, kernel=unknown)
 
 

@@ -129,7 +129,7 @@ def test_positions_without_an_end_read_on_past_the_context(position: str) -> Non
 def test_learned_positions_end_with_the_context_in_steps_too() -> None:
     model = made(transformer(position="learned", context=4))
     _, state = model.step(tokens(time=4), model.start(B))
-    with pytest.raises(ConfigError, match=r"position 5 is asked for; model.context is 4"):
+    with pytest.raises(ConfigError, match=r"position 5 is beyond model.context = 4"):
         model.step(tokens(time=1), state)
 
 

@@ -169,5 +169,5 @@ def test_it_has_one_stack_and_one_embedding() -> None:
 
 
 def test_learned_positions_end() -> None:
-    with pytest.raises(ConfigError, match=r"position 13 is asked for; model\.context is 12"):
+    with pytest.raises(ConfigError, match=r"position 13 is beyond model\.context = 12"):
         model_of("learned, untied")(*texts(8))
