@@ -170,7 +170,7 @@ def _gradients(q_BHQA: Tensor, k_BGKA: Tensor, w_HA: Tensor, v_BGKE: Tensor) -> 
 
 
 def _empty(like_BHQn: Tensor, width: int) -> Tensor:
-    return empty_rows(like_BHQn, *like_BHQn.shape[1:3], width)
+    return empty_rows(like_BHQn, like_BHQn.shape[1], like_BHQn.shape[2], width)
 
 
 def _channels_first(x_BHQA: Tensor, block: int) -> Tensor:
