@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "strictly causal": {"mask": "strictly_causal", "position": "none", "score": "dot"},
     "gaussian, alibi": {"score": "gaussian", "position": "alibi"},
     "bilinear, t5": {"score": "bilinear", "position": "t5", "distance_buckets": 4, "max_distance": 5},
+    "cosine, rotary": {"score": "cosine", "kv_heads": 2},
     "additive, shaw": {"score": "additive", "position": "shaw", "max_distance": 2, "kv_heads": 1},
 }
 

@@ -269,7 +269,7 @@ def test_with_t5_the_model_is_its_plain_re_implementation() -> None:
     assert_equal(at_once(model, tokens()), truth)
 
 
-@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian", "bilinear"])
+@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian", "bilinear", "cosine"])
 def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
     """Above all: M meets q before it is turned, or the score would not depend on the distance alone."""
     generator = torch.Generator().manual_seed(3)
@@ -284,6 +284,7 @@ def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
         "dot": score.DOT,
         "scaled_dot": score.SCALED_DOT,
         "gaussian": score.GAUSSIAN,
+        "cosine": score.cosine(layer.attend.get_parameter("log_tau_H")) if kind == "cosine" else None,
         "bilinear": score.bilinear(layer.get_parameter("M_HDD")) if kind == "bilinear" else None,
     }[kind]
     assert chosen is not None
@@ -391,6 +392,7 @@ def tanh_square() -> float:
         ("gaussian", -16.0, 32.0),  # −½ Σ (q − k)², each difference of variance 2
         ("bilinear", 0.0, 1.0),
         ("additive", 0.0, tanh_square()),
+        ("cosine", 0.0, 1.0),  # of unit vectors q̂·k̂ has variance 1/D, and τ = √D
     ],
 )
 def test_the_first_scores_are_as_large_as_theory_says(kind: str, mean: float, variance: float) -> None:
@@ -412,8 +414,8 @@ def test_a_seed_is_a_model_and_counting_allocates_the_same_shapes(score: str, po
         assert parameters(variant, VOCAB) == sum(p.numel() for p in one.values())
         for name, parameter in one.items():
             assert torch.equal(parameter, again[name]), name
-            # Norms begin as the identity, biases and T5's table as nothing.
-            fixed = "norm" in name or name.endswith("bias") or name == "relative.table_NH"
+            # Norms begin as the identity, biases and T5's table as nothing, temperatures as √D.
+            fixed = "norm" in name or name.endswith(("bias", "log_tau_H")) or name == "relative.table_NH"
             assert torch.equal(parameter, other[name]) == fixed, name
 
 
@@ -427,6 +429,7 @@ def test_what_each_setting_adds_to_the_number_of_weights() -> None:
         parameters(config("scaled_dot", "shaw", max_distance=3), VOCAB) == plain + DEPTH * 2 * 4 * D
     )  # keys and values, all heads
     assert parameters(config("bilinear", "none"), VOCAB) == plain + DEPTH * HEADS * D * D
+    assert parameters(config("cosine", "none"), VOCAB) == plain + DEPTH * HEADS
     assert parameters(config("additive", "none"), VOCAB) == plain + DEPTH * HEADS * D
     assert parameters(config("scaled_dot", "none", kv_heads=1), VOCAB) == plain - DEPTH * 2 * 3 * D * 8
 
@@ -502,7 +505,12 @@ def test_a_shipped_recipe_is_trained_evaluated_and_written_with_any_attention(na
 
 
 @pytest.mark.parametrize(
-    "model", [{"position": "t5", "score": "additive"}, {"position": "shaw", "max_distance": 2, "mask": "window", "span": 4}]
+    "model",
+    [
+        {"position": "t5", "score": "additive"},
+        {"score": "cosine"},
+        {"position": "shaw", "max_distance": 2, "mask": "window", "span": 4},
+    ],
 )
 def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(model: dict[str, Any], tmp_path: Path) -> None:
     given = recipe(steps=8, dropout=0.2, **model)
@@ -515,7 +523,8 @@ def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(model: dict
 
 
 @pytest.mark.parametrize(
-    ("score", "position"), [*(("scaled_dot", p) for p in POSITIONS), ("bilinear", "t5"), ("additive", "shaw")]
+    ("score", "position"),
+    [*(("scaled_dot", p) for p in POSITIONS), ("bilinear", "t5"), ("additive", "shaw"), ("cosine", "rotary")],
 )
 def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str, tmp_path: Path) -> None:
     trained: list[torch.nn.Module] = []
@@ -540,6 +549,7 @@ def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str
         {"position": "t5"},
         {"position": "shaw", "max_distance": 3},
         {"score": "bilinear"},
+        {"score": "cosine"},
         {"score": "additive", "position": "t5"},
     ],
 )

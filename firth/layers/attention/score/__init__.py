@@ -11,11 +11,12 @@ from typing import Literal, get_args
 from firth.layers.attention.score.additive import Additive, AdditiveLayer, additive
 from firth.layers.attention.score.base import Example, Score, ScoreLayer
 from firth.layers.attention.score.bilinear import Bilinear, BilinearLayer, bilinear
+from firth.layers.attention.score.cosine import Cosine, CosineLayer, cosine
 from firth.layers.attention.score.dot import DOT, SCALED_DOT, Dot, DotLayer, ScaledDotLayer
 from firth.layers.attention.score.gaussian import GAUSSIAN, Gaussian, GaussianLayer, half_square
 
-LAYERS: tuple[type[ScoreLayer], ...] = (ScaledDotLayer, DotLayer, GaussianLayer, BilinearLayer, AdditiveLayer)
-ScoreKind = Literal["scaled_dot", "dot", "gaussian", "bilinear", "additive"]  # the kinds of LAYERS, in their order
+LAYERS: tuple[type[ScoreLayer], ...] = (ScaledDotLayer, DotLayer, GaussianLayer, BilinearLayer, AdditiveLayer, CosineLayer)
+ScoreKind = Literal["scaled_dot", "dot", "gaussian", "bilinear", "additive", "cosine"]  # the kinds of LAYERS, in their order
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 
 
@@ -31,6 +32,7 @@ __all__ = [
     "SCALED_DOT",
     "Additive",
     "Bilinear",
+    "Cosine",
     "Dot",
     "Example",
     "Gaussian",
@@ -39,6 +41,7 @@ __all__ = [
     "ScoreLayer",
     "additive",
     "bilinear",
+    "cosine",
     "half_square",
     "score_layer",
 ]
