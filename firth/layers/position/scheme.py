@@ -40,7 +40,7 @@ LayerPosition = RotaryTurn | Relative | None  # what a scheme passes to every at
 
 
 class PositionSettings(Protocol):
-    """The settings of a Transformer that position schemes use."""
+    """The settings that every Transformer has and position schemes use. A scheme reads its own by name: PositionScheme.setting."""
 
     @property
     def width(self) -> int: ...
@@ -52,10 +52,6 @@ class PositionSettings(Protocol):
     def score(self) -> str: ...
     @property
     def position_base(self) -> float: ...
-    @property
-    def max_distance(self) -> int | None: ...
-    @property
-    def distance_buckets(self) -> int | None: ...
 
 
 class LayerTables(Protocol):
@@ -74,6 +70,13 @@ class PositionScheme(nn.Module):
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
+
+    @classmethod
+    def setting(cls, settings: PositionSettings, name: str, default: Any = None) -> Any:
+        """One of the optional `settings`, or `default` if a recipe does not give it."""
+        assert name in cls.settings, name
+        given = getattr(settings, name)
+        return default if given is None else given
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model

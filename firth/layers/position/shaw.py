@@ -100,7 +100,7 @@ class ShawScheme(PositionScheme):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(settings.max_distance or MAX_DISTANCE, bidirectional)
+        return cls(cls.setting(settings, "max_distance", MAX_DISTANCE), bidirectional)
 
     def in_layers(self) -> ShawTables:
         return self.tables

@@ -88,7 +88,7 @@ class Distances(PositionScheme):
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
-        count, farthest = settings.distance_buckets or BUCKETS, settings.max_distance or MAX_DISTANCE
+        count, farthest = cls._sizes(settings)
         if count < 2:
             raise ConfigError(f"model.distance_buckets is {count}, which distinguishes no distances; expected at least 2")
         if farthest <= count // 2:
@@ -99,8 +99,12 @@ class Distances(PositionScheme):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        count, farthest = settings.distance_buckets or BUCKETS, settings.max_distance or MAX_DISTANCE
+        count, farthest = cls._sizes(settings)
         return cls(count, settings.heads, bidirectional, farthest)
+
+    @classmethod
+    def _sizes(cls, settings: PositionSettings) -> tuple[int, int]:
+        return cls.setting(settings, "distance_buckets", BUCKETS), cls.setting(settings, "max_distance", MAX_DISTANCE)
 
     def relative(self) -> Buckets:
         return Buckets(self.table_NH, self.bidirectional, self.max_distance)
