@@ -13,6 +13,7 @@ from firth.layers.block import Placement
 from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import NormKind
 from firth.layers.position import PositionKind, check_settings
+from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset
 
 
@@ -80,6 +81,8 @@ class TransformerSettings:
     position_base: float = renamed("base", default=10_000.0)  # of the sinusoidal and rotary wavelengths
     max_distance: int | None = renamed("clip", "reach", default=None)  # shaw, t5: all distances from here on are one
     distance_buckets: int | None = renamed("buckets", default=None)  # t5: the number of ranges of distance
+    rotary_scaling: RotaryScaling | None = None  # rotary: stretch the positions of a trained model to a longer context
+    rotary_context: int | None = None  # the context that model was trained with
     norm: NormKind = "rms"
     norm_placement: Placement = "pre"
     activation: Activation = "swiglu"
@@ -95,6 +98,7 @@ class TransformerSettings:
             kv_heads=self.kv_heads,
             hidden=self.hidden,
             context=self.context,
+            rotary_context=self.rotary_context,
             max_distance=self.max_distance,
             distance_buckets=self.distance_buckets,
         )

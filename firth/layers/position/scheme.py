@@ -40,7 +40,7 @@ LayerPosition = RotaryTurn | Relative | None  # what a scheme passes to every at
 
 
 class PositionSettings(Protocol):
-    """The settings that every Transformer has and position schemes use. A scheme reads its own by name: PositionScheme.setting."""
+    """The settings of every Transformer that position schemes use. A scheme reads its own by name: PositionScheme.setting."""
 
     @property
     def width(self) -> int: ...
