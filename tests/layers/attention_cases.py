@@ -91,7 +91,6 @@ SCORES = {
         lambda G: {"M": (D, C)}, lambda p: score.bilinear(p["M"]), lambda p: oracle.bilinear(p["M"]), (D, C)
     ),
     "cosine": ScoreCase(lambda G: {"tau": (H,)}, lambda p: score.cosine(p["tau"]), lambda p: oracle.cosine(p["tau"])),
-    "cosine, one for all": ScoreCase(lambda G: {"tau": ()}, lambda p: score.cosine(p["tau"]), lambda p: oracle.cosine(p["tau"])),
     "additive": ScoreCase(lambda G: {"w": (H, D)}, lambda p: score.additive(p["w"]), lambda p: oracle.additive(p["w"])),
     "additive, W per head": ScoreCase(
         lambda G: {"w": (H, A), "W_q": (H, D, A), "W_k": (G, C, A)},

@@ -92,6 +92,18 @@ def test_an_attend_whose_q_and_k_are_not_reduced_reduces_them_itself() -> None:
     assert_equal(ready(*reduced, v, mask.FULL, None, 0), found)
 
 
+def test_one_temperature_for_all_heads_is_the_same_for_each() -> None:
+    q, k, v = qkv()
+    shared, each = (torch.full(shape, 0.7, dtype=torch.float64, requires_grad=True) for shape in ((), (H,)))
+    found, truth = (attend(q, k, v, score=score.cosine(tau)) for tau in (shared, each))
+    assert_equal(found.detach(), truth.detach())
+    found.square().sum().backward()  # type: ignore[no-untyped-call]
+    truth.square().sum().backward()  # type: ignore[no-untyped-call]
+    assert shared.grad is not None
+    assert each.grad is not None
+    assert_equal(shared.grad, each.grad.sum())
+
+
 def test_a_temperature_for_other_heads_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"score\.cosine's log_tau has shape \(3,\); expected \(4,\) .* or \(\)"):
         attend(*qkv(), score=score.cosine(torch.zeros(3, dtype=torch.float64)))
