@@ -29,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from firth.layers.attention import attend, mask, position, score
 from firth.layers.attention.weights import statistics as row_statistics
 from firth.layers.attention.weights import weights
+from firth.layers.position.t5 import bucket
 from firth.layers.tap import attention_calls
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
@@ -208,7 +209,7 @@ def flex_of(q: Tensor, k: Tensor, v: Tensor, mask_mod: Any, score_mod: Any = Non
 def table_cases() -> Iterator[Case]:
     q, k, v = qkv()
     table_NH = torch.randn(32, H, device="cuda", requires_grad=True)
-    buckets = position.buckets(table_NH, both=False)
+    buckets = position.buckets(table_NH, bidirectional=False)
     yield Case(
         "T5 bias, 32 learned buckets",
         lambda: attend(q, k, v, mask=mask.CAUSAL, position=buckets),
@@ -235,7 +236,7 @@ def flex_buckets(q: Tensor, k: Tensor, v: Tensor, table_NH: Tensor) -> Run:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     block_mask = create_block_mask(causal_mod, None, None, N, N, device="cuda")
-    bucket_N = position.relative.bucket(-torch.arange(N, device="cuda"), 32, False, 128)
+    bucket_N = bucket(-torch.arange(N, device="cuda"), 32, False, 128)
 
     @torch.compile
     def run(table_NH: Tensor) -> Tensor:

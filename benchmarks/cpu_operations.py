@@ -34,7 +34,7 @@ def main() -> None:
         return
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; median of {PAIRS} pairs, forward + backward\n")
     layer, attention = RMSNorm(WIDTH, eps=1e-5), SelfAttention(WIDTH, HEADS, HEADS, bias=False)
-    turn = Rotary(T, WIDTH // HEADS, 10_000.0).at(0, T)
+    turn = Rotary(T, WIDTH // HEADS, 10_000.0).turn(0, T)
 
     compare("RMSNorm", layer, lambda x: F.rms_norm(x, (WIDTH,), layer.weight, 1e-5), B, T, WIDTH)
     compare(

@@ -37,7 +37,7 @@ from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid
-from firth.layers.position.relative import bucket
+from firth.layers.position.t5 import bucket
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 DATES = FOLDER.parent / "numbers" / "dates.json"

@@ -18,10 +18,27 @@ CONFIGS: dict[str, ModelConfig] = {
     ),
     "transformer, no positions": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, position="none"),
     "transformer, shaw, window": TransformerConfig(
-        kind="transformer", width=16, depth=2, heads=4, kv_heads=1, context=12, position="shaw", clip=3, mask="window", span=5
+        kind="transformer",
+        width=16,
+        depth=2,
+        heads=4,
+        kv_heads=1,
+        context=12,
+        position="shaw",
+        max_distance=3,
+        mask="window",
+        span=5,
     ),
     "transformer, t5, additive": TransformerConfig(
-        kind="transformer", width=16, depth=1, heads=2, context=12, position="t5", buckets=6, reach=8, score="additive"
+        kind="transformer",
+        width=16,
+        depth=1,
+        heads=2,
+        context=12,
+        position="t5",
+        distance_buckets=6,
+        max_distance=8,
+        score="additive",
     ),
     "transformer, alibi, strictly causal": TransformerConfig(
         kind="transformer", width=16, depth=2, heads=4, kv_heads=2, context=12, position="alibi", mask="strictly_causal"

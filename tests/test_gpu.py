@@ -46,8 +46,8 @@ IDS = np.random.default_rng(0).integers(0, 50, 20_000).astype(np.uint16)
 VARIANTS: dict[str, dict[str, Any]] = {  # those whose attention is not torch's
     "window": {"mask": "window", "span": 9},
     "strictly causal, gaussian, alibi": {"mask": "strictly_causal", "score": "gaussian", "position": "alibi"},
-    "t5": {"position": "t5", "buckets": 8, "reach": 20},
-    "shaw": {"position": "shaw", "clip": 6},
+    "t5": {"position": "t5", "distance_buckets": 8, "max_distance": 20},
+    "shaw": {"position": "shaw", "max_distance": 6},
     "bilinear": {"score": "bilinear"},
     "additive": {"score": "additive", "position": "learned"},
     "additive, t5": {"score": "additive", "position": "t5"},

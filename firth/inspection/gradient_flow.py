@@ -180,8 +180,8 @@ def _steps(network: RecurrentLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]
 
 def _at_once(network: TransformerLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]]:
     """What the output layer reads after the last token, and what enters the first block."""
-    x_BTd = network.placed(network.embedding(token_BT), 0)
-    return network.through(x_BTd, network.allowed())[0][:, -1], [x_BTd]
+    x_BTd = network.embed_positions(network.embedding(token_BT), 0)
+    return network.run_blocks(x_BTd, network.allowed())[0][:, -1], [x_BTd]
 
 
 def _total(gradients: Sequence[Tensor | None]) -> float:

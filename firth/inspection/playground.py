@@ -1,6 +1,6 @@
 """The attention playground: what attend() does to a sentence, or to a small table of keys and values, one step at a time.
 
-    scores   a_qk = a(q, k)                           how well a key matches a query, see layers/attention/score.py
+    scores   a_qk = a(q, k)                           how well a key matches a query, see layers/attention/score/
     scaled   s_qk = scale · a_qk + bias(k − q)
     masked   m_qk = s_qk, or −∞ where q may not look at k
     weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero where q may look at nothing
@@ -38,17 +38,17 @@ MaskName = Literal["full", "causal", "strictly_causal", "all_but_self", "window"
 ExampleName = Literal["scores", "roles"]
 StepName = Literal["scores", "scaled", "masked", "weights", "sums"]
 
-SCORES: tuple[ScoreKind, ...] = get_args(ScoreKind)
+SCORES: tuple[ScoreKind, ...] = score.KINDS
 MASKS: tuple[MaskName, ...] = get_args(MaskName)
-POSITIONS: tuple[PositionKind, ...] = get_args(PositionKind)
+POSITIONS: tuple[PositionKind, ...] = position.KINDS
 EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
 STEPS: tuple[StepName, ...] = get_args(StepName)
 MOST = 64  # words of a sentence, rows of a table: more cells than 64 × 64 nobody reads one by one
 WIDEST = 1024  # numbers of a vector
 
 ROLES = (("Mina", "director"), ("Tom", "editor"), ("Ravi", "camera"), ("Lena", "editor"))  # the second example
-_CLIP = 2  # of Shaw's distances
-_BUCKETS, _REACH = 8, 16  # of T5's
+_SHAW_DISTANCE = 2  # of Shaw's distances
+_BUCKETS, _MAX_DISTANCE = 8, 16  # of T5's
 
 
 class Vectors(Protocol):
@@ -266,7 +266,7 @@ def _played(
 ) -> Played:
     H, _, D = q_HQD.shape
     parameters = _score_parameters(settings, H, D) | _position_parameters(settings, H, D, v_HKE.shape[2], q_start == 0)
-    shape = _score(settings.score, parameters)
+    shape = score.score_layer(settings.score).of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
     scale = shape.default_scale(D) if settings.scale is None else settings.scale
     q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
     allowed, where = _mask(settings, q_start + q.shape[2]), _position(settings.position, parameters, H)
@@ -289,36 +289,9 @@ def _scores(call: Call) -> tuple[Tensor, Tensor]:
     return reference.scores(bare), reference.scores(call)
 
 
-def _score(kind: ScoreKind, parameters: Mapping[str, Array]) -> score.Score:
-    given = {name: torch.from_numpy(value) for name, value in parameters.items()}
-    match kind:
-        case "scaled_dot":
-            return score.SCALED_DOT
-        case "dot":
-            return score.DOT
-        case "gaussian":
-            return score.GAUSSIAN
-        case "bilinear":
-            return score.bilinear(given["M"])
-        case "additive":
-            return score.additive(given["w"], given["W_q"], given["W_k"])
-
-
 def _score_parameters(settings: Settings, H: int, D: int) -> dict[str, Array]:
-    def fan_in(name: str, shape: tuple[int, ...]) -> Array:
-        return drawn(name, shape, settings.seed) / math.sqrt(D)
-
-    match settings.score:
-        case "bilinear":
-            return {"M": fan_in("M", (H, D, D))}
-        case "additive":
-            return {
-                "w": drawn("w", (H, D), settings.seed),
-                "W_q": fan_in("W_q", (H, D, D)),
-                "W_k": fan_in("W_k", (H, D, D)),
-            }
-        case _:
-            return {}
+    examples = score.score_layer(settings.score).examples(H, D)
+    return {name: drawn(name, example.shape, settings.seed) / math.sqrt(example.fan_in) for name, example in examples.items()}
 
 
 def _mask(settings: Settings, positions: int) -> mask.Mask:
@@ -350,7 +323,7 @@ def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> po
         case "shaw":
             return position.shaw(given["a_K"], given.get("a_V"))
         case "t5":
-            return position.buckets(given["b"], both=True, reach=_REACH)
+            return position.buckets(given["b"], bidirectional=True, max_distance=_MAX_DISTANCE)
         case "alibi":
             return position.alibi(H)
         case "none" | "learned" | "sinusoidal":
@@ -360,8 +333,8 @@ def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> po
 def _position_parameters(settings: Settings, H: int, D: int, E: int, shared: bool) -> dict[str, Array]:
     match settings.position:
         case "shaw":  # in a table the values have no place: only the keys move
-            tables = {"a_K": drawn("a_K", (2 * _CLIP + 1, D), settings.seed)}
-            return tables | ({"a_V": drawn("a_V", (2 * _CLIP + 1, E), settings.seed)} if shared else {})
+            tables = {"a_K": drawn("a_K", (2 * _SHAW_DISTANCE + 1, D), settings.seed)}
+            return tables | ({"a_V": drawn("a_V", (2 * _SHAW_DISTANCE + 1, E), settings.seed)} if shared else {})
         case "t5":
             return {"b": drawn("b", (_BUCKETS, H), settings.seed)}
         case "alibi":
@@ -434,21 +407,8 @@ def _vector(cell: str) -> list[float] | None:
 
 
 def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
-    key, turned = "k", ""
-    match settings.position:
-        case "shaw":
-            key = "(k + a_K[k − q])"
-        case "rotary":
-            turned = ", both sides turned to where they stand"
-    match settings.score:
-        case "dot" | "scaled_dot":
-            compared = f"q · {key}"
-        case "gaussian":
-            compared = f"−½ ‖q − {key}‖²"
-        case "bilinear":
-            compared = f"qᵀ M {key}"
-        case "additive":
-            compared = f"w · tanh(W_qᵀ q + W_kᵀ {key})" if key == "k" else "w · tanh(W_qᵀ q + W_kᵀ k + a_K[k − q])"
+    turned = ", both sides turned to where they stand" if settings.position == "rotary" else ""
+    compared = score.score_layer(settings.score).equation(" + a_K[k − q]" if settings.position == "shaw" else "")
     bias = {"alibi": " − m |q − k|", "t5": " + b[bucket(k − q)]"}.get(settings.position, "")
     if settings.scale is not None:
         scaled = f"{settings.scale:g} · a{bias}"

@@ -56,7 +56,7 @@ class AttentiveRecurrent(nn.Module):
             )
         self.query = nn.Linear(width, compared, bias=False) if score in ("additive", "bilinear") else nn.Identity()
         self.key = nn.Linear(memory, compared, bias=False) if score == "additive" else nn.Identity()
-        self.attend = Attend(1, compared, score, None, both=True)
+        self.attend = Attend(1, compared, score)
 
     def remember(self, memory_BSm: Tensor, length_B: Tensor) -> Memory:
         """The keys are made once for all steps."""

@@ -13,7 +13,8 @@ from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
 from firth.layers.norm import NormKind, norm
-from firth.layers.self_attention import SelfAttention, Where
+from firth.layers.position import LayerPosition, LayerTables
+from firth.layers.self_attention import SelfAttention
 from firth.layers.state import KeyValue
 
 Placement = Literal["pre", "post"]
@@ -23,7 +24,7 @@ class Block(Direct):
     """pre:   x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
     post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017).
 
-    With `cross`, between the two and in the same manner, attention to a source."""
+    With `cross`, attention to a source stands between the two, in the same form."""
 
     def __init__(
         self,
@@ -38,13 +39,12 @@ class Block(Direct):
         bias: bool,
         dropout: float,
         score: ScoreKind = "scaled_dot",
-        clip: int | None = None,
-        both: bool = False,
+        tables: LayerTables | None = None,
         cross: bool = False,
     ) -> None:
         super().__init__()
         self.placement, self.dropout = placement, dropout
-        self.attention = SelfAttention(width, heads, kv_heads, bias, score, clip, both)
+        self.attention = SelfAttention(width, heads, kv_heads, bias, score, tables)
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
         self.feedforward_norm = norm(norm_kind, width, bias)
@@ -55,19 +55,19 @@ class Block(Direct):
         self,
         x_BTd: Tensor,
         allowed: mask.Mask,
-        where: Where = None,
+        position: LayerPosition = None,
         past: KeyValue | None = None,
         source: Source | None = None,
     ) -> tuple[Tensor, KeyValue | None]:
         match self.placement:
             case "pre":
-                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, where, past)
+                a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, position, past)
                 x_BTd = x_BTd + self._drop(a_BTd)
                 if self.cross is not None:
                     x_BTd = x_BTd + self._drop(self.cross(self.cross_norm(x_BTd), source))
                 x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
             case "post":
-                a_BTd, past = self.attention(x_BTd, allowed, where, past)
+                a_BTd, past = self.attention(x_BTd, allowed, position, past)
                 x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
                 if self.cross is not None:
                     x_BTd = self.cross_norm(x_BTd + self._drop(self.cross(x_BTd, source)))

@@ -1,23 +1,24 @@
-"""Attention to another sequence: q from the one, k and v from the other (Vaswani et al. 2017, §3.2.3). Letters as in heads.py;
-S length of the other sequence."""
+"""Cross-attention: q from one sequence, k and v from another, the source (Vaswani et al. 2017, §3.2.3).
+
+Letters as in self_attention.py; S length of the source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.hook_free import Direct, Linear
-from firth.layers.self_attention import Attend
+from firth.layers.self_attention import Attend, register
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Keys and values of a source in one layer, made once; row b has length_B[b] of them. One row may serve several of what
-    looks at it, if those stand next to each other: the hypotheses of a beam."""
+    """Keys and values of a source in one layer, computed once; row b has length_B[b] of them. One row may serve several adjacent
+    rows of the decoder: the hypotheses of a beam."""
 
     k_BGSD: Tensor
     v_BGSD: Tensor
@@ -36,11 +37,14 @@ class CrossAttention(Direct):
         self.query = Linear(width, heads * self.head_width, bias=bias)
         self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bias)
         self.out = Linear(heads * self.head_width, width, bias=bias)
-        self.M_HDD = nn.Parameter(torch.empty(heads, self.head_width, self.head_width)) if kind == "bilinear" else None
-        self.attend = Attend(heads, self.head_width, kind, None, both=True)
+        self.attend = Attend(heads, self.head_width, kind, reduced=True)
+        self.score_layer = self.attend.score_layer
+        register(self, self.score_layer.layer_parameters())
 
     def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
         k_BGSD, v_BGSD = self._heads(self.kv(y_BSd)).chunk(2, dim=1)
+        if self.score_layer.reduces:
+            k_BGSD = self.score_layer.reduce_key(k_BGSD, self)
         return Source(k_BGSD, v_BGSD, length_B)
 
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
@@ -48,11 +52,14 @@ class CrossAttention(Direct):
         texts = len(source.length_B)
         x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
         q_BHTD = self._heads(self.query(x_BTd))
-        if self.M_HDD is not None:
-            q_BHTD = q_BHTD @ self.M_HDD
+        if self.score_layer.reduces:
+            q_BHTD = self.score_layer.reduce_query(q_BHTD, self)
         o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
         o_BTd: Tensor = self.out(o_BHTD.transpose(1, 2).flatten(2))
         return o_BTd.view(B, T, d)
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
+        self.score_layer.draw(name, parameter, generator)
 
     def _heads(self, x_BTn: Tensor) -> Tensor:
         B, T, _ = x_BTn.shape

@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from firth.layers import attention, manual_backward
-from firth.layers.attention import mask, score
+from firth.layers.attention import mask
 from firth.layers.attention.call import Call
+from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
-from firth.layers.position import Relative, Turn, rotate, shaw
+from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, rotate
 from firth.layers.state import KeyValue
-
-Where = Turn | Relative | None  # what a model's position scheme hands to every layer
 
 
 class Attend(Direct):
-    """attend() with the parameters that its score and Shaw's positions have. It is a module of its own so that there is a named
-    place to look in: a hook on it sees the q, k and v of the layer (see tap.py)."""
+    """attend() with the parameters that its score and the position tables of its layer have. It is a module of its own so that it
+    has a name: a hook on it sees the q, k and v of the layer (see tap.py).
 
-    def __init__(self, heads: int, head_width: int, kind: score.ScoreKind, clip: int | None, both: bool) -> None:
+    `reduced`: q and k arrive as the score's `reduce_query` and `reduce_key` leave them."""
+
+    def __init__(
+        self, heads: int, head_width: int, kind: ScoreKind, tables: LayerTables | None = None, *, reduced: bool = False
+    ) -> None:
         super().__init__()
-        self.kind, self.clip, self.both = kind, clip, both
-        self.scale = score.SCALED_DOT.default_scale(head_width) if kind == "scaled_dot" else 1.0
-        if kind == "additive":
-            self.w_HA = nn.Parameter(torch.empty(heads, head_width))
-        if clip is not None:
-            rows = 2 * clip + 1 if both else clip + 1
-            self.key_RD = nn.Parameter(torch.empty(rows, head_width))
-            self.value_RE = nn.Parameter(torch.empty(rows, head_width))
+        self.score_layer, self.tables, self.reduced = score_layer(kind)(heads, head_width), tables, reduced
+        self.scale = self.score_layer.scale
+        register(self, self.score_layer.attend_parameters())
+        if tables is not None:
+            register(self, tables.parameters(head_width))
 
     def forward(
-        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, where: Relative | None, start: int
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int
     ) -> Tensor:
-        return attention.run(self.call(q_BHTD, k_BGKD, v_BGKD, allowed, where, start))
+        return attention.run(self.call(q_BHTD, k_BGKD, v_BGKD, allowed, relative, start))
 
     def call(
-        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, where: Relative | None, start: int
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int
     ) -> Call:
-        if self.clip is not None:
-            where = shaw(self.key_RD, self.value_RE, both=self.both)
-        return Call(q_BHTD, k_BGKD, v_BGKD, self.scale, self.score(), allowed, where, start)
+        if self.tables is not None:
+            relative = self.tables.relative(self)
+        return Call(q_BHTD, k_BGKD, v_BGKD, self.scale, self.score_layer.score(self), allowed, relative, start)
 
-    def score(self) -> score.Score:
-        match self.kind:
-            case "scaled_dot":
-                return score.SCALED_DOT
-            case "dot" | "bilinear":  # M has met q already, see SelfAttention.split
-                return score.DOT
-            case "gaussian":
-                return score.GAUSSIAN
-            case "additive":
-                return score.additive(self.w_HA)  # W_q and W_k are the projections of the layer
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
+        if name in self.score_layer.attend_parameters():
+            self.score_layer.draw(name, parameter, generator)
+        else:
+            assert self.tables is not None
+            self.tables.draw(name, parameter, generator)
 
 
 class SelfAttention(Direct):
@@ -67,21 +64,23 @@ class SelfAttention(Direct):
         heads: int,
         kv_heads: int,
         bias: bool,
-        kind: score.ScoreKind = "scaled_dot",
-        clip: int | None = None,  # of Shaw's positions, where those are used
-        both: bool = False,  # whether they look to both sides
+        kind: ScoreKind = "scaled_dot",
+        tables: LayerTables | None = None,  # of a position scheme that has some in every layer
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width = heads, kv_heads, width // heads
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
         self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = Linear(heads * self.head_width, width, bias=bias)
-        self.M_HDD = nn.Parameter(torch.empty(heads, self.head_width, self.head_width)) if kind == "bilinear" else None
-        self.attend = Attend(heads, self.head_width, kind, clip, both)
+        self.attend = Attend(heads, self.head_width, kind, tables, reduced=True)
+        self.score_layer = self.attend.score_layer
+        register(self, self.score_layer.layer_parameters())
 
-    def forward(self, x_BTd: Tensor, allowed: mask.Mask, where: Where, past: KeyValue | None) -> tuple[Tensor, KeyValue | None]:
-        turn, relative = (where, None) if isinstance(where, Turn) else (None, where)
-        # Keys are stored turned: rotary positions are absolute, and turning the past again in each step would be waste.
+    def forward(
+        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | None
+    ) -> tuple[Tensor, KeyValue | None]:
+        turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
+        # Keys are cached turned: rotary positions are absolute, and turning the past again in each step would be wasteful.
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
         start = 0
         if past is not None:
@@ -90,22 +89,30 @@ class SelfAttention(Direct):
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, allowed, relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
 
-    def split(self, qkv_BTn: Tensor, turn: Turn | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The fused projection as queries, keys and values, the first two turned to where they stand."""
+    def split(self, qkv_BTn: Tensor, turn: RotaryTurn | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The fused projection as q, k and v; q and k reduced by the score, then turned by their positions."""
         B, T, _ = qkv_BTn.shape
         qkv_BNTD = qkv_BTn.view(B, T, -1, self.head_width).transpose(1, 2)
-        if self.M_HDD is not None:
-            # M comes before the turn: (R_t Mᵀq)·(R_s k) depends on s − t alone, (R_t q)ᵀ M (R_s k) does not.
+        if self.score_layer.reduces:
             q_BHTD, k_BGTD, v_BGTD = _plain_split(qkv_BNTD, None, self.heads)
-            q_BHTD = q_BHTD @ self.M_HDD
+            q_BHTD, k_BGTD = self.score_layer.reduce_query(q_BHTD, self), self.score_layer.reduce_key(k_BGTD, self)
             return (q_BHTD, k_BGTD, v_BGTD) if turn is None else (rotate(q_BHTD, turn), rotate(k_BGTD, turn), v_BGTD)
         if turn is not None and manual_backward.by_hand(qkv_BTn):
             q_BHTD, k_BGTD, v_BGTD = _TurnedSplit.apply(qkv_BNTD, turn.cos_TD, turn.sin_TD, self.heads)  # type: ignore[no-untyped-call]
             return q_BHTD, k_BGTD, v_BGTD
         return _plain_split(qkv_BNTD, turn, self.heads)
 
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
+        self.score_layer.draw(name, parameter, generator)
 
-def _plain_split(qkv_BNTD: Tensor, turn: Turn | None, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+
+def register(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Give `module` a parameter for each name."""
+    for name, shape in shapes.items():
+        module.register_parameter(name, nn.Parameter(torch.empty(shape)))
+
+
+def _plain_split(qkv_BNTD: Tensor, turn: RotaryTurn | None, heads: int) -> tuple[Tensor, Tensor, Tensor]:
     groups = (qkv_BNTD.shape[1] - heads) // 2
     qk_BNTD, v_BGTD = qkv_BNTD.split_with_sizes((heads + groups, groups), dim=1)
     if turn is not None:
@@ -115,18 +122,19 @@ def _plain_split(qkv_BNTD: Tensor, turn: Turn | None, heads: int) -> tuple[Tenso
 
 
 class _TurnedSplit(torch.autograd.Function):
-    """The derivative of a rotation is the rotation back. Those of q, k and v are made where the projection reads them."""
+    """The derivative of a rotation is the rotation back. The gradients of q, k and v are written straight into one tensor, which
+    is what the gradient of the projection needs."""
 
     @staticmethod
     def forward(ctx: Any, qkv_BNTD: Tensor, cos_TD: Tensor, sin_TD: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
         ctx.save_for_backward(cos_TD, sin_TD)
-        return _plain_split(qkv_BNTD, Turn(cos_TD, sin_TD), heads)
+        return _plain_split(qkv_BNTD, RotaryTurn(cos_TD, sin_TD), heads)
 
     @staticmethod
     def backward(ctx: Any, *dqkv: Tensor) -> tuple[Tensor | None, ...]:
-        back = Turn(*ctx.saved_tensors).back()
+        back = RotaryTurn(*ctx.saved_tensors).back()
         dq_BHTD, dk_BGTD, dv_BGTD = dqkv
-        if torch.is_grad_enabled():  # a graph of the backward pass is wanted: only operations that autograd can follow
+        if torch.is_grad_enabled():  # create_graph: only operations that autograd can follow
             return torch.cat((rotate(dq_BHTD, back), rotate(dk_BGTD, back), dv_BGTD), dim=1), None, None, None
         (B, H, T, D), G = dq_BHTD.shape, dk_BGTD.shape[1]
         dqkv_BNTD = dq_BHTD.new_empty(B, T, H + 2 * G, D).transpose(1, 2)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
 from firth.layers.block import Placement
 from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import NormKind
-from firth.layers.position import PositionKind
+from firth.layers.position import PositionKind, check_settings
+from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset
-
-CLIP, BUCKETS, REACH = 64, 32, 128  # where a recipe says nothing of them
 
 
 class DropoutRates(NamedTuple):
@@ -50,7 +49,7 @@ class RecurrentConfig:
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         for name in ("dropout", "dropout_input", "dropout_hidden", "dropout_output", "dropout_word", "dropout_weight"):
-            share(name, getattr(self, name) or 0.0)
+            check_fraction(name, getattr(self, name) or 0.0)
         if self.dropout_hidden and self.depth == 1:
             raise ConfigError(
                 f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
@@ -68,21 +67,22 @@ class RecurrentConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerSettings:
-    """What all Transformers have: decoders, encoders, and both together."""
+    """The settings of every Transformer: decoders, encoders, and encoder–decoders."""
 
     kind: Literal["transformer"]
     width: int = 256
     depth: int = 4
     heads: int = 4
     kv_heads: int | None = None  # fewer key/value heads than heads: grouped-query; 1: multi-query
-    hidden: int | None = None  # inner width of the feed-forward network: 4·width, or ⅔ of that for swiglu
-    context: int | None = None  # the longest text it reads at once; training.context where not given
+    hidden: int | None = None  # inner width of the feed-forward network; 4·width by default, ⅔ of that for swiglu
+    context: int | None = None  # the longest text it processes at once; training.context by default
     score: ScoreKind = "scaled_dot"
     position: PositionKind = "rotary"
-    base: float = 10_000.0  # of the sinusoidal and rotary wavelengths
-    clip: int | None = None  # the farthest distance that shaw tells apart; CLIP where not given
-    buckets: int | None = None  # into which t5 sorts distances; BUCKETS where not given
-    reach: int | None = None  # the distance at which t5's last bucket begins at the latest; REACH where not given
+    position_base: float = renamed("base", default=10_000.0)  # of the sinusoidal and rotary wavelengths
+    max_distance: int | None = renamed("clip", "reach", default=None)  # shaw, t5: all distances from here on are one
+    distance_buckets: int | None = renamed("buckets", default=None)  # t5: the number of ranges of distance
+    rotary_scaling: RotaryScaling | None = None  # rotary: stretch the positions of a trained model to a longer context
+    rotary_context: int | None = None  # the context that model was trained with
     norm: NormKind = "rms"
     norm_placement: Placement = "pre"
     activation: Activation = "swiglu"
@@ -98,11 +98,11 @@ class TransformerSettings:
             kv_heads=self.kv_heads,
             hidden=self.hidden,
             context=self.context,
-            clip=self.clip,
-            buckets=self.buckets,
-            reach=self.reach,
+            rotary_context=self.rotary_context,
+            max_distance=self.max_distance,
+            distance_buckets=self.distance_buckets,
         )
-        share("dropout", self.dropout)
+        check_fraction("dropout", self.dropout)
         if self.width % self.heads:
             near = min((n for n in range(1, self.width + 1) if self.width % n == 0), key=lambda n: abs(n - self.heads))
             raise ConfigError(f"model.heads = {self.heads} does not divide model.width = {self.width}; try model.heads = {near}")
@@ -110,39 +110,7 @@ class TransformerSettings:
             raise ConfigError(
                 f"model.kv_heads = {self.groups} does not divide model.heads = {self.heads}; choose a divisor of {self.heads}"
             )
-        self._check_position()
-
-    def _check_position(self) -> None:
-        if self.position == "rotary" and self.score == "additive":
-            raise ConfigError(
-                'model.position = "rotary" makes q·k depend on the distance alone; tanh(q + k) of turned vectors does not. '
-                'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"'
-            )
-        for name, value, owner in (("clip", self.clip, "shaw"), ("buckets", self.buckets, "t5"), ("reach", self.reach, "t5")):
-            if value is not None and self.position != owner:
-                raise ConfigError(
-                    f'model.{name} = {value} belongs to model.position = "{owner}"; given "{self.position}". '
-                    f"Leave model.{name} out, or change the position"
-                )
-        match self.position:
-            case "rotary":
-                _check_base(self.base)
-                if (self.width // self.heads) % 2:
-                    raise ConfigError(
-                        f'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given '
-                        f"{self.width // self.heads}; change either, or the position"
-                    )
-            case "sinusoidal":
-                _check_base(self.base)
-                if self.width % 2:
-                    raise ConfigError(
-                        'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given '
-                        f"{self.width}; change it, or the position"
-                    )
-            case "t5":
-                _check_buckets(self.buckets or BUCKETS, self.reach or REACH)
-            case _:
-                pass
+        check_settings(self.position, self)
 
     @property
     def groups(self) -> int:
@@ -159,7 +127,7 @@ class TransformerConfig(TransformerSettings):
 
     family: Literal["language"] = "language"
     mask: MaskKind = "causal"
-    span: int | None = None  # how many tokens a window sees, its own included; mask = "window" only
+    span: int | None = None  # tokens in a window, the current one included; mask = "window" only
     vectors: str | None = None  # a file of word vectors that the embedding starts from
     vectors_fixed: bool = False  # and keeps
 
@@ -173,22 +141,22 @@ class TransformerConfig(TransformerSettings):
         match self.mask:
             case "full" | "all_but_self":
                 raise ConfigError(
-                    f'model.mask = "{self.mask}" lets a position read the token that it has to predict; '
+                    f'model.mask = "{self.mask}" lets a position see the token that it has to predict; '
                     'for a language model choose "causal", "strictly_causal" or "window"'
                 )
             case "prefix":
                 raise ConfigError(
-                    'model.mask = "prefix" needs to know how long the prefix of each text is, and a running text has none; '
+                    'model.mask = "prefix" needs the length of each text\'s prefix, and running text has none; '
                     'choose "causal", "strictly_causal" or "window"'
                 )
             case "window" if self.span is None:
                 raise ConfigError(
-                    'model.mask = "window" needs to know how far it sees; give model.span, the number of tokens, its own included'
+                    'model.mask = "window" needs model.span, the number of tokens in the window, the current one included'
                 )
             case _ if self.span is not None and self.mask != "window":
                 raise ConfigError(
-                    f'model.span = {self.span} belongs to model.mask = "window"; given "{self.mask}". '
-                    "Leave model.span out, or change the mask"
+                    f'model.span = {self.span} only applies to model.mask = "window"; given "{self.mask}". '
+                    "Remove model.span, or change the mask"
                 )
             case _:
                 pass
@@ -210,21 +178,6 @@ def check_vectors(vectors: str | None, fixed: bool) -> None:
         )
 
 
-def _check_base(base: float) -> None:
-    if not (math.isfinite(base) and base > 0):
-        raise ConfigError(f"model.base is {base}; the wavelengths are its powers, so expected a finite number above 0")
-
-
-def _check_buckets(count: int, reach: int) -> None:
-    if count < 2:
-        raise ConfigError(f"model.buckets is {count}, which tells no two distances apart; expected at least 2")
-    if reach <= count // 2:
-        raise ConfigError(
-            f"model.reach = {reach} leaves nothing to widen: half of model.buckets = {count} hold one distance each, "
-            f"0 … {count // 2 - 1}, the others those up to the reach; choose model.reach > {count // 2} or fewer buckets"
-        )
-
-
-def share(name: str, value: float) -> None:
+def check_fraction(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise ConfigError(f"model.{name} is {value}; expected 0 ≤ {name} < 1")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.position import Distances, Learned
+from firth.layers.position import PositionScheme
 from firth.layers.self_attention import Attend, SelfAttention
 from firth.models.decoder import Decoder
 from firth.models.network import Network
@@ -134,9 +134,9 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             yield module.kv.weight, [Part("key, of the source", one, groups), Part("value, of the source", one, groups)]
             yield from _of_attention(module)
         case Attend():
+            score = module.score_layer.attend_parameters()
             for name, parameter in module.named_parameters(recurse=False):
-                heads, width = parameter.shape
-                yield parameter, [Part("score", (width,), heads) if name == "w_HA" else Part("positions", (heads, width), 1)]
+                yield parameter, [_of_score(parameter) if name in score else Part("positions", tuple(parameter.shape), 1)]
         case FeedForward():
             width, inner = module.down.weight.shape
             yield module.up.weight, [Part("up", (inner, width), len(module.up.weight) // inner)]
@@ -146,7 +146,7 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             for name, parameter in module.named_parameters(recurse=False):
                 task = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
                 yield parameter, [Part(task, (len(parameter) // gates, *parameter.shape[1:]), gates)]
-        case Learned() | Distances():
+        case PositionScheme():
             yield from ((parameter, [Part("positions", tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.LayerNorm() | nn.RMSNorm():
             yield from ((parameter, [Part("norms", tuple(parameter.shape), 1)]) for parameter in module.parameters())
@@ -166,9 +166,15 @@ def _role(model: Network, embedding: nn.Embedding) -> str:
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:
     yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
-    if layer.M_HDD is not None:
-        heads, *one = layer.M_HDD.shape
-        yield layer.M_HDD, [Part("score", tuple(one), heads)]
+    for name in layer.score_layer.layer_parameters():
+        parameter = layer.get_parameter(name)
+        yield parameter, [_of_score(parameter)]
+
+
+def _of_score(parameter: Tensor) -> Part:
+    """One for each head."""
+    heads, *one = parameter.shape
+    return Part("score", tuple(one) or (1,), heads)
 
 
 def _plain(parameter: Tensor) -> Part:
@@ -215,7 +221,7 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
     for layer in block.modules():
         match layer:
             case SelfAttention():
-                turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.rotary is not None else 0
+                turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.scheme.turns else 0
                 numbers += normed + len(layer.qkv.weight) + turned + layer.out.weight.shape[1]
             case CrossAttention():
                 numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + layer.out.weight.shape[1]

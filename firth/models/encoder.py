@@ -95,7 +95,7 @@ class TransformerEncoder(Reader):
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
         self.segment = nn.Embedding(config.segments, config.width) if config.segments else None
-        self.stack = Stack(config, config.depth, both=True)
+        self.stack = Stack(config, config.depth, bidirectional=True)
 
     def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:
         x_BTd: Tensor = self.embedding(token_BT)
@@ -105,7 +105,7 @@ class TransformerEncoder(Reader):
 
     def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor:
         allowed = mask.FULL if length_B is None else mask.lengths(length_B)
-        x_BTd, _ = self.stack.through(self.stack.placed(x_BTe, 0), allowed)
+        x_BTd, _ = self.stack.run_blocks(self.stack.embed_positions(x_BTe, 0), allowed)
         return x_BTd
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from firth.errors import ConfigError
 from firth.layers.pool import PoolKind
 from firth.layers.recurrent import CellKind
-from firth.models.config import TransformerSettings, at_least_one, check_vectors, share
+from firth.models.config import TransformerSettings, at_least_one, check_fraction, check_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class AverageConfig:
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width)
-        share("dropout", self.dropout)
+        check_fraction("dropout", self.dropout)
         check_vectors(self.vectors, self.vectors_fixed)
 
 
@@ -47,7 +47,7 @@ class RecurrentEncoderConfig:
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         _check_characters(self.characters)
-        share("dropout", self.dropout)
+        check_fraction("dropout", self.dropout)
         check_vectors(self.vectors, self.vectors_fixed)
 
 

@@ -1,15 +1,23 @@
-"""First weights, drawn from an explicit generator in the order of the parameters' names, so that a seed is a model."""
+"""Initial weights, drawn from an explicit generator in the order of the parameters' names: a seed determines the model."""
 
 from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.position import Learned
-from firth.layers.self_attention import Attend, SelfAttention
+from firth.layers.self_attention import SelfAttention
 from firth.models.network import Network
+
+
+@runtime_checkable
+class DrawsItself(Protocol):
+    """A module that knows the initial values of its own parameters: scores and positions (firth/layers)."""
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None: ...
 
 
 def initialise(model: Network, generator: torch.Generator) -> None:
@@ -25,7 +33,7 @@ def initialise(model: Network, generator: torch.Generator) -> None:
 
 
 def _written(model: nn.Module, path: str) -> int:
-    """How often the sum that runs through a stack of blocks is added to, where `path` is a product that does so; otherwise 1."""
+    """How many layers add to the residual stream, if `path` is the last product of one of them; otherwise 1."""
     if not path.endswith(("attention.out", "cross.out", "feedforward.down")):
         return 1
     blocks = model.get_submodule(path[: path.index("blocks") + len("blocks")])
@@ -36,6 +44,8 @@ def _draw(
     path: str, module: nn.Module, name: str, parameter: Tensor, written: int, embedding_std: float, generator: torch.Generator
 ) -> None:
     match module:
+        case DrawsItself():
+            module.draw(name, parameter, generator, embedding_std)
         case nn.RNNBase():
             _draw_recurrent(module, name, parameter, generator)
         case nn.LayerNorm() | nn.RMSNorm():
@@ -44,12 +54,7 @@ def _draw(
             # The products that write to the residual stream shrink with depth, so that its variance does not grow
             # (Radford et al. 2019, §2.3).
             parameter.normal_(0.0, module.in_features**-0.5 * written**-0.5, generator=generator)
-        case SelfAttention() | CrossAttention() if name == "M_HDD":
-            parameter.normal_(0.0, 1 / parameter.shape[-1], generator=generator)  # qᵀMk sums D² products: of order 1
-        case Attend():
-            # w·tanh(q + k) sums D products, q·a_r too: w and a query's share in Shaw's positions are of order 1.
-            parameter.normal_(0.0, parameter.shape[-1] ** -0.5, generator=generator)
-        case nn.Embedding() | Learned():
+        case nn.Embedding():
             parameter.normal_(0.0, embedding_std, generator=generator)
         case _:
             parameter.zero_()  # biases

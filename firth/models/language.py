@@ -97,8 +97,8 @@ class TransformerLM(Stack, LanguageModel):
         return AttentionState.empty(self.config.depth)
 
     def hidden(self, token_BT: Tensor, state: AttentionState | None = None) -> tuple[Tensor, AttentionState | None]:
-        x_BTd = self.placed(self.embedding(token_BT), state.length if state else 0)
-        return self.through(x_BTd, self.allowed(), state)
+        x_BTd = self.embed_positions(self.embedding(token_BT), state.length if state else 0)
+        return self.run_blocks(x_BTd, self.allowed(), state)
 
     def allowed(self) -> mask.Mask:
         match self.config.mask:

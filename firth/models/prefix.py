@@ -75,7 +75,7 @@ class PrefixDecoder(Seq2Seq):
         self.config, self.source_vocab, self.vocab, self.context = config, vocab, vocab, config.context
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
-        self.stack = Stack(config, config.depth, both=True)  # within the source a key may stand behind its query
+        self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a key may stand behind its query
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
 
     def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:
@@ -87,22 +87,22 @@ class PrefixDecoder(Seq2Seq):
 
     def start(self, memory: Prompt) -> Continued:
         S = memory.token_BS.shape[1]
-        x_BSd = self.stack.placed(self.embedding(memory.token_BS), 0, memory.before_B)
+        x_BSd = self.stack.embed_positions(self.embedding(memory.token_BS), 0, memory.before_B)
         empty = AttentionState.empty(self.config.depth)
-        _, own = self.stack.through(x_BSd, _allowed(memory.before_B, S), empty)
+        _, own = self.stack.run_blocks(x_BSd, _allowed(memory.before_B, S), empty)
         assert own is not None
         return Continued(own, memory.before_B, S)
 
     def teach(self, token_BT: Tensor, memory: Prompt) -> Tensor:
         S = memory.token_BS.shape[1]
         token_BN = torch.cat((memory.token_BS, token_BT), dim=1)
-        x_BNd = self.stack.placed(self.embedding(token_BN), 0, memory.before_B)
-        x_BNd, _ = self.stack.through(x_BNd, _allowed(memory.before_B, S))
+        x_BNd = self.stack.embed_positions(self.embedding(token_BN), 0, memory.before_B)
+        x_BNd, _ = self.stack.run_blocks(x_BNd, _allowed(memory.before_B, S))
         return x_BNd[:, S:].contiguous()
 
     def hidden(self, token_BT: Tensor, state: Continued) -> tuple[Tensor, Continued]:  # type: ignore[override]
-        x_BTd = self.stack.placed(self.embedding(token_BT), state.own.length, state.before_B)
-        x_BTd, own = self.stack.through(x_BTd, _allowed(state.before_B, state.source), state.own)
+        x_BTd = self.stack.embed_positions(self.embedding(token_BT), state.own.length, state.before_B)
+        x_BTd, own = self.stack.run_blocks(x_BTd, _allowed(state.before_B, state.source), state.own)
         assert own is not None
         return x_BTd, Continued(own, state.before_B, state.source)
 

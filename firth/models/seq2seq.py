@@ -223,25 +223,27 @@ class TransformerSeq2Seq(Seq2Seq):
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
         self.own_embedding = None if config.shared else nn.Embedding(source_vocab, config.width)
-        self.encoder = Stack(config, config.encoder_depth or config.depth, both=True)
+        self.encoder = Stack(config, config.encoder_depth or config.depth, bidirectional=True)
         self.decoder = Stack(config, config.depth, cross=True)
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
 
     def encode(self, source_BS: Tensor, length_B: Tensor) -> tuple[Source, ...]:
         """Keys and values for each layer of the decoder."""
-        x_BSd, _ = self.encoder.through(self.encoder.placed(self.source_embedding(source_BS), 0), mask.lengths(length_B))
+        x_BSd, _ = self.encoder.run_blocks(
+            self.encoder.embed_positions(self.source_embedding(source_BS), 0), mask.lengths(length_B)
+        )
         return tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]
 
     def start(self, memory: tuple[Source, ...]) -> Translated:
         return Translated(AttentionState.empty(self.config.depth), memory)
 
     def teach(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
-        x_BTd, _ = self.decoder.through(self.decoder.placed(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
+        x_BTd, _ = self.decoder.run_blocks(self.decoder.embed_positions(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
         return x_BTd
 
     def hidden(self, token_BT: Tensor, state: Translated) -> tuple[Tensor, Translated]:  # type: ignore[override]
-        x_BTd = self.decoder.placed(self.embedding(token_BT), state.own.length)
-        x_BTd, own = self.decoder.through(x_BTd, mask.CAUSAL, state.own, state.sources)
+        x_BTd = self.decoder.embed_positions(self.embedding(token_BT), state.own.length)
+        x_BTd, own = self.decoder.run_blocks(x_BTd, mask.CAUSAL, state.own, state.sources)
         assert own is not None
         return x_BTd, Translated(own, state.sources, state.share)
 

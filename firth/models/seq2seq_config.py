@@ -8,7 +8,7 @@ from typing import Literal
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset
-from firth.models.config import TransformerSettings, at_least_one, check_vectors, share
+from firth.models.config import TransformerSettings, at_least_one, check_fraction, check_vectors
 
 AttentionKind = Literal["none"] | ScoreKind
 
@@ -36,7 +36,7 @@ class RecurrentSeq2SeqConfig:
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
-        share("dropout", self.dropout)
+        check_fraction("dropout", self.dropout)
         if self.attention != "none":
             for name in ("reverse", "feed"):
                 if getattr(self, name):

@@ -68,6 +68,16 @@ def additive(w_HA: Array, W_q_HDA: Array | None = None, W_k_GCA: Array | None = 
     )
 
 
+def cosine(log_tau_H: Array) -> Score:
+    """τ_h q̂·k̂, with one log τ per head or one for all; a zero vector stays zero."""
+
+    def unit(x_D: Array) -> Array:
+        length = math.sqrt(sum(float(x) ** 2 for x in x_D))
+        return np.array([float(x) / length if length else 0.0 for x in x_D])
+
+    return Score(_dot, query=lambda q_D, h: math.exp(float(_of_head(log_tau_H, h, 0))) * unit(q_D), key=lambda k_C, g: unit(k_C))
+
+
 def scores(
     q_BHQD: Array,
     k_BGKC: Array,

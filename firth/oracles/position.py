@@ -1,6 +1,6 @@
 """Positions, one number at a time, float64, no torch.
 
-Letters: d model width, D key width, E value width, H heads, N buckets, R = 2·clip + 1 clipped distances.
+Letters: d model width, D key width, E value width, H heads, N buckets, R = 2c + 1 clipped distances.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def rotate(x_D: Array, t: int, base: float = 10_000.0) -> Array:
 
 
 class Position(NamedTuple):
-    """What a position does inside attention. A distance is that of the key from the query, k − q."""
+    """How a position acts inside attention. The distance is k − q."""
 
-    turn: Callable[[Array, int], Array] = lambda x_D, t: x_D  # q and k, each to where it stands
-    bias: Callable[[int, int], float] = lambda h, distance: 0.0  # is added to the score of head h
-    key: Callable[[int], Array | float] = lambda distance: 0.0  # is added to the key
-    value: Callable[[int], Array | float] = lambda distance: 0.0  # is added to the value
+    turn: Callable[[Array, int], Array] = lambda x_D, t: x_D  # applied to q and k at their positions
+    bias: Callable[[int, int], float] = lambda h, distance: 0.0  # added to the score of head h
+    key: Callable[[int], Array | float] = lambda distance: 0.0  # added to the key
+    value: Callable[[int], Array | float] = lambda distance: 0.0  # added to the value
 
 
 ABSENT = Position()
@@ -72,9 +72,9 @@ def alibi(slope_H: Array) -> Position:
     return Position(bias=lambda h, distance: -float(slope_H[h]) * abs(distance))
 
 
-def buckets(table_NH: Array, both: bool, reach: int) -> Position:
+def buckets(table_NH: Array, bidirectional: bool, max_distance: int) -> Position:
     """b_{bucket(k − q), h} (Raffel et al. 2020, §2.1)."""
-    return Position(bias=lambda h, distance: float(table_NH[bucket(distance, len(table_NH), both, reach), h]))
+    return Position(bias=lambda h, distance: float(table_NH[bucket(distance, len(table_NH), bidirectional, max_distance), h]))
 
 
 def shaw(key_RD: Array | None, value_RE: Array | None) -> Position:
@@ -83,16 +83,16 @@ def shaw(key_RD: Array | None, value_RE: Array | None) -> Position:
     def row(table: Array | None, distance: int) -> Array | float:
         if table is None:
             return 0.0
-        clip = len(table) // 2
-        found: Array = table[clip + max(-clip, min(clip, distance))]
+        farthest = len(table) // 2
+        found: Array = table[farthest + max(-farthest, min(farthest, distance))]
         return found
 
     return Position(key=lambda distance: row(key_RD, distance), value=lambda distance: row(value_RE, distance))
 
 
 def slopes(heads: int) -> list[float]:
-    """ALiBi's: 2^(−8/H), its square, its cube, …; for H that is no power of two, those of the power below and then every other
-    of the power above."""
+    """ALiBi's slopes: 2^(−8/H), its square, its cube, …; if H is not a power of two, the slopes of the power below and then every
+    other slope of the power above."""
     power = 1
     while 2 * power <= heads:
         power *= 2
@@ -100,19 +100,19 @@ def slopes(heads: int) -> list[float]:
     return found if power == heads else found + slopes(2 * power)[::2][: heads - power]
 
 
-def bucket(distance: int, count: int, both: bool, reach: int) -> int:
-    """T5's: half of the buckets hold one distance each; the others begin at exact·(reach/exact)^(j/wide), j = 0, 1, …
+def bucket(distance: int, count: int, bidirectional: bool, max_distance: int) -> int:
+    """T5's bucket: half of the buckets hold one distance each; the others begin at exact·(max_distance/exact)^(j/wide), j ≥ 0.
 
-    Where a bucket begins is compared in whole numbers, both sides raised to the power `wide`: no logarithm is rounded."""
-    if both:
+    The comparison is in integers, both sides raised to the power `wide`, so that no logarithm is rounded."""
+    if bidirectional:
         count = count // 2
         if distance > 0:
-            return count + bucket(-distance, count, False, reach)
+            return count + bucket(-distance, count, False, max_distance)
     away = max(0, -distance)
     exact = count // 2
     if away < exact:
         return away
     wide, j = count - exact, 0
-    while j + 1 < wide and away**wide * exact ** (j + 1) >= reach ** (j + 1) * exact**wide:
+    while j + 1 < wide and away**wide * exact ** (j + 1) >= max_distance ** (j + 1) * exact**wide:
         j += 1
     return exact + j

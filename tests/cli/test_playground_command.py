@@ -57,7 +57,7 @@ def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
         (("a b", "--example", "roles"), "a sentence and --example are given"),
         (("--query", "x"), "--table and --query belong together"),
         (("--example", "roles", "--vectors", "v.firth"), "--vectors is given, but an example has its own"),
-        (("a", "--score", "cosine"), 'score is "cosine"; expected one of'),
+        (("a", "--score", "cosin"), 'score is "cosin"; expected one of'),
     ):
         answer = firth("playground", *arguments)
         assert (answer.code, answer.out) == (2, "")

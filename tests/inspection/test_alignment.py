@@ -61,8 +61,8 @@ def by_hand(network: TransformerSeq2Seq, layer: int, head: int) -> np.ndarray[tu
 
 
 def encoded(network: TransformerSeq2Seq, source_1S: Tensor) -> Tensor:
-    x_1Sd = network.encoder.placed(network.source_embedding(source_1S), 0)
-    return network.encoder.through(x_1Sd, mask.FULL)[0][0]
+    x_1Sd = network.encoder.embed_positions(network.source_embedding(source_1S), 0)
+    return network.encoder.run_blocks(x_1Sd, mask.FULL)[0][0]
 
 
 def test_of_a_transformer_it_is_the_softmax_of_its_scores_in_every_layer_and_head() -> None:

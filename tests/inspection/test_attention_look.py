@@ -232,7 +232,7 @@ def test_words_are_made_of_pieces_rows_averaged_and_columns_summed(bpe_run: Path
                 np.testing.assert_allclose(found[:, q, k], truth, atol=1e-6)
         np.testing.assert_allclose(words.weights(layer, heads=1, rows=[3, 0, -1]), found[1:2][:, [3, 0, 4]], atol=1e-6)
         np.testing.assert_allclose(words.rows(layer).entropy_HQ, entropy(found), atol=1e-5)
-    with pytest.raises(ConfigError, match=r"row 5 is asked for; there are 5, 0 … 4"):
+    with pytest.raises(ConfigError, match=r"there is no row 5; choose from 0 … 4"):
         words.weights(0, rows=5)
 
 

@@ -62,9 +62,9 @@ def test_of_a_transformer_it_is_the_gradient_at_what_enters_the_first_block(name
     network = random_model(name, VOCAB)
     assert isinstance(network, TransformerLM)
     with torch.no_grad():
-        x_1Td = network.placed(network.embedding(torch.from_numpy(IDS[None, :-1])), 0)
+        x_1Td = network.embed_positions(network.embedding(torch.from_numpy(IDS[None, :-1])), 0)
     x_1Td.requires_grad_()
-    loss(network, network.through(x_1Td, network.allowed())[0][:, -1]).backward()
+    loss(network, network.run_blocks(x_1Td, network.allowed())[0][:, -1]).backward()
     assert x_1Td.grad is not None
     truth = x_1Td.grad[0].norm(dim=-1).flip(0).numpy()
     np.testing.assert_allclose(flow(network, IDS, TOKENS).state, truth, rtol=1e-9, atol=1e-15)

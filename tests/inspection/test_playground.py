@@ -59,6 +59,8 @@ def _score(played: Played) -> oracle.Score:
             return oracle.bilinear(given["M"])
         case "additive":
             return oracle.additive(given["w"], given["W_q"], given["W_k"])
+        case "cosine":
+            return oracle.cosine(given["log_tau"])
 
 
 def _position(played: Played) -> oracle_position.Position:
@@ -235,7 +237,7 @@ def test_json_has_null_for_minus_infinity() -> None:
         (lambda: of_table([("1 2", "x")], "Mina"), '"Mina" among numbers'),
         (lambda: of_sentence("a").figure(1), "head 1 is asked for; there are 1"),
         (lambda: example("nothing"), 'no example "nothing"; expected scores or roles'),  # type: ignore[arg-type]
-        (lambda: Settings(score="cosine"), 'score is "cosine"; expected one of scaled_dot'),  # type: ignore[arg-type]
+        (lambda: Settings(score="cosin"), 'score is "cosin"; expected one of scaled_dot'),  # type: ignore[arg-type]
         (lambda: Settings(limit=0), "limit is 0; expected 1 or more"),
         (lambda: Settings(width=5000), "width is 5000; expected 1 to 1,024"),
         (lambda: Settings(scale=math.inf), "scale is inf"),

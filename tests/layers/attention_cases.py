@@ -90,6 +90,7 @@ SCORES = {
     "bilinear, one for all": ScoreCase(
         lambda G: {"M": (D, C)}, lambda p: score.bilinear(p["M"]), lambda p: oracle.bilinear(p["M"]), (D, C)
     ),
+    "cosine": ScoreCase(lambda G: {"tau": (H,)}, lambda p: score.cosine(p["tau"]), lambda p: oracle.cosine(p["tau"])),
     "additive": ScoreCase(lambda G: {"w": (H, D)}, lambda p: score.additive(p["w"]), lambda p: oracle.additive(p["w"])),
     "additive, W per head": ScoreCase(
         lambda G: {"w": (H, A), "W_q": (H, D, A), "W_k": (G, C, A)},
@@ -120,12 +121,12 @@ POSITIONS = {
     ),
     "t5, both ways": PositionCase(
         lambda n: {"table": (2 * N, H)},
-        lambda p: position.buckets(p["table"], both=True, reach=REACH),
+        lambda p: position.buckets(p["table"], bidirectional=True, max_distance=REACH),
         lambda p: oracle_position.buckets(p["table"], True, REACH),
     ),
     "t5, one way": PositionCase(
         lambda n: {"table": (N, H)},
-        lambda p: position.buckets(p["table"], both=False, reach=REACH),
+        lambda p: position.buckets(p["table"], bidirectional=False, max_distance=REACH),
         lambda p: oracle_position.buckets(p["table"], False, REACH),
     ),
     "shaw": PositionCase(

@@ -348,7 +348,7 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         (zeros(1, 1, 2, 8, dtype=torch.float64), zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), r"one dtype.*float64.*float32"),
         (zeros(1, 1, 2, 8), zeros(1, 1, 2, 8).to("meta"), zeros(1, 1, 2, 8), r"one device; given q .* cpu, k .* meta, v .* cpu"),
         (zeros(1, 4, 2, 8), zeros(1, 0, 2, 8), zeros(1, 0, 2, 8), r"0 key/value heads do not divide 4 query heads"),
-        (*(zeros(1, 1, 2, 8, dtype=torch.int64),) * 3, r"given q, k and v of torch.int64, expected float32"),
+        (*(zeros(1, 1, 2, 8, dtype=torch.int64),) * 3, r"q, k and v are torch.int64; expected float32"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused_with_both_numbers(q: Tensor, k: Tensor, v: Tensor, words: str) -> None:
@@ -371,7 +371,7 @@ def test_a_start_per_row_must_have_as_many_rows_as_the_batch() -> None:
 def test_an_unknown_kernel_is_refused_by_name() -> None:
     q, k, v = qkv(2, 2, 2)
     unknown: Any = "flash9"
-    with pytest.raises(ConfigError, match=r'no kernel "flash9"; expected auto, sdpa, triton, flex, chunked or reference'):
+    with pytest.raises(ConfigError, match=r'no kernel "flash9"; choose auto, sdpa, triton, flex, chunked or reference'):
         attend(q, k, v, kernel=unknown)
 
 
@@ -395,7 +395,7 @@ def test_a_start_before_the_text_and_a_score_by_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="q_start is -1; positions count from 0"):
         attend(q, k, v, q_start=-1)
     named: Any = "dot"
-    with pytest.raises(ConfigError, match=r"score is 'dot'; expected score.SCALED_DOT"):
+    with pytest.raises(ConfigError, match=r"score is 'dot'; expected a Score"):
         attend(q, k, v, score=named)
 
 
@@ -421,7 +421,7 @@ def test_a_mask_first_used_while_generating_still_serves_training() -> None:
     """Made under inference_mode, a tensor cannot be kept for a backward pass: here the one of the learned table."""
     q, k, v = qkv(5, 5, 2)
     table = torch.zeros(4, H, dtype=torch.float64, requires_grad=True)
-    where = position.buckets(table, both=False, reach=4)
+    where = position.buckets(table, bidirectional=False, max_distance=4)
     with torch.inference_mode():
         attend(q, k, v, mask=mask.window(4), position=where)
     attend(q, k, v, mask=mask.window(4), position=where).sum().backward()  # type: ignore[no-untyped-call]

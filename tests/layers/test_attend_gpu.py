@@ -75,7 +75,7 @@ def setting(name: str, of: str, G: int, Q: int, K: int, dtype: torch.dtype) -> t
             case "alibi":
                 where = position.ALiBi(position.alibi(H).slope_H.to(leaves["q"]))
             case "t5" | "t5 both ways":
-                where = position.buckets(leaves["table"], both=name != "t5", reach=40)
+                where = position.buckets(leaves["table"], bidirectional=name != "t5", max_distance=40)
             case "shaw" | "shaw keys" | "shaw values":
                 where = position.shaw(leaves.get("key"), leaves.get("value"))
         tensors = (leaves["q"], leaves["k"], leaves["v"])
@@ -157,7 +157,7 @@ def test_flex_takes_a_gaussian_score_and_a_mask_of_ones_own() -> None:
 
     compared("flex", "none", "gaussian", Odd(), 2, 150, 150, torch.bfloat16)
     leaves, run = setting("none", "scaled dot", 2, 150, 150, torch.bfloat16)
-    with pytest.raises(ConfigError, match="not a run of keys"):
+    with pytest.raises(ConfigError, match="one interval of keys"):
         run(leaves, Odd(), "triton", 0)
 
 
@@ -243,7 +243,7 @@ def test_a_compiled_layer_with_our_kernels_equals_the_plain_one() -> None:
     table = torch.randn(8, 4, device="cuda")
 
     def layer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(q * 2, k, v, mask=mask.CAUSAL, position=position.buckets(table, both=False, reach=20))
+        return attend(q * 2, k, v, mask=mask.CAUSAL, position=position.buckets(table, bidirectional=False, max_distance=20))
 
     q, k, v = (torch.randn(2, 4, 100, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     torch.testing.assert_close(torch.compile(layer)(q, k, v), layer(q, k, v))

@@ -130,7 +130,7 @@ LONG = {  # all of them give every key that is seen the same weight
     "dot": (score.SCALED_DOT, None),
     "gaussian": (score.GAUSSIAN, ALiBi(torch.zeros(1))),
     "shaw": (score.SCALED_DOT, shaw(torch.ones(9, 4), torch.ones(9, 4))),
-    "t5": (score.DOT, Buckets(torch.ones(8, 1), both=True)),
+    "t5": (score.DOT, Buckets(torch.ones(8, 1), bidirectional=True)),
     "additive": (score.additive(torch.ones(4)), None),
 }
 
@@ -194,11 +194,11 @@ def test_chunked_keeps_nothing_of_a_chunk_for_the_backward_pass(monkeypatch: pyt
 def test_heads_and_rows_out_of_range_are_refused(ask: Any) -> None:
     case = Case("scaled dot", "none", 2)
     call = case.call(case.tensors(), mask.CAUSAL)
-    with pytest.raises(ConfigError, match=r"head 4 is asked for; there are 4, 0 … 3"):
+    with pytest.raises(ConfigError, match=r"there is no head 4; choose from 0 … 3"):
         ask(call, heads=[0, H])
-    with pytest.raises(ConfigError, match=r"head -5 is asked for; there are 4, 0 … 3"):
+    with pytest.raises(ConfigError, match=r"there is no head -5; choose from 0 … 3"):
         ask(call, heads=-5)
-    with pytest.raises(ConfigError, match=r"row 5 is asked for; there are 5, 0 … 4"):
+    with pytest.raises(ConfigError, match=r"there is no row 5; choose from 0 … 4"):
         ask(call, rows=5)
-    with pytest.raises(ConfigError, match=r"none of the 4 heads is asked for"):
+    with pytest.raises(ConfigError, match=r"heads is empty; choose some of the 4 heads"):
         ask(call, heads=[])

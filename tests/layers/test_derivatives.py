@@ -55,7 +55,7 @@ def test_swiglu_has_the_derivatives_of_its_formula(shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(("heads", "groups"), [(4, 4), (4, 2), (3, 1)])
 def test_the_split_into_turned_heads_has_the_derivatives_of_its_parts(heads: int, groups: int) -> None:
     layer = SelfAttention(heads * 6, heads, groups, bias=False)
-    turn = Rotary(16, 6, 10_000.0).double().at(3, 5)
+    turn = Rotary(16, 6, 10_000.0).double().turn(3, 5)
 
     def together(qkv: Tensor) -> Tensor:
         return torch.cat([x.flatten() for x in layer.split(qkv, turn)])
@@ -68,7 +68,7 @@ def test_the_split_into_turned_heads_has_the_derivatives_of_its_parts(heads: int
 
 
 def test_rotating_into_a_tensor_is_rotating() -> None:
-    turn = Rotary(16, 8, 10_000.0).double().at(3, 5)
+    turn = Rotary(16, 8, 10_000.0).double().turn(3, 5)
     x_BHTD = _double(2, 3, 5, 8).detach()
     out = torch.empty_like(x_BHTD)
     rotate(x_BHTD, turn, out=out)

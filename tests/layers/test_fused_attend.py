@@ -62,7 +62,7 @@ def test_what_cannot_be_fused_says_why() -> None:
     assert reason("additive", "none", "causal") is None
     assert "no relative positions" in str(reason("additive", "alibi", "causal"))
     assert "dot products only" in str(reason("gaussian", "shaw", "causal"))
-    assert "not a run of keys" in str(reason("scaled dot", "none", "causal, by head"))
+    assert "one interval of keys" in str(reason("scaled dot", "none", "causal, by head"))
     slope = Case("scaled dot", "alibi", 2, next(iter(SHAPES)))
     learned = {key: tensor.float().requires_grad_() for key, tensor in slope.tensors().items()}
     assert "no gradient for them" in str(fused.why_not(slope.call(learned, rules()["causal"].mask).reduced()))

@@ -13,8 +13,8 @@ from tolerance import EXACT, assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.position import Learned, Rotary, Sinusoidal, Turn, angles, rotate, sinusoid
-from firth.layers.position.rotation import turns
+from firth.layers.position import Learned, Rotary, RotaryTurn, Sinusoidal, angles, rotate, sinusoid
+from firth.layers.position.rotary import turns
 from firth.oracles import position as oracle
 
 BASES = (10_000.0, 100_000.0, 7.0)
@@ -26,7 +26,7 @@ def at(*positions: int) -> Tensor:
 
 def turned(x_D: Tensor, t: int, base: float = 10_000.0) -> Tensor:
     """One head turned as if at position t, in float64 all the way."""
-    turn = Turn(*turns(angles(at(t), len(x_D), base)))
+    turn = RotaryTurn(*turns(angles(at(t), len(x_D), base)))
     return rotate(x_D.view(1, 1, 1, -1), turn).flatten()
 
 
@@ -83,14 +83,14 @@ def test_angles_are_accurate_at_position_100_000() -> None:
     t, width = 10**5 - 1, 8
     truth = [t * oracle.frequency(i, width) for i in range(4)]
     assert_equal(angles(at(t), width, 10_000.0)[0], torch.tensor(truth, dtype=torch.float64))
-    found = Rotary(4, width, 10_000.0).at(t, 1).cos_TD[0, :4]
+    found = Rotary(4, width, 10_000.0).turn(t, 1).cos_TD[0, :4]
     off = (found.double() - torch.tensor(np.cos(truth))).abs().max()
     assert found.dtype == torch.float32
     assert off <= torch.finfo(torch.float32).eps / 2  # rounded once
 
 
 def _stacked(rotary: Rotary) -> Callable[[int, int], torch.Tensor]:
-    return lambda start, length: torch.stack(rotary.at(start, length))
+    return lambda start, length: torch.stack(rotary.turn(start, length))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -108,10 +108,10 @@ def test_tables_that_grow_past_the_context_keep_their_values(dtype: torch.dtype)
 def test_a_table_that_grew_while_generating_still_serves_training() -> None:
     rotary, sinusoidal = Rotary(4, 8, 10_000.0), Sinusoidal(4, 8, 10_000.0)
     with torch.inference_mode():
-        rotary.at(0, 9)
+        rotary.turn(0, 9)
         sinusoidal(0, 9)
     x = torch.ones(1, 1, 9, 8, requires_grad=True)
-    (rotate(x, rotary.at(0, 9)) * sinusoidal(0, 9)).sum().backward()
+    (rotate(x, rotary.turn(0, 9)) * sinusoidal(0, 9)).sum().backward()
     assert x.grad is not None
 
 
@@ -130,7 +130,7 @@ def test_learned_positions_are_rows_of_a_table() -> None:
 def test_learned_positions_end_with_the_context() -> None:
     learned = Learned(5, 3)
     assert learned(0, 5).shape == (5, 3)
-    with pytest.raises(ConfigError, match=r"position 6 is asked for; model.context is 5"):
+    with pytest.raises(ConfigError, match=r"position 6 is beyond model.context = 5"):
         learned(4, 2)
 
 

@@ -16,8 +16,21 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.attention import attend, mask
-from firth.layers.position import ALiBi, Buckets, Learned, Rotary, Sinusoidal, Slopes, alibi, buckets, rotary, rotate, shaw
-from firth.layers.position.relative import Distances, bucket
+from firth.layers.position import (
+    ALiBi,
+    Buckets,
+    Distances,
+    Learned,
+    Rotary,
+    Sinusoidal,
+    Slopes,
+    alibi,
+    buckets,
+    rotary,
+    rotate,
+    shaw,
+)
+from firth.layers.position.t5 import bucket
 from firth.oracles import position as oracle
 
 RELATIVE = [name for name in POSITIONS if name != "none"]
@@ -118,7 +131,7 @@ def test_the_bias_equals_that_of_hugging_faces_t5(both: bool) -> None:
     )
     theirs = t5.T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double()
     table = theirs.relative_attention_bias.weight.detach().normal_(generator=torch.Generator().manual_seed(0))
-    mine = buckets(table, both=both, reach=30)
+    mine = buckets(table, bidirectional=both, max_distance=30)
     with torch.no_grad():
         for start in (0, 3, 60):
             distance = torch.arange(70) - torch.arange(start, start + 7).unsqueeze(-1)
@@ -144,7 +157,7 @@ def test_the_table_by_distance_ends_where_the_last_bucket_begins(count: int, ext
 @pytest.mark.parametrize("heads", [*range(1, 17), 20, 24, 32])
 def test_slopes_equal_the_oracles(heads: int) -> None:
     assert_equal(alibi(heads).slope_H.double(), torch.tensor(oracle.slopes(heads)).double(), share=1e-7)  # kept in float32
-    assert torch.equal(Slopes(heads)().slope_H, alibi(heads).slope_H)
+    assert torch.equal(Slopes(heads).slope_H, alibi(heads).slope_H)
 
 
 def test_slopes_of_eight_heads_are_those_of_the_paper() -> None:
@@ -186,7 +199,7 @@ def test_rotary_equals_that_of_hugging_faces_llama(base: float) -> None:
 def test_the_rotation_in_attend_is_the_one_of_the_models() -> None:
     """A model turns q and k before it stores them, attend() turns them itself: the same."""
     q, k, v = (some(2, 2, 6, 4, seed=n) for n in range(3))
-    turn = Rotary(8, 4, 10_000.0).at(0, 6)  # in float32
+    turn = Rotary(8, 4, 10_000.0).turn(0, 6)  # in float32
     found = attend(q, k, v, position=rotary())
     assert_equal(found, attend(rotate(q, turn), rotate(k, turn), v), share=1e-6)  # the table's rounding, some 6e-8, in a few sums
 
@@ -198,14 +211,14 @@ def test_the_rotation_in_attend_is_the_one_of_the_models() -> None:
     ("where", "words"),
     [
         (alibi(3), r"position\.alibi has 3 slopes for 4 query heads"),
-        (buckets(torch.zeros(8, 3), both=True), r"position\.buckets has 3 columns for 4 query heads"),
+        (buckets(torch.zeros(8, 3), bidirectional=True), r"position\.buckets has 3 columns for 4 query heads"),
         (shaw(torch.zeros(R, D + 1)), r"position\.shaw's key table is 5 wide; the keys are 4 wide"),
         (shaw(None, torch.zeros(R, E + 1)), r"position\.shaw's value table is 4 wide; the values are 3 wide"),
         (Learned(9, D), r"takes position\.rotary, shaw, buckets or alibi; given Learned.*added to the embedding"),
         (Sinusoidal(9, D, 1e4), r"takes position\.rotary, shaw, buckets or alibi; given Sinusoidal.*added to the embedding"),
         (ALiBi(torch.zeros(H, device="meta")), r"slope_H of ALiBi is on meta, q, k and v are on cpu"),
         (shaw(torch.zeros(R, D, device="meta")), r"key_RD of Shaw is on meta, q, k and v are on cpu"),
-        (buckets(torch.zeros(8, H, device="meta"), both=True), r"table_NH of Buckets is on meta, q, k and v are on cpu"),
+        (buckets(torch.zeros(8, H, device="meta"), bidirectional=True), r"table_NH of Buckets is on meta, q, k and v are on cpu"),
     ],
 )
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
@@ -218,18 +231,27 @@ def test_positions_that_do_not_fit_are_refused_with_both_numbers(where: Any, wor
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: shaw(torch.zeros(4, 2)), r"tables have 4 rows; expected 2·clip \+ 1"),
-        (lambda: shaw(torch.zeros(5, 2), torch.zeros(3, 2)), r"tables have 5 and 3 rows; expected 2·clip \+ 1, the same"),
+        (lambda: shaw(torch.zeros(4, 2)), r"tables have 4 rows; expected 2·max_distance \+ 1"),
+        (lambda: shaw(torch.zeros(5, 2), torch.zeros(3, 2)), r"tables have 5 and 3 rows; expected 2·max_distance \+ 1, the same"),
         (lambda: shaw(None), r"tables have no rows"),
         (lambda: shaw(torch.zeros(5)), r"distances × width; given a shape of \(5,\)"),
-        (lambda: buckets(torch.zeros(3, 2), both=True), r"3 buckets up to a distance of 128 cannot widen; .* at least 4 buckets"),
         (
-            lambda: buckets(torch.zeros(1, 2), both=False),
+            lambda: buckets(torch.zeros(3, 2), bidirectional=True),
+            r"3 buckets up to a distance of 128 cannot widen; .* at least 4 buckets",
+        ),
+        (
+            lambda: buckets(torch.zeros(1, 2), bidirectional=False),
             r"1 buckets up to a distance of 128 cannot widen; .* at least 2 buckets",
         ),
-        (lambda: buckets(torch.zeros(32, 2), both=False, reach=16), r"32 buckets up to a distance of 16 .* reach above 16"),
-        (lambda: buckets(torch.zeros(32, 2), both=True, reach=8), r"32 buckets up to a distance of 8 .* reach above 8"),
-        (lambda: buckets(torch.zeros(8), both=True), r"buckets × heads; given a shape of \(8,\)"),
+        (
+            lambda: buckets(torch.zeros(32, 2), bidirectional=False, max_distance=16),
+            r"32 buckets up to a distance of 16 .* max_distance above 16",
+        ),
+        (
+            lambda: buckets(torch.zeros(32, 2), bidirectional=True, max_distance=8),
+            r"32 buckets up to a distance of 8 .* max_distance above 8",
+        ),
+        (lambda: buckets(torch.zeros(8), bidirectional=True), r"buckets × heads; given a shape of \(8,\)"),
         (lambda: Distances(3, 2, True, 128), r"3 buckets up to a distance of 128 cannot widen"),
         (lambda: alibi(0), r"position\.alibi was given 0 heads; expected at least 1"),
         (lambda: attend(some(1, 1, 2, 3), some(1, 1, 2, 3), some(1, 1, 2, 3), position=rotary()), r"even width; given 3"),
@@ -243,8 +265,8 @@ def test_tables_that_make_no_sense_are_refused(make: Any, words: str) -> None:
 def test_the_smallest_tables_that_make_sense_are_taken() -> None:
     x = some(1, H, 5, D)
     for where in (
-        buckets(torch.ones(2, H), both=False, reach=2),
-        buckets(torch.ones(4, H), both=True, reach=2),
+        buckets(torch.ones(2, H), bidirectional=False, max_distance=2),
+        buckets(torch.ones(4, H), bidirectional=True, max_distance=2),
         shaw(some(1, D)),
     ):
         with saying(type(where).__name__):

@@ -23,8 +23,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "window": {"mask": "window", "span": 3, "position": "sinusoidal"},
     "strictly causal": {"mask": "strictly_causal", "position": "none", "score": "dot"},
     "gaussian, alibi": {"score": "gaussian", "position": "alibi"},
-    "bilinear, t5": {"score": "bilinear", "position": "t5", "buckets": 4, "reach": 5},
-    "additive, shaw": {"score": "additive", "position": "shaw", "clip": 2, "kv_heads": 1},
+    "bilinear, t5": {"score": "bilinear", "position": "t5", "distance_buckets": 4, "max_distance": 5},
+    "cosine, rotary": {"score": "cosine", "kv_heads": 2},
+    "additive, shaw": {"score": "additive", "position": "shaw", "max_distance": 2, "kv_heads": 1},
 }
 
 

@@ -27,8 +27,8 @@ from firth.api import compose, load, train_recipe
 from firth.api.recipe import Recipe
 from firth.errors import Interrupted
 from firth.layers.attention import attend, mask, position, reference, score
-from firth.layers.position.absolute import angles
-from firth.layers.position.rotation import Turn, turns
+from firth.layers.position import RotaryTurn, angles
+from firth.layers.position.rotary import turns
 from firth.layers.self_attention import SelfAttention
 from firth.layers.tap import attention_calls
 from firth.models import TransformerConfig, TransformerLM, parameters
@@ -37,11 +37,12 @@ from firth.training.loop import Training
 from firth.training.trainer import StepReport
 
 VOCAB, T, B, HEADS, DEPTH, SPAN = 7, 9, 3, 4, 2, 3
-SCORES = ("scaled_dot", "dot", "gaussian", "bilinear", "additive")
-POSITIONS = ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
+SCORES = score.KINDS
+POSITIONS = position.KINDS
 RELATIVE = ("none", "rotary", "shaw", "t5", "alibi")  # those that know no absolute position
 MASKS: tuple[dict[str, Any], ...] = ({"mask": "causal"}, {"mask": "strictly_causal"}, {"mask": "window", "span": SPAN})
-OWN: dict[str, dict[str, Any]] = {"shaw": {"clip": 3}, "t5": {"buckets": 6, "reach": 5}}  # short: distances beyond them occur
+# Short: distances beyond them occur.
+OWN: dict[str, dict[str, Any]] = {"shaw": {"max_distance": 3}, "t5": {"distance_buckets": 6, "max_distance": 5}}
 # Of t5 with these settings: three buckets hold one distance each, three those up to 5 (Raffel et al. 2020).
 BUCKET = [n if n < 3 else min(5, 3 + math.floor(3 * math.log(n / 3) / math.log(5 / 3) + 1e-9)) for n in range(T)]
 PAIRS = [(s, p) for s in SCORES for p in POSITIONS if (s, p) != ("additive", "rotary")]  # that pair is refused
@@ -154,7 +155,9 @@ def test_only_learned_positions_end_with_the_context(position: str) -> None:
 
 
 @pytest.mark.parametrize("start", range(6))
-@pytest.mark.parametrize("where", [None, position.alibi(4), position.buckets(torch.arange(24.0).view(6, 4), both=False, reach=5)])
+@pytest.mark.parametrize(
+    "where", [None, position.alibi(4), position.buckets(torch.arange(24.0).view(6, 4), bidirectional=False, max_distance=5)]
+)
 @pytest.mark.parametrize("seen", [mask.FULL, mask.CAUSAL, mask.STRICTLY_CAUSAL, mask.window(3)])
 def test_one_query_among_more_keys_sees_those_that_its_mask_allows(seen: mask.Mask, where: Any, start: int) -> None:
     """The step of a decoder without a mask of its own; here later keys are there already."""
@@ -190,8 +193,8 @@ def test_with_relative_positions_a_window_reads_the_same_wherever_the_text_begin
     if (score, position) not in PAIRS:
         position = "alibi"
     model = made(config(score, position, mask="window", span=SPAN, kv_heads=2))
-    if model.rotary is not None:
-        model.rotary.turn_2TD = turns(angles(torch.arange(T), 2, 10_000.0))  # the model's own are rounded to float32
+    if position == "rotary":
+        model.scheme.turn_2TD = turns(angles(torch.arange(T), 2, 10_000.0))  # the model's own are rounded to float32
     sees = DEPTH * (SPAN - 1) + 1
     assert_equal(at_once(model, tokens()[:, -sees:])[:, -1], at_once(model, tokens())[:, -1])
 
@@ -251,7 +254,7 @@ def test_with_alibi_the_model_is_its_plain_re_implementation() -> None:
 
 
 def test_with_shaw_the_model_is_its_plain_re_implementation() -> None:
-    model = made(config("scaled_dot", "shaw", activation="gelu", clip=3))
+    model = made(config("scaled_dot", "shaw", activation="gelu", max_distance=3))
 
     def tables(n: int, w: dict[str, Tensor]) -> Any:
         key, value = (w[f"blocks.{n}.attention.attend.{name}"] for name in ("key_RD", "value_RE"))
@@ -266,7 +269,7 @@ def test_with_t5_the_model_is_its_plain_re_implementation() -> None:
     assert_equal(at_once(model, tokens()), truth)
 
 
-@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian", "bilinear"])
+@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "gaussian", "bilinear", "cosine"])
 def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
     """Above all: M meets q before it is turned, or the score would not depend on the distance alone."""
     generator = torch.Generator().manual_seed(3)
@@ -275,13 +278,14 @@ def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
         for parameter in layer.parameters():
             parameter.normal_(generator=generator)
     x_BTd = torch.randn(B, T, 16, dtype=torch.float64, generator=generator)
-    found, _ = layer(x_BTd, mask.CAUSAL, Turn(*turns(angles(torch.arange(T), 4, 100.0))), None)
+    found, _ = layer(x_BTd, mask.CAUSAL, RotaryTurn(*turns(angles(torch.arange(T), 4, 100.0))), None)
     q, k, v = (part.view(B, T, -1, 4).transpose(1, 2) for part in layer.qkv(x_BTd).split((16, 8, 8), -1))
     chosen = {
         "dot": score.DOT,
         "scaled_dot": score.SCALED_DOT,
         "gaussian": score.GAUSSIAN,
-        "bilinear": None if layer.M_HDD is None else score.bilinear(layer.M_HDD),
+        "cosine": score.cosine(layer.attend.get_parameter("log_tau_H")) if kind == "cosine" else None,
+        "bilinear": score.bilinear(layer.get_parameter("M_HDD")) if kind == "bilinear" else None,
     }[kind]
     assert chosen is not None
     o = attend(q, k, v, score=chosen, mask=mask.CAUSAL, position=position.rotary(100.0), kernel="reference")
@@ -388,6 +392,7 @@ def tanh_square() -> float:
         ("gaussian", -16.0, 32.0),  # −½ Σ (q − k)², each difference of variance 2
         ("bilinear", 0.0, 1.0),
         ("additive", 0.0, tanh_square()),
+        ("cosine", 0.0, 1.0),  # of unit vectors q̂·k̂ has variance 1/D, and τ = √D
     ],
 )
 def test_the_first_scores_are_as_large_as_theory_says(kind: str, mean: float, variance: float) -> None:
@@ -409,8 +414,8 @@ def test_a_seed_is_a_model_and_counting_allocates_the_same_shapes(score: str, po
         assert parameters(variant, VOCAB) == sum(p.numel() for p in one.values())
         for name, parameter in one.items():
             assert torch.equal(parameter, again[name]), name
-            # Norms begin as the identity, biases and T5's table as nothing.
-            fixed = "norm" in name or name.endswith("bias") or name == "relative.table_NH"
+            # Norms begin as the identity, biases and T5's table as nothing, temperatures as √D.
+            fixed = "norm" in name or name.endswith(("bias", "log_tau_H")) or name == "relative.table_NH"
             assert torch.equal(parameter, other[name]) == fixed, name
 
 
@@ -419,9 +424,12 @@ def test_what_each_setting_adds_to_the_number_of_weights() -> None:
     assert parameters(config("dot", "rotary"), VOCAB) == plain
     assert parameters(config("gaussian", "alibi", mask="window", span=2), VOCAB) == plain
     assert parameters(config("scaled_dot", "learned"), VOCAB) == plain + T * 8
-    assert parameters(config("scaled_dot", "t5", buckets=6), VOCAB) == plain + 6 * HEADS  # one table for all layers
-    assert parameters(config("scaled_dot", "shaw", clip=3), VOCAB) == plain + DEPTH * 2 * 4 * D  # keys and values, all heads
+    assert parameters(config("scaled_dot", "t5", distance_buckets=6), VOCAB) == plain + 6 * HEADS  # one table for all layers
+    assert (
+        parameters(config("scaled_dot", "shaw", max_distance=3), VOCAB) == plain + DEPTH * 2 * 4 * D
+    )  # keys and values, all heads
     assert parameters(config("bilinear", "none"), VOCAB) == plain + DEPTH * HEADS * D * D
+    assert parameters(config("cosine", "none"), VOCAB) == plain + DEPTH * HEADS
     assert parameters(config("additive", "none"), VOCAB) == plain + DEPTH * HEADS * D
     assert parameters(config("scaled_dot", "none", kv_heads=1), VOCAB) == plain - DEPTH * 2 * 3 * D * 8
 
@@ -440,15 +448,15 @@ def recipe(steps: int = 6, **model: Any) -> Recipe:
 
 
 def test_the_settings_of_attention_are_read_from_a_recipe_and_written_back(tmp_path: Path) -> None:
-    settings = ["score=additive", "position=t5", "buckets=8", "reach=20", "mask=window", "span=5", "kv_heads=1"]
+    settings = ["score=additive", "position=t5", "distance_buckets=8", "max_distance=20", "mask=window", "span=5", "kv_heads=1"]
     settings += ["norm=layer", "norm_placement=post", "activation=relu"]
     given = compose({"data": {"text": TEXT}, "model": {"kind": "transformer"}}, [f"--model.{setting}" for setting in settings])
     expected = TransformerConfig(
         kind="transformer",
         score="additive",
         position="t5",
-        buckets=8,
-        reach=20,
+        distance_buckets=8,
+        max_distance=20,
         mask="window",
         span=5,
         kv_heads=1,
@@ -464,8 +472,15 @@ def test_the_settings_of_attention_are_read_from_a_recipe_and_written_back(tmp_p
 
 
 VERBS = {
-    "t5, additive": ("position=t5", "score=additive", "buckets=8", "reach=6"),
-    "shaw, window, one key head": ("position=shaw", "clip=4", "mask=window", "span=5", "kv_heads=1", "norm_placement=post"),
+    "t5, additive": ("position=t5", "score=additive", "distance_buckets=8", "max_distance=6"),
+    "shaw, window, one key head": (
+        "position=shaw",
+        "max_distance=4",
+        "mask=window",
+        "span=5",
+        "kv_heads=1",
+        "norm_placement=post",
+    ),
     "alibi, gaussian": ("position=alibi", "score=gaussian", "norm=layer"),
     "rotary, bilinear, strictly causal": ("score=bilinear", "mask=strictly_causal", "activation=relu"),
 }
@@ -490,7 +505,12 @@ def test_a_shipped_recipe_is_trained_evaluated_and_written_with_any_attention(na
 
 
 @pytest.mark.parametrize(
-    "model", [{"position": "t5", "score": "additive"}, {"position": "shaw", "clip": 2, "mask": "window", "span": 4}]
+    "model",
+    [
+        {"position": "t5", "score": "additive"},
+        {"score": "cosine"},
+        {"position": "shaw", "max_distance": 2, "mask": "window", "span": 4},
+    ],
 )
 def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(model: dict[str, Any], tmp_path: Path) -> None:
     given = recipe(steps=8, dropout=0.2, **model)
@@ -503,7 +523,8 @@ def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(model: dict
 
 
 @pytest.mark.parametrize(
-    ("score", "position"), [*(("scaled_dot", p) for p in POSITIONS), ("bilinear", "t5"), ("additive", "shaw")]
+    ("score", "position"),
+    [*(("scaled_dot", p) for p in POSITIONS), ("bilinear", "t5"), ("additive", "shaw"), ("cosine", "rotary")],
 )
 def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str, tmp_path: Path) -> None:
     trained: list[torch.nn.Module] = []
@@ -526,8 +547,9 @@ def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str
         {"mask": "window", "span": 4},
         {"mask": "strictly_causal", "score": "gaussian", "position": "alibi"},
         {"position": "t5"},
-        {"position": "shaw", "clip": 3},
+        {"position": "shaw", "max_distance": 3},
         {"score": "bilinear"},
+        {"score": "cosine"},
         {"score": "additive", "position": "t5"},
     ],
 )

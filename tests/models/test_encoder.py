@@ -87,7 +87,7 @@ READERS: dict[str, EncoderConfig] = {
         kind="transformer", width=8, depth=1, heads=2, context=16, pool="first", position="learned", norm="layer", bias=True
     ),
     "transformer, t5": TransformerEncoderConfig(
-        kind="transformer", width=8, depth=1, heads=2, context=16, pool="max", position="t5", buckets=8, reach=12
+        kind="transformer", width=8, depth=1, heads=2, context=16, pool="max", position="t5", distance_buckets=8, max_distance=12
     ),
 }
 

@@ -58,7 +58,7 @@ def llama(model: TransformerLM) -> Any:
             num_key_value_heads=config.groups,
             max_position_embeddings=config.context,
             rms_norm_eps=1e-5,
-            rope_parameters={"rope_type": "default", "rope_theta": config.base},
+            rope_parameters={"rope_type": "default", "rope_theta": config.position_base},
             tie_word_embeddings=config.tied,
         )
     )
@@ -126,7 +126,7 @@ def gpt2(model: TransformerLM) -> Any:
 @pytest.mark.parametrize(("kv_heads", "tied", "base"), [(None, True, 10_000.0), (2, False, 10_000.0), (1, True, 500_000.0)])
 def test_rotary_rms_swiglu_is_llama(kv_heads: int | None, tied: bool, base: float) -> None:
     """Llama's norm and rotary angles are float32 even in a float64 model, so it is held to float32."""
-    ours = made(position="rotary", norm="rms", activation="swiglu", kv_heads=kv_heads, tied=tied, base=base)
+    ours = made(position="rotary", norm="rms", activation="swiglu", kv_heads=kv_heads, tied=tied, position_base=base)
     theirs = llama(ours)
     plain, truth = ours(tokens())[0], theirs(tokens()).logits
     plain_grad = torch.autograd.grad(plain.square().mean(), ours.embedding.weight)[0]

@@ -51,7 +51,7 @@ def recurrent(**options: Any) -> RecurrentConfig:
 
 def named(config: ModelConfig) -> str:
     """The values of a config, as the name of a test."""
-    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "base", "dropout"))
+    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "position_base", "dropout"))
 
 
 def stepped(model: LanguageModel, token_BT: Tensor, chunks: list[int]) -> Tensor:
@@ -129,7 +129,7 @@ def test_positions_without_an_end_read_on_past_the_context(position: str) -> Non
 def test_learned_positions_end_with_the_context_in_steps_too() -> None:
     model = made(transformer(position="learned", context=4))
     _, state = model.step(tokens(time=4), model.start(B))
-    with pytest.raises(ConfigError, match=r"position 5 is asked for; model.context is 4"):
+    with pytest.raises(ConfigError, match=r"position 5 is beyond model.context = 4"):
         model.step(tokens(time=1), state)
 
 

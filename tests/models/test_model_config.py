@@ -51,9 +51,11 @@ def test_sizes_of_a_recurrent_model_are_at_least_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -3])
-@pytest.mark.parametrize("name", ["width", "depth", "heads", "kv_heads", "hidden", "context", "span", "clip", "buckets", "reach"])
+@pytest.mark.parametrize(
+    "name", ["width", "depth", "heads", "kv_heads", "hidden", "context", "span", "max_distance", "distance_buckets"]
+)
 def test_sizes_of_a_transformer_are_at_least_one(name: str, value: int) -> None:
-    owner = {"span": {"mask": "window"}, "clip": {"position": "shaw"}, "buckets": {"position": "t5"}, "reach": {"position": "t5"}}
+    owner = {"span": {"mask": "window"}, "max_distance": {"position": "shaw"}, "distance_buckets": {"position": "t5"}}
     with pytest.raises(ConfigError, match=rf"model.{name} is {value}; expected at least 1"):
         transformer(**{name: value}, **owner.get(name, {}))
 
@@ -86,63 +88,63 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{
         f"{mask}": (
             {"mask": mask},
-            f'model.mask = "{mask}" lets a position read the token that it has to predict; '
+            f'model.mask = "{mask}" lets a position see the token that it has to predict; '
             'for a language model choose "causal", "strictly_causal" or "window"',
         )
         for mask in ("full", "all_but_self")
     },
     "prefix": (
         {"mask": "prefix"},
-        'model.mask = "prefix" needs to know how long the prefix of each text is, and a running text has none; choose "causal"',
+        'model.mask = "prefix" needs the length of each text\'s prefix, and running text has none; choose "causal"',
     ),
     "window without span": (
         {"mask": "window"},
-        'model.mask = "window" needs to know how far it sees; give model.span, the number of tokens, its own included',
+        'model.mask = "window" needs model.span, the number of tokens in the window, the current one included',
     ),
     **{
         f"span with {mask}": (
             {"mask": mask, "span": 4},
-            f'model.span = 4 belongs to model.mask = "window"; given "{mask}". Leave model.span out, or change the mask',
+            f'model.span = 4 only applies to model.mask = "window"; given "{mask}". Remove model.span, or change the mask',
         )
         for mask in ("causal", "strictly_causal")
     },
     **{
         f"{name} with {position}": (
             {"position": position, name: 9},
-            f'model.{name} = 9 belongs to model.position = "{owner}"; given "{position}". '
-            f"Leave model.{name} out, or change the position",
+            f'model.{name} = 9 only applies to model.position = {owner}; given "{position}". '
+            f"Remove model.{name}, or change the position",
         )
-        for name, owner in (("clip", "shaw"), ("buckets", "t5"), ("reach", "t5"))
+        for name, owner in (("max_distance", '"shaw" or "t5"'), ("distance_buckets", '"t5"'))
         for position in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
-        if position != owner
+        if f'"{position}"' not in owner
     },
     "one bucket": (
-        {"position": "t5", "buckets": 1},
-        "model.buckets is 1, which tells no two distances apart; expected at least 2",
+        {"position": "t5", "distance_buckets": 1},
+        "model.distance_buckets is 1, which distinguishes no distances; expected at least 2",
     ),
     "a reach within the single buckets": (
-        {"position": "t5", "buckets": 8, "reach": 4},
-        "model.reach = 4 leaves nothing to widen: half of model.buckets = 8 hold one distance each, 0 … 3, the others those "
-        "up to the reach; choose model.reach > 4 or fewer buckets",
+        {"position": "t5", "distance_buckets": 8, "max_distance": 4},
+        "model.max_distance = 4 leaves no room: half of model.distance_buckets = 8 hold one distance each, 0 … 3. "
+        "Choose model.max_distance > 4, or fewer buckets",
     ),
     "more buckets than the default reach has room for": (
-        {"position": "t5", "buckets": 256},
-        "model.reach = 128 leaves nothing to widen: half of model.buckets = 256",
+        {"position": "t5", "distance_buckets": 256},
+        "model.max_distance = 128 leaves no room: half of model.distance_buckets = 256",
     ),
     "rotary with heads of odd width": (
         {"width": 12, "heads": 4},
-        'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given 3; change either, '
+        'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given 3. Change either, '
         "or the position",
     ),
     "sinusoidal of odd width": (
         {"width": 15, "heads": 3, "position": "sinusoidal"},
-        'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15; '
-        "change it, or the position",
+        'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15. '
+        "Change it, or the position",
     ),
     **{
         f"base {base} with {position}": (
-            {"base": base, "position": position},
-            f"model.base is {base}; the wavelengths are its powers, so expected a finite number above 0",
+            {"position_base": base, "position": position},
+            f"model.position_base is {base}; the wavelengths are its powers, so expected a finite number above 0",
         )
         for base in (0.0, -1.0, float("inf"), float("nan"))
         for position in ("rotary", "sinusoidal")
@@ -160,13 +162,13 @@ def test_a_combination_that_makes_no_sense_is_refused_with_its_reason_and_a_reme
 
 def test_the_smallest_settings_that_make_sense_are_accepted() -> None:
     for options in (
-        {"position": "t5", "buckets": 2, "reach": 2},
-        {"position": "t5", "buckets": 8, "reach": 5},
-        {"position": "shaw", "clip": 1},
+        {"position": "t5", "distance_buckets": 2, "max_distance": 2},
+        {"position": "t5", "distance_buckets": 8, "max_distance": 5},
+        {"position": "shaw", "max_distance": 1},
         {"mask": "window", "span": 1},
         {"width": 12, "heads": 4, "position": "alibi"},
         {"width": 15, "heads": 3, "position": "learned"},
-        {"position": "sinusoidal", "base": 100_000.0},
+        {"position": "sinusoidal", "position_base": 100_000.0},
     ):
         language_model(transformer(**options), 10)(torch.zeros(1, 4, dtype=torch.long))
 
@@ -213,7 +215,10 @@ def configs() -> list[ModelConfig]:
     ):
         found.append(transformer(position=position, norm=norm, norm_placement=placement, bias=bias, tied=not bias, kv_heads=2))
     found += [transformer(position=position, score="bilinear") for position in ("rotary", "sinusoidal", "alibi")]
-    found += [transformer(position="shaw", clip=3, score="additive"), transformer(position="t5", buckets=6, score="gaussian")]
+    found += [
+        transformer(position="shaw", max_distance=3, score="additive"),
+        transformer(position="t5", distance_buckets=6, score="gaussian"),
+    ]
     return found
 
 
@@ -246,7 +251,7 @@ def test_counting_175_billion_weights_allocates_none(monkeypatch: pytest.MonkeyP
 
 def named(config: ModelConfig) -> str:
     """The values of a config, as the name of a test."""
-    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "base", "dropout"))
+    return "-".join(str(value) for name, value in vars(config).items() if name not in ("family", "position_base", "dropout"))
 
 
 def drawn(config: ModelConfig, seed: int) -> dict[str, torch.Tensor]:

@@ -20,8 +20,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "rotary, grouped": {"kv_heads": 1},
     "learned, untied": {"position": "learned", "tied": False},
     "2017": {"position": "sinusoidal", "norm": "layer", "norm_placement": "post", "activation": "relu", "bias": True},
-    "t5": {"position": "t5", "buckets": 8, "reach": 20},
-    "shaw": {"position": "shaw", "clip": 2},
+    "t5": {"position": "t5", "distance_buckets": 8, "max_distance": 20},
+    "shaw": {"position": "shaw", "max_distance": 2},
     "alibi, bilinear": {"position": "alibi", "score": "bilinear"},
     "none, additive": {"position": "none", "score": "additive"},
 }
@@ -48,7 +48,7 @@ def in_one_pass(model: PrefixDecoder, source_S: Tensor, token_T: Tensor) -> Tens
     """The oracle: source and target as one text without padding, and the mask as published."""
     stack = model.stack
     token_1N = torch.cat((source_S, token_T)).unsqueeze(0)
-    x_1Nd, _ = stack.through(stack.placed(model.embedding(token_1N), 0), mask.prefix([len(source_S)]))
+    x_1Nd, _ = stack.run_blocks(stack.embed_positions(model.embedding(token_1N), 0), mask.prefix([len(source_S)]))
     return model.readout(x_1Nd)[0, len(source_S) :]
 
 
@@ -56,7 +56,7 @@ def in_one_pass(model: PrefixDecoder, source_S: Tensor, token_T: Tensor) -> Tens
 def test_it_is_one_pass_with_a_prefix_mask_whatever_is_in_the_batch(form: str) -> None:
     model = model_of(form)
     # A row that stands further right is turned further, by angles that are rounded to float32.
-    tolerance = 10 * torch.finfo(torch.float32).eps if model.stack.rotary else 1e-9
+    tolerance = 10 * torch.finfo(torch.float32).eps if model.stack.scheme.turns else 1e-9
     source_BS, length_B, token_BT = texts(7, 4, 1)
     logits_BTV = model(source_BS, length_B, token_BT)
     for b, length in enumerate(length_B.tolist()):
@@ -101,7 +101,8 @@ def test_selected_rows_go_on_as_they_would_have(form: str) -> None:
 @pytest.mark.parametrize("form", ["t5", "shaw"])
 def test_what_comes_later_in_the_source_is_told_by_its_distance(form: str) -> None:
     model = model_of(form)
-    both = model.stack.relative.both if form == "t5" else model.stack.blocks[0].attention.attend.both  # type: ignore[union-attr]
+    scheme: Any = model.stack.scheme
+    both = scheme.bidirectional if form == "t5" else scheme.tables.bidirectional
     assert both
 
 
@@ -114,7 +115,9 @@ def test_the_source_is_read_both_ways_and_the_target_is_not() -> None:
     other_BTV = model(source_BS, length_B, changed_BT)
     assert torch.equal(other_BTV[:, :3], logits_BTV[:, :3])
     assert not torch.allclose(other_BTV[:, 3], logits_BTV[:, 3])
-    causal_1Nd, _ = model.stack.through(model.stack.placed(model.embedding(torch.cat((source_BS, token_BT), 1)), 0), mask.CAUSAL)
+    causal_1Nd, _ = model.stack.run_blocks(
+        model.stack.embed_positions(model.embedding(torch.cat((source_BS, token_BT), 1)), 0), mask.CAUSAL
+    )
     assert not torch.allclose(model.readout(causal_1Nd)[:, 4:], logits_BTV)
 
 
@@ -153,7 +156,7 @@ def test_an_alignment_is_the_attention_to_the_source() -> None:
     # The same from the definition: the first layer's queries and keys.
     attention, stack = model.stack.blocks[0].attention, model.stack
     x_1Nd = stack.blocks[0].attention_norm(model.embedding(torch.tensor([[3, 4, 5, 0, 0, 7, 8]])))  # type: ignore[operator, union-attr]
-    q_1HND, k_1GND, _ = attention.split(attention.qkv(x_1Nd), stack.rotary.at(0, 7))  # type: ignore[operator, union-attr]
+    q_1HND, k_1GND, _ = attention.split(attention.qkv(x_1Nd), stack.scheme.turn(0, 7))  # type: ignore[operator, union-attr]
     p_HTS = (q_1HND @ k_1GND.mT / 2)[0, :, 4:, :4].softmax(-1)  # a head has 4 numbers
     assert found.weights["layer 1"] == pytest.approx(p_HTS.mean(0).detach().numpy())
 
@@ -165,5 +168,5 @@ def test_it_has_one_stack_and_one_embedding() -> None:
 
 
 def test_learned_positions_end() -> None:
-    with pytest.raises(ConfigError, match=r"position 13 is asked for; model\.context is 12"):
+    with pytest.raises(ConfigError, match=r"position 13 is beyond model\.context = 12"):
         model_of("learned, untied")(*texts(8))

@@ -26,6 +26,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "bilinear": {"attention": "bilinear"},
     "dot": {"attention": "dot", "bidirectional": False},
     "gaussian": {"attention": "gaussian", "bidirectional": False},
+    "cosine": {"attention": "cosine", "bidirectional": False},
 }
 
 
@@ -39,8 +40,9 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
         "encoder_depth": 1,
     },
     "modern": {"kv_heads": 1, "tied": False},
-    "t5": {"position": "t5", "buckets": 8, "reach": 20},
-    "shaw": {"position": "shaw", "clip": 2},
+    "t5": {"position": "t5", "distance_buckets": 8, "max_distance": 20},
+    "shaw": {"position": "shaw", "max_distance": 2},
+    "rotary, cosine": {"position": "rotary", "score": "cosine"},
     "alibi, bilinear": {"position": "alibi", "score": "bilinear"},
     "learned, additive": {"position": "learned", "score": "additive"},
 }

@@ -1,13 +1,13 @@
-"""attend(): every attention in firth goes through this function.
+"""attend(): every attention in firth is computed by this function.
 
     s_bhqk = scale · a(q_bhq, k_bgk) + bias_h(k − q)      g = h // (H // G)
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
     o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
-The score a is dot, scaled dot, Gaussian, bilinear or additive (score.py); a position acts on q and k (rotary), on the score
-(ALiBi, T5's buckets) or on keys and values (Shaw); a mask is a predicate over absolute positions (mask.py); heads share keys and
-values by G alone. A kernel is a module with `why_not(call)` and `run(call)`. "auto" takes the first that can run; a kernel asked
-for by name runs or raises with its reason, never a silent fallback.
+The score a has a file per kind (score/); a position acts on q and k (rotary), on the score (ALiBi, T5's buckets) or on keys and
+values (Shaw); a mask is a predicate over absolute positions (mask.py); heads share keys and values by G alone. A kernel is a
+module with `why_not(call)` and `run(call)`: it lists the scores and positions it computes and refuses all others with a reason.
+"auto" takes the first kernel that can run; a kernel chosen by name runs or raises, never a silent fallback.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def attend(
 ) -> Tensor:
     """o_BHQE: for each query the mean of the values, weighted by how well their keys match it."""
     if not isinstance(score, Score):
-        raise ConfigError(f"score is {score!r}; expected score.SCALED_DOT, DOT, GAUSSIAN, bilinear(M) or additive(w)")
+        raise ConfigError(f"score is {score!r}; expected a Score, such as score.SCALED_DOT or score.bilinear(M)")
     if scale is None:
         scale = score.default_scale(q_BHQD.shape[-1])
     call = Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start)
@@ -68,6 +68,8 @@ def _first_that_can(call: Call) -> ModuleType:
         for kernel in (fused, flex, sdpa):
             if kernel.why_not(call) is None:
                 return kernel
+    if reason := chunked.why_not(call):
+        raise ConfigError(f"no kernel can run this call: {reason}")
     return chunked
 
 
@@ -85,5 +87,5 @@ def _named(kernel: Kernel) -> ModuleType:
             return reference
         case _:
             raise ConfigError(
-                f'there is no kernel "{kernel}"; expected {", ".join(get_args(Kernel)[:-1])} or {get_args(Kernel)[-1]}'
+                f'there is no kernel "{kernel}"; choose {", ".join(get_args(Kernel)[:-1])} or {get_args(Kernel)[-1]}'
             )

@@ -1,4 +1,4 @@
-"""One request for attention: what every kernel is handed. attend() checks it (checks.py); a model knows that its own fits."""
+"""Call: the arguments of one attention, as every kernel receives them. attend() checks them (checks.py), models need not."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Call:
     k_BGKC: Tensor
     v_BGKE: Tensor
     scale: float
-    score: Score = field(default_factory=lambda: SCALED_DOT)  # a plain default is an object that torch 2.11 cannot trace
+    score: Score = field(default_factory=lambda: SCALED_DOT)  # torch 2.11 cannot trace a plain default here
     mask: Mask = field(default_factory=lambda: FULL)
     position: Relative | Rotation | None = None
-    q_start: int | Tensor = 0  # absolute position of the first query: one for all rows, or one per row; or one per query, 1|B,Q
-    head_H: Tensor | None = None  # which heads of the model these are, where they are not all
+    q_start: int | Tensor = 0  # absolute position of the first query, for all rows or one per row; or of every query, 1|B,Q
+    head_H: Tensor | None = None  # which heads of the model these are, if not all
 
     def reduced(self) -> Call:
-        """The same attention, with what score and position do to q and k alone already done: the score is then a dot product,
-        Gaussian, or w·tanh(q + k), and the position acts on pairs of a query and a key, or not at all."""
-        if isinstance(self.score, Dot) and self.position is None:
+        """The same attention after everything that score and position do to q and k alone: the score is then a dot product,
+        Gaussian, w·tanh(q + k), or your own, and the position acts on pairs of a query and a key, or not at all."""
+        if type(self.score) is Dot and self.position is None:
             return self
         score, q_BHQC, k_BGKC = self.score.reduced(self.q_BHQD, self.k_BGKC)
         position = self.position
@@ -57,7 +57,7 @@ class Call:
         return isinstance(self.q_start, int) and self.q_start == 0
 
     def position_BQ(self) -> Tensor:
-        """Where the queries stand: 1,Q where all rows agree."""
+        """The positions of the queries: 1,Q if all rows agree."""
         position_Q = torch.arange(self.q_BHQD.shape[2], device=self.q_BHQD.device)
         if isinstance(self.q_start, int):
             return (position_Q + self.q_start).unsqueeze(0)
@@ -70,7 +70,7 @@ class Call:
         return (k_K - self.position_BQ().unsqueeze(-1)).unsqueeze(1)
 
     def allowed_BHQK(self) -> Tensor:
-        """The mask as a boolean tensor; axes on which it does not depend stay 1."""
+        """The mask as a boolean tensor; axes on which it does not depend have size 1."""
         (B, H, _, _), K, device = self.q_BHQD.shape, self.k_BGKC.shape[2], self.q_BHQD.device
         head_H = torch.arange(H, device=device) if self.head_H is None else self.head_H
         return self.mask.allowed(
@@ -82,8 +82,8 @@ class Call:
 
     @property
     def mask_key(self) -> MaskKey | None:
-        """What the mask's spans depend on, if they may be kept: the mask and what is in it, the queries' start, and the shape."""
-        if torch.compiler.is_compiling():  # what it compiles is kept anyway
+        """What the mask's spans depend on, if they can be cached: the mask, its contents, the queries' start, and the shape."""
+        if torch.compiler.is_compiling():  # compiled code needs no cache
             return None
         return self._once("mask_key", self._mask_key)
 
@@ -96,7 +96,7 @@ class Call:
 
     @property
     def spans(self) -> Spans | None:
-        """The mask as a run of keys for each query, where it is one."""
+        """The mask as one interval of keys for each query, if it is that."""
         if torch.compiler.is_compiling():
             return self._spans()
         return self._once("spans", self._spans)
@@ -107,7 +107,7 @@ class Call:
         return spans_of(self.mask, self.position_BQ(), self.q_BHQD.shape[0], self.k_BGKC.shape[2])
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
-        """As functools.cached_property does, which takes a lock that torch's compiler does not know."""
+        """Like functools.cached_property, whose lock torch.compile cannot trace."""
         kept = self.__dict__
         if f"_once_{name}" not in kept:
             kept[f"_once_{name}"] = compute()
@@ -134,7 +134,7 @@ class Call:
 
 class MaskKey(NamedTuple):
     mask: Mask
-    versions: tuple[int, ...]  # a tensor that is written to in place gets a new one
+    versions: tuple[int, ...]  # writing to a tensor in place changes its version
     start: int
     B: int
     Q: int
@@ -144,15 +144,15 @@ class MaskKey(NamedTuple):
 
 @lru_cache(maxsize=32)
 def kept_spans(key: MaskKey) -> Spans | None:
-    """Every layer asks for the same mask, and most masks are the same in every step."""
-    with torch.inference_mode(False):  # made while generating, they must still serve training
+    """Cached: all layers share one mask, and most masks are the same in every step."""
+    with torch.inference_mode(False):  # spans made while generating must still serve training
         position_BQ = torch.arange(key.start, key.start + key.Q, device=key.device).unsqueeze(0)
         return spans_of(key.mask, position_BQ, key.B, key.K)
 
 
 @lru_cache(maxsize=32)
 def rows_all_see(key: MaskKey) -> bool:
-    """Whether every query is known to see some key; asked of the device once."""
+    """Whether every query is known to see some key; synchronises with the device once."""
     spans = kept_spans(key)
     return spans is not None and spans.hole_lo_BQ is None and bool((spans.lo_BQ < spans.hi_BQ).all())
 
@@ -165,5 +165,5 @@ def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
 
 
 def learned_slopes(call: Call) -> bool:
-    """Whether somebody trains the slopes of ALiBi, which are constants as published."""
+    """Whether the slopes of ALiBi are being trained; as published they are constants."""
     return isinstance(call.position, ALiBi) and call.position.slope_H.requires_grad and torch.is_grad_enabled()

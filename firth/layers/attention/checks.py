@@ -1,4 +1,4 @@
-"""What attend() refuses, with both numbers and what to do. Letters as in call.py."""
+"""The calls that attend() refuses. Letters as in call.py."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention.mask import Mask
 from firth.layers.attention.score import Score
-from firth.layers.position import ALiBi, Buckets, Relative, Shaw
+from firth.layers.position import Relative
 
 if TYPE_CHECKING:
     from firth.layers.attention.call import Call
 
 
 def check(call: Call) -> None:
-    """Raise where the tensors, the score, the mask and the start of a call do not fit each other."""
+    """Raise if the tensors, the score, the mask and the start of a call do not fit each other."""
     q, k, v = call.q_BHQD, call.k_BGKC, call.v_BGKE
     if not (q.ndim == k.ndim == v.ndim == 4):
         raise ConfigError(f"attend() takes q_BHQD, k_BGKC and v_BGKE, four axes each; given {_shapes(call)}")
@@ -48,7 +48,7 @@ def _check_kinds(q: Tensor, k: Tensor, v: Tensor) -> None:
         kinds = ", ".join(f"{name} {t.dtype} on {t.device}" for name, t in (("q", q), ("k", k), ("v", v)))
         raise ConfigError(f"q, k and v must share one dtype and one device; given {kinds}")
     if not q.dtype.is_floating_point:
-        raise ConfigError(f"a softmax needs fractions; given q, k and v of {q.dtype}, expected float32, bfloat16 or float64")
+        raise ConfigError(f"q, k and v are {q.dtype}; expected float32, bfloat16 or float64")
 
 
 def _check_devices(call: Call, device: torch.device) -> None:
@@ -61,7 +61,7 @@ def _check_devices(call: Call, device: torch.device) -> None:
 
 
 def _end(start: int | Tensor, B: int, Q: int) -> int:
-    """The position after the last query. Starts on a GPU are not read: that would wait for it in every layer."""
+    """The position after the last query. Starts on a GPU are not read: that would synchronise in every layer."""
     if isinstance(start, int):
         if start < 0:
             raise ConfigError(f"q_start is {start}; positions count from 0")
@@ -77,22 +77,10 @@ def _end(start: int | Tensor, B: int, Q: int) -> int:
     return int(start.max()) + (1 if start.ndim == 2 else Q)
 
 
-def check_position(position: Relative, H: int, C: int, E: int) -> None:
-    match position:
-        case ALiBi() if len(position.slope_H) != H:
-            raise ConfigError(f"position.alibi has {len(position.slope_H)} slopes for {H} query heads; expected one per head")
-        case Buckets() if position.table_NH.shape[1] != H:
-            raise ConfigError(
-                f"position.buckets has {position.table_NH.shape[1]} columns for {H} query heads; expected one per head"
-            )
-        case Shaw():
-            for name, table, width in (("key", position.key_RD, C), ("value", position.value_RE, E)):
-                if table is not None and table.shape[1] != width:
-                    raise ConfigError(f"position.shaw's {name} table is {table.shape[1]} wide; the {name}s are {width} wide")
-        case ALiBi() | Buckets():
-            pass
-        case _:
-            raise ConfigError(
-                f"attend() takes position.rotary, shaw, buckets or alibi; given {type(position).__name__}. "
-                "Learned and sinusoidal positions are added to the embedding, before q and k are made"
-            )
+def check_position(position: object, H: int, C: int, E: int) -> None:
+    if not isinstance(position, Relative):
+        raise ConfigError(
+            f"attend() takes position.rotary, shaw, buckets or alibi; given {type(position).__name__}. "
+            "Learned and sinusoidal positions are added to the embedding, before q and k are computed"
+        )
+    position.check(H, C, E)

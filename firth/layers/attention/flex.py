@@ -1,6 +1,6 @@
 """torch's FlexAttention, compiled: any mask that can be written as a predicate, on a GPU.
 
-It skips the blocks that a mask leaves empty, whatever its form; what it does badly is the gradient of a learned table, so those
+It skips the blocks that a mask leaves empty, whatever its form. The gradient of a learned table is slow in it, so learned tables
 have kernels of their own.
 """
 
@@ -16,8 +16,9 @@ from torch import Tensor
 from firth.layers.attention.call import Call, MaskKey, learned_slopes
 from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
-from firth.layers.position import ALiBi, Buckets, Shaw
+from firth.layers.position import ALiBi, Buckets
 
+SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, Buckets)  # exactly these
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -27,14 +28,14 @@ def why_not(call: Call) -> str | None:
         return f"FlexAttention is compiled for a GPU; q is on {q.device}"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"FlexAttention has no {q.dtype}"
-    if not isinstance(call.score, Dot | Gaussian):
+    if type(call.score) not in SCORES:
         return "FlexAttention computes dot products; this score is not one"
-    if isinstance(call.position, Shaw):
-        return "Shaw's positions change keys and values by pair, which FlexAttention cannot express"
+    if call.position is not None and type(call.position) not in POSITIONS:
+        return f"FlexAttention is given ALiBi and T5's buckets as positions; {type(call.position).__name__} is neither"
     if isinstance(call.position, Buckets) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
         return "the gradient of a learned table takes FlexAttention hundreds of times as long as the rest"
     if learned_slopes(call):
-        return "ALiBi's slopes are given to FlexAttention as they are, without a gradient"
+        return "FlexAttention has no gradient for ALiBi's slopes"
     if min(q.shape[3], call.v_BGKE.shape[3]) < 16:
         return f"FlexAttention needs heads of at least 16; q is {q.shape[3]} wide and v {call.v_BGKE.shape[3]}"
     return None
@@ -62,18 +63,18 @@ def _compiled() -> Any:
 
 
 def _start_B(call: Call) -> Tensor | None:
-    """Where each row's queries start, as a tensor: an integer would be compiled in, and compiled again for the next."""
+    """Where each row's queries start, as a tensor: an integer would be a constant, and every new one a new compilation."""
     return None if call.starts_at_zero else call.position_BQ()[:, 0].expand(call.q_BHQD.shape[0])
 
 
 def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
-    """What is added to scale · q·k. FlexAttention asks for it pair by pair, with the indices as scalars."""
+    """The terms added to scale · q·k. FlexAttention calls it for each pair, with the indices as scalars."""
     terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
 
     def distance(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k - q if start_B is None else k - q - start_B[b]
 
-    if isinstance(call.score, Gaussian):
+    if type(call.score) is Gaussian:
         bias_BGK, rep = call.scale * half_square(call.k_BGKC.float()), call.heads_per_group
         terms.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
     match call.position:
@@ -82,7 +83,7 @@ def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
         case Buckets() as buckets:
             table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
             terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
-        case _:
+        case None:
             pass
     if not terms:
         return None
@@ -110,7 +111,7 @@ def _block_mask(call: Call, start_B: Tensor | None) -> Any:
 
 @lru_cache(maxsize=16)
 def _kept_block_mask(key: MaskKey) -> Any:
-    """Worth keeping: to make one looks at every pair. A mask that has spans does not depend on the head."""
+    """Worth keeping: building one evaluates every pair. A mask that has spans does not depend on the head."""
     with torch.inference_mode(False):
         return _made(
             lambda b, h, q, k: key.mask.allowed(b, h, q + key.start, k),

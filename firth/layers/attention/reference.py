@@ -1,4 +1,4 @@
-"""The definition, in the order in which one would say it. Any dtype, float64 included; holds all Q×K weights."""
+"""The definition, step by step, for any score and any position. Any dtype, float64 included; holds all Q×K weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from torch import Tensor
 
 from firth.layers.attention.call import Call, rows_all_see
 from firth.layers.attention.score import Dot
-from firth.layers.position import ALiBi, Buckets, Shaw
+from firth.layers.position import Bias, Shaw
 
 
 def why_not(call: Call) -> str | None:
-    return None
+    if call.position is None or isinstance(call.position, Bias | Shaw):
+        return None
+    return f"{type(call.position).__name__} is neither a position.Bias nor position.Shaw"
 
 
 def run(call: Call) -> Tensor:
@@ -26,14 +28,14 @@ def weights(call: Call) -> Tensor:
     """softmax of the scores over the allowed keys; all zero where no key is allowed."""
     allowed_BHQK = call.allowed_BHQK()
     some_BHQ1 = allowed_BHQK.any(-1, keepdim=True)
-    # The softmax of nothing is 0/0: a row without keys sees everything, and is then taken back. Whether a row is empty is
-    # asked of the mask, never of the scores, so that a NaN or an infinity among these shows.
+    # The softmax of nothing is 0/0: a row without keys sees everything, and its weights are then set to zero. The mask decides
+    # whether a row is empty, never the scores, so that a NaN or an infinity among these shows.
     p_BHQK = scores(call).masked_fill(some_BHQ1 & ~allowed_BHQK, -torch.inf).softmax(-1)
     return p_BHQK if _none_empty(call, some_BHQ1) else p_BHQK.masked_fill(~some_BHQ1, 0.0)
 
 
 def _none_empty(call: Call, some_BHQ1: Tensor) -> bool:
-    """Whether it is known, without waiting for a GPU, that no row is empty: that spares a pass over all weights."""
+    """Whether it is known, without synchronising with a GPU, that no row is empty: that saves a pass over all weights."""
     if torch.compiler.is_compiling():
         return False
     if some_BHQ1.is_cuda:
@@ -42,7 +44,7 @@ def _none_empty(call: Call, some_BHQ1: Tensor) -> bool:
 
 
 def scores(call: Call) -> Tensor:
-    """scale · a(q, k), and what the position adds."""
+    """scale · a(q, k) plus the bias of the position."""
     q_BGJQD, k_BGJKD = _by_group(call.q_BHQD, call), call.k_BGKC.unsqueeze(2)
     position = call.position
     if isinstance(position, Shaw) and position.key_RD is not None:
@@ -50,15 +52,15 @@ def scores(call: Call) -> Tensor:
     score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2)
     if call.scale != 1:
         score_BHQK = score_BHQK * call.scale
-    if isinstance(position, ALiBi | Buckets):
+    if isinstance(position, Bias):
         score_BHQK = score_BHQK + position.bias_BHQK(call.distance_BHQK()).to(score_BHQK.dtype)
     return score_BHQK
 
 
 def _shaw_scores(call: Call, key_RD: Tensor, index_B1QK: Tensor) -> Tensor:
-    """a(q, k + a_r). A dot product falls into q·k and q·a_r, which spares the Q×K×D keys."""
+    """a(q, k + a_r). A dot product splits into q·k and q·a_r, which avoids the Q×K×D keys."""
     q_BGJQD, k_BGJKD = _by_group(call.q_BHQD, call), call.k_BGKC.unsqueeze(2)
-    if isinstance(call.score, Dot):
+    if type(call.score) is Dot:
         relative_BHQR = call.q_BHQD @ key_RD.T
         relative_BHQK = relative_BHQR.gather(-1, index_B1QK.expand(*relative_BHQR.shape[:3], -1))
         return (q_BGJQD @ k_BGJKD.mT).flatten(1, 2) + relative_BHQK
@@ -67,7 +69,7 @@ def _shaw_scores(call: Call, key_RD: Tensor, index_B1QK: Tensor) -> Tensor:
 
 
 def by_distance(p_BHQK: Tensor, call: Call) -> Tensor:
-    """p_BHQR: what each query gives to each clipped distance."""
+    """p_BHQR: the weight that each query gives to each clipped distance."""
     assert isinstance(call.position, Shaw)
     index_BHQK = call.position.index_BHQK(call.distance_BHQK()).expand_as(p_BHQK)
     return p_BHQK.new_zeros(*p_BHQK.shape[:3], call.position.rows).scatter_add(-1, index_BHQK, p_BHQK)

@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention, told as little about the mask as the case allows: no mask is the fastest mask."""
+"""torch's scaled_dot_product_attention, called with as little of a mask as the case allows: without one it is fastest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from firth.layers.attention import chunked
 from firth.layers.attention.call import Call, MaskKey, rows_all_see
 from firth.layers.attention.mask import CAUSAL, FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
-from firth.layers.position import ALiBi, Buckets, Shaw
+from firth.layers.position import Bias
 
-LARGEST_KEPT = 1 << 22  # of a mask that is written out and kept for the next layer and step, in bytes
-_FEW = 128  # queries and keys, of a small mask
+SCORES = (Dot, Gaussian)  # exactly these; positions: any Bias, which is written out
+LARGEST_KEPT = 1 << 22  # bytes of a written-out mask that is kept for the next layer and step
+_FEW = 128  # queries and keys of a small mask
 _FASTEST_FIRST = [
     SDPBackend.CUDNN_ATTENTION,
     SDPBackend.FLASH_ATTENTION,
@@ -26,25 +27,25 @@ _FASTEST_FIRST = [
 
 
 def why_not(call: Call) -> str | None:
-    if call.position is None and isinstance(call.score, Dot):
+    if call.position is None and type(call.score) is Dot:
         return None
-    if not isinstance(call.score, Dot | Gaussian):
+    if type(call.score) not in SCORES:
         return "torch's scaled_dot_product_attention computes dot products; this score is not one"
-    if isinstance(call.score, Gaussian) and call.q_BHQD.dtype not in (torch.float32, torch.float64):
+    if type(call.score) is Gaussian and call.q_BHQD.dtype not in (torch.float32, torch.float64):
         return f"the −½‖k‖² of the Gaussian score would be rounded to {call.q_BHQD.dtype}"
-    if isinstance(call.position, Shaw):
-        return "Shaw's positions change keys and values by pair, which scaled_dot_product_attention cannot express"
+    if call.position is not None and not isinstance(call.position, Bias):
+        return f"scaled_dot_product_attention takes a bias on the score; {type(call.position).__name__} is not one"
     return None
 
 
 def holds_no_matrix(call: Call) -> bool:
-    """Whether no mask or bias of Q×K has to be written out for it."""
+    """Whether it needs no mask or bias of Q×K elements."""
     return call.position is None and (call.mask == FULL or _square_causal(call) or _seen_by_one_query(call) is not None)
 
 
 def holds_a_small_one(call: Call) -> bool:
-    """Whether the mask to write out is so small that this takes less time than to launch a kernel that needs none: the sentences
-    of a batch, and each step of writing their translation. A compiler launches all kernels alike, and would have to read how."""
+    """Whether writing out the mask takes less time than launching a kernel that needs none: a batch of sentences, and each step
+    of decoding their translation. Under torch.compile launches cost the same, and the shapes would become guards."""
     if torch.compiler.is_compiling():
         return False
     B, Q, K = len(call.q_BHQD), call.q_BHQD.shape[2], call.k_BGKC.shape[2]
@@ -57,8 +58,8 @@ def run(call: Call) -> Tensor:
 
 
 def _hides(call: Call, o_BHQE: Tensor) -> bool:
-    """Whether a zero stands for a NaN: torch's CPU kernel gives zeros to a query whose scores are all NaN or −inf. So a row that
-    begins with zero is looked into; where q and k are finite and their products cannot overflow, it is true."""
+    """Whether a zero may stand for a NaN: torch's CPU kernel returns zeros for a query whose scores are all NaN or −inf. So rows
+    that begin with zero are checked; if q and k are finite and their products cannot overflow, the zeros are right."""
     if not o_BHQE.is_cpu or torch.compiler.is_compiling():
         return False
     if not o_BHQE.numel() or not call.k_BGKC.numel():
@@ -66,14 +67,14 @@ def _hides(call: Call, o_BHQE: Tensor) -> bool:
     if bool((o_BHQE if o_BHQE.shape[2] == 1 else o_BHQE.select(3, 0)).all()):
         return False
     q, k = call.q_BHQD.abs().amax().float(), call.k_BGKC.abs().amax().float()
-    if isinstance(call.score, Gaussian):
+    if type(call.score) is Gaussian:
         q = k = torch.maximum(q, k)  # the squares are part of the score
     return not bool((q * k * call.q_BHQD.shape[3] * max(1.0, abs(call.scale))).isfinite())
 
 
 def _run(call: Call) -> Tensor:
     q, k, v = call.q_BHQD, call.k_BGKC, call.v_BGKE
-    if isinstance(call.score, Gaussian):
+    if type(call.score) is Gaussian:
         # −½‖q − k‖² = (q, 1)·(k, −½‖k‖²) − ½‖q‖², and the last term cancels in the softmax.
         q, k = torch.cat((q, torch.ones_like(q[..., :1])), -1), torch.cat((k, half_square(k).unsqueeze(-1)), -1)
     if call.position is None and q.shape[2] > 1:
@@ -97,8 +98,8 @@ def _run(call: Call) -> Tensor:
 
 
 def _dense(call: Call) -> tuple[Tensor, Tensor | None]:
-    """The mask written out, and which rows see nothing. Those would be 0/0 on some backends: they are shown everything here, and
-    their output is taken back."""
+    """The mask as a tensor, and the rows that see nothing. Those would be 0/0 on some backends: here they see everything, and
+    their output is set to zero afterwards."""
     key = call.mask_key
     if key is None or call.spans is None or key.B * key.Q * key.K > LARGEST_KEPT:
         return _opened(call.allowed_BHQK())
@@ -124,7 +125,7 @@ def _opened(allowed_BHQK: Tensor) -> tuple[Tensor, Tensor | None]:
 def _attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask_BHQK: Tensor | None = None, causal: bool = False) -> Tensor:
     grouped = call.heads_per_group > 1
     if q.is_cuda and torch.is_grad_enabled() and q.requires_grad:
-        # cuDNN is the fastest on Hopper but plans for each new length: right for training, wrong for a cache that grows.
+        # cuDNN is the fastest on Hopper but plans for each new length: good for training, bad for a growing cache.
         with sdpa_kernel(_FASTEST_FIRST, set_priority=True):
             return F.scaled_dot_product_attention(
                 q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped
@@ -133,7 +134,7 @@ def _attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask_BHQK: Tensor | 
 
 
 def _bias(call: Call) -> Tensor:
-    assert isinstance(call.position, ALiBi | Buckets)
+    assert isinstance(call.position, Bias)
     return call.position.bias_BHQK(call.distance_BHQK()).to(call.q_BHQD.dtype)
 
 
@@ -143,12 +144,12 @@ def _square_causal(call: Call) -> bool:
 
 
 def _seen_by_one_query(call: Call) -> tuple[int, int] | None:
-    """The keys that a single query sees, where they are a run, the same in all rows: then there is nothing to mask. The step of
-    a cached decoder."""
+    """The keys that a single query sees, if they are one interval and the same in all rows: then nothing needs a mask. This is
+    the step of a cached decoder."""
     if call.q_BHQD.shape[2] != 1 or not isinstance(call.q_start, int):
         return None
     K = call.k_BGKC.shape[2]
-    if call.mask is CAUSAL:  # what its `keys` says as well, without a detour in every layer of every step
+    if call.mask is CAUSAL:  # as its `keys` says, but faster: every layer of every step comes here
         return 0, min(K, call.q_start + 1)
     span = call.mask.keys(None, call.q_start, K)
     if span is None or (span.hole is not None and span.hole[0] < span.hole[1]):

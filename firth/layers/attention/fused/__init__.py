@@ -1,5 +1,5 @@
-"""firth's own Triton kernels: what nobody else fuses, or not well — the learned tables of T5 and Shaw, the Gaussian score with
-its norms in float32, the additive score — and any mask that is a run of keys for each query."""
+"""firth's own Triton kernels, for what other libraries do not fuse, or not well: the learned tables of T5 and Shaw, the Gaussian
+score with its norms in float32, the additive score, and any mask that leaves each query one interval of keys."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from firth.layers.attention.fused.blocks import Plan, Tiles
     from firth.layers.attention.fused.flash import Band
 
+SCORES, POSITIONS = (Dot, Gaussian, Additive), (ALiBi, Buckets, Shaw)  # exactly these
 WIDEST = 256
-# Asked once, here: a compiler that reads why_not() can look neither for modules nor into the environment.
+# Read once, here: torch.compile can trace neither a search for modules nor the environment.
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -34,15 +35,19 @@ def why_not(call: Call) -> str | None:
         return f"the Triton kernels hold heads of at most {WIDEST} on chip; q is {q.shape[3]} wide and v {v.shape[3]}"
     if not min(*q.shape, *call.k_BGKC.shape, *v.shape):
         return "there is nothing to compute: q, k or v is empty"
-    if isinstance(call.score, Additive) and call.position is not None:
+    if type(call.score) not in SCORES:
+        return f"the Triton kernels compute dot, Gaussian and additive scores; {type(call.score).__name__} is none of these"
+    if call.position is not None and type(call.position) not in POSITIONS:
+        return f"the Triton kernels know ALiBi, T5's buckets and Shaw's tables; {type(call.position).__name__} is none of these"
+    if type(call.score) is Additive and call.position is not None:
         return "the fused additive score has no relative positions"
-    if isinstance(call.position, Shaw) and not isinstance(call.score, Dot):
+    if type(call.position) is Shaw and type(call.score) is not Dot:
         return "Shaw's positions are fused for dot products only"
     if learned_slopes(call):
-        return "the fused kernels take ALiBi's slopes as they are and have no gradient for them"
+        return "the fused kernels have no gradient for ALiBi's slopes"
     if call.position is not None and isinstance(call.q_start, Tensor) and call.q_start.ndim == 2:
-        return "the fused relative positions want queries that stand next to each other"
-    return None if call.spans is not None else "the mask is not a run of keys for each query"
+        return "the fused relative positions need queries at consecutive positions"
+    return None if call.spans is not None else "the mask does not leave each query one interval of keys"
 
 
 def _no_triton(device: str) -> str | None:
@@ -54,7 +59,7 @@ def _no_triton(device: str) -> str | None:
 
 
 def run(call: Call) -> Tensor:
-    if isinstance(call.score, Additive):
+    if type(call.score) is Additive:
         return _additive(call)
     return _flash(call)
 
@@ -93,7 +98,7 @@ def _flash(call: Call) -> Tensor:
 
 
 def _plan(call: Call, banded: bool) -> Plan | None:
-    """The blocks to visit, kept for as long as the mask is the same; None: flash() makes it."""
+    """The blocks to visit, kept as long as the mask is the same; None: flash() makes the plan."""
     from firth.layers.attention.fused import blocks
 
     if call.mask_key is None:
@@ -113,8 +118,8 @@ def _kept_plan(key: MaskKey, tiles: Tiles, backward: bool) -> Plan:
 
 
 def _band(call: Call) -> Band | None:
-    """What depends on the clipped distance: a table of scores for each query, and whether the weights by distance are wanted.
-    Under a causal mask the distances after the query are left out."""
+    """The terms that depend on the clipped distance: a table of scores for each query, and whether to return the weights by
+    distance. Under a causal mask the distances after the query are left out."""
     from firth.layers.attention.fused.flash import Band
 
     B, H, Q, _ = call.q_BHQD.shape
@@ -130,12 +135,14 @@ def _band(call: Call) -> Band | None:
             if key_RD is not None:
                 table_BHQR = (call.q_BHQD * call.scale) @ key_RD[: left + right + 1].to(call.q_BHQD.dtype).T
             return Band(left, right, table_BHQR, weights=value_RE is not None)
-        case _:
+        case ALiBi() | None:
             return None
+        case _:
+            raise AssertionError(f"why_not() refuses {type(position).__name__}")
 
 
 class _HalfSquare(torch.autograd.Function):
-    """−½‖k‖² in float32, read from k as it is; its derivative is −k."""
+    """−½‖k‖² in float32, from k in its own precision; its derivative is −k."""
 
     @staticmethod
     def forward(ctx: Any, k_BGKD: Tensor) -> Tensor:

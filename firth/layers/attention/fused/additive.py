@@ -20,6 +20,7 @@ import triton
 from torch import Tensor
 
 from firth.layers.attention.fused.additive_kernels import delta_kernel, dkv_kernel, dq_kernel, forward_kernel
+from firth.layers.attention.fused.layout import dense_rows, empty_rows, padded
 from firth.layers.attention.fused.operation import differentiable
 from firth.layers.attention.key_ranges import Spans
 
@@ -49,9 +50,9 @@ class Tiles(NamedTuple):
 
 
 def tiles(A: int, E: int, dtype: torch.dtype) -> Tiles:
-    a2 = max(4, _padded(A) // 16)
+    a2 = max(4, padded(A) // 16)
     s2 = 8 if A <= 32 else 4 if A <= 128 else 2  # 64 numbers of t to a thread where they fit
-    backward = (8, 2, 8, 1, 2, 4, 3, 0) if _padded(A) == 64 else (2, s2, 16, 1, a2, a2, 2, 0)
+    backward = (8, 2, 8, 1, 2, 4, 3, 0) if padded(A) == 64 else (2, s2, 16, 1, a2, a2, 2, 0)
     if dtype == torch.float32:
         return Tiles(16, 2, 8, 4, 4, 2, *backward, tanh=0, atomic=0)
     if E > 128:
@@ -84,7 +85,7 @@ def additive_forward(
 
     Not in base 2: a product more for each pair is nothing beside its tanhs, and scale · log2(e) rounded would shift every s."""
     (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
-    bounds, v = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), _rowwise(v_BGKE)
+    bounds, v = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE)
     w = w_HA.to(torch.float32).contiguous()
     o, lse = _outputs(q_BHQA, v_BGKE)
     # One channel at a time is read for many rows: they must be neighbours. Whole tiles of them, so no load needs a mask.
@@ -93,7 +94,7 @@ def additive_forward(
         forward_kernel[triton.cdiv(Q, c.m1 * c.m2), H, B](
             qt, kt, w, v, o, lse, *bounds, scale, Q, K, A, E, qt.stride(2), kt.stride(2), H // G,
             *v.stride()[:3], *o.stride()[:3], _row_stride(lo_BQ),
-            M1=c.m1, M2=c.m2, N1=c.n1, N2=c.n2, BLOCK_E=_padded(E), num_warps=c.warps, num_stages=c.stages,
+            M1=c.m1, M2=c.m2, N1=c.n1, N2=c.n2, BLOCK_E=padded(E), num_warps=c.warps, num_stages=c.stages,
             **_kind(q_BHQA, c, hole_lo_BQ),
         )  # fmt: skip
     return o, lse
@@ -115,15 +116,15 @@ def additive_backward(
     cut: Sequence[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
-    bounds, v, do = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), _rowwise(v_BGKE), _rowwise(do_BHQE)
+    bounds, v, do = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE), dense_rows(do_BHQE)
     # float32 once here, or each thread would widen the same numbers again for every tile.
-    q, k, w = _rowwise(q_BHQA.to(torch.float32)), _rowwise(k_BGKA.to(torch.float32)), w_HA.to(torch.float32).contiguous()
+    q, k, w = dense_rows(q_BHQA.to(torch.float32)), dense_rows(k_BGKA.to(torch.float32)), w_HA.to(torch.float32).contiguous()
     dq, dk, _, dv = _gradients(q_BHQA, k_BGKA, w_HA, v_BGKE)
     rows, delta = triton.cdiv(K if c.atomic else Q, c.r1 * c.r2), torch.empty_like(lse_BHQ)
     dw_BHrA = w.new_empty(B, H, rows, A)
     sum_dq = torch.zeros(B, H, Q, A, dtype=torch.float32, device=q.device) if c.atomic else dq
     tile = {
-        "S1": c.s1, "S2": c.s2, "R1": c.r1, "R2": c.r2, "A1": _padded(A) // c.a2, "A2": c.a2, "BLOCK_E": _padded(E),
+        "S1": c.s1, "S2": c.s2, "R1": c.r1, "R2": c.r2, "A1": padded(A) // c.a2, "A2": c.a2, "BLOCK_E": padded(E),
         "STAGES": c.backward_stages, "num_stages": c.backward_stages, "num_warps": c.backward_warps,
         **_kind(q_BHQA, c, hole_lo_BQ),
     }  # fmt: skip
@@ -132,7 +133,7 @@ def additive_backward(
     given = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *do.stride()[:3])
     with torch.cuda.device_of(q):  # type: ignore[no-untyped-call]
         delta_kernel[triton.cdiv(Q, 64), H, B](
-            do, o_BHQE, delta, Q, E, *do.stride()[:3], *o_BHQE.stride()[:3], M=64, BLOCK_E=_padded(E)
+            do, o_BHQE, delta, Q, E, *do.stride()[:3], *o_BHQE.stride()[:3], M=64, BLOCK_E=padded(E)
         )  # fmt: skip
         if not c.atomic:
             dq_kernel[rows, H, B](
@@ -169,16 +170,7 @@ def _gradients(q_BHQA: Tensor, k_BGKA: Tensor, w_HA: Tensor, v_BGKE: Tensor) -> 
 
 
 def _empty(like_BHQn: Tensor, width: int) -> Tensor:
-    B, H, Q, _ = like_BHQn.shape
-    return like_BHQn.new_empty(B, Q, H, width).transpose(1, 2)
-
-
-def _padded(width: int) -> int:
-    return max(16, int(triton.next_power_of_2(width)))
-
-
-def _rowwise(x_BHQn: Tensor) -> Tensor:
-    return x_BHQn if x_BHQn.stride(3) == 1 else x_BHQn.contiguous()
+    return empty_rows(like_BHQn, like_BHQn.shape[1], like_BHQn.shape[2], width)
 
 
 def _channels_first(x_BHQA: Tensor, block: int) -> Tensor:

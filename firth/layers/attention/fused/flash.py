@@ -28,6 +28,7 @@ from firth.layers.attention.fused.backward import dkv_kernel, dq_kernel
 from firth.layers.attention.fused.blocks import Plan, Tile
 from firth.layers.attention.fused.forward import forward_kernel
 from firth.layers.attention.fused.launch import launch
+from firth.layers.attention.fused.layout import dense_rows, empty_rows, padded
 from firth.layers.attention.fused.operation import differentiable
 from firth.layers.attention.fused.pieces import (
     LOG2E,
@@ -79,10 +80,10 @@ def flash(
         plan = blocks.plan(spans, Q, K, blocks.tiles(D, E, table_BHQR is not None or band.weights, q_BHQD.dtype), backward)
     start_B = q_start.reshape(-1).expand(B).contiguous() if isinstance(q_start, Tensor) else None
     o_BHQE, _, w_BHQR = _differentiable(
-        *(_dense_rows(x) for x in (q_BHQD, k_BGKD, v_BGKE)),
-        None if key_bias_BGK is None else _dense_rows(key_bias_BGK.float()),
+        *(dense_rows(x) for x in (q_BHQD, k_BGKD, v_BGKE)),
+        None if key_bias_BGK is None else dense_rows(key_bias_BGK.float()),
         table_BHQR,
-        None if slope_H is None else _dense_rows(slope_H.float()),
+        None if slope_H is None else dense_rows(slope_H.float()),
         start_B,
         plan.spans_sbQ,
         plan.bounds_bi4,
@@ -90,10 +91,6 @@ def flash(
         [0 if isinstance(q_start, Tensor) else q_start, band.left, band.right, int(band.weights), int(causal), *plan.numbers],
     )
     return o_BHQE, w_BHQR if band.weights else None
-
-
-def _dense_rows(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 class _Given(NamedTuple):
@@ -159,8 +156,8 @@ class _Given(NamedTuple):
         return Kind(
             D,
             E,
-            _padded(D),
-            _padded(E),
+            padded(D),
+            padded(E),
             tile.queries,
             tile.keys,
             tile.near,
@@ -190,11 +187,6 @@ def _blocks(length: int, block: int) -> int:
     return -(-length // block)
 
 
-def _padded(width: int) -> int:
-    """The least power of two that holds it: Triton's blocks know no other widths, and its matrix products none below 16."""
-    return max(16, 1 << (width - 1).bit_length())
-
-
 def _matrix(x: Tensor) -> Matrix:
     return Matrix(x, *x.stride()[:3])
 
@@ -205,11 +197,6 @@ def _table(x: Tensor | None, absent: Tensor) -> Table:
 
 def _with_stride(x_bm4: Tensor) -> tuple[Tensor, int]:
     return x_bm4, x_bm4.stride(0) if len(x_bm4) > 1 else 0
-
-
-def _as_rows(like: Tensor, heads: int, n: int, w: int) -> Tensor:
-    """B,H,n,w that lies in memory as B,n,H,w: what the projections around the attention read and write."""
-    return like.new_empty(len(like), n, heads, w).transpose(1, 2)
 
 
 def _flash(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -237,7 +224,7 @@ def _flash(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 def _outputs(x: _Given) -> tuple[Tensor, Tensor, Tensor]:
     B, H, Q, _ = x.q_BHQD.shape
-    o_BHQE = _as_rows(x.q_BHQD, H, Q, x.v_BGKE.shape[3])
+    o_BHQE = empty_rows(x.q_BHQD, H, Q, x.v_BGKE.shape[3])
     lse_BHQ = x.q_BHQD.new_empty(B, H, Q, dtype=torch.float32)
     return o_BHQE, lse_BHQ, x.q_BHQD.new_empty((B, H, Q, x.columns) if x.weights else (0,))
 
@@ -287,9 +274,9 @@ def _flash_backward(*args: Any) -> tuple[Tensor, ...]:
 def _gradients(x: _Given, bias_grad: bool, table_grad: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, H, Q, D), (_, G, K, E) = x.q_BHQD.shape, x.v_BGKE.shape
     return (
-        _as_rows(x.q_BHQD, H, Q, D),
-        _as_rows(x.q_BHQD, G, K, D),
-        _as_rows(x.q_BHQD, G, K, E),
+        empty_rows(x.q_BHQD, H, Q, D),
+        empty_rows(x.q_BHQD, G, K, D),
+        empty_rows(x.q_BHQD, G, K, E),
         x.q_BHQD.new_empty((B, G, K) if bias_grad else (0,), dtype=torch.float32),
         x.q_BHQD.new_empty((B, H, Q, x.columns) if table_grad else (0,), dtype=torch.float32),
     )
@@ -311,7 +298,7 @@ def _derivative(ctx: Any, backward: Any, do_BHQE: Tensor | None, _: None, dw_BHQ
     if not x.has_backward:
         raise ConfigError("the plan was made without a backward pass; blocks.plan(…, backward=True) makes one with")
     o_BHQE, lse_BHQ, w_BHQR = saved[-3:]
-    do_BHQE = torch.zeros_like(o_BHQE) if do_BHQE is None else _dense_rows(do_BHQE)
+    do_BHQE = torch.zeros_like(o_BHQE) if do_BHQE is None else dense_rows(do_BHQE)
     bias_grad, table_grad = ctx.needs_input_grad[3:5]
     dq, dk, dv, dbias, dtable = backward(*x, o_BHQE, lse_BHQ, w_BHQR, do_BHQE, dw_BHQR, bias_grad, table_grad)
     dtable = dtable.to(x.table_BHQR.dtype) if x.table_BHQR is not None and table_grad else None

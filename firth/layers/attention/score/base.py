@@ -1,0 +1,114 @@
+"""A score a(q, k): how well a key matches a query. Softmax turns scores into attention weights.
+
+Letters: B batch, H query heads, G key/value heads, J = H / G, Q queries, K keys, D query width, C key width.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+
+Shape = tuple[int, ...]
+
+
+class Score(ABC):
+    """What attend() computes with: `reduced` does everything that concerns q or k alone, `between` compares the results."""
+
+    @abstractmethod
+    def between(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
+        """a(q, k) for all pairs: B,G,J,Q,K. The keys may also differ by query: B,G,J,Q,K,D."""
+
+    def default_scale(self, width: int) -> float:
+        return 1.0
+
+    def check(self, H: int, G: int, D: int, C: int) -> None:
+        """Raise if queries of width D and keys of width C do not fit."""
+        if D != C:
+            raise ConfigError(
+                f"q has width {D} and k has width {C}; this score compares equal widths, score.bilinear(M) different ones"
+            )
+
+    def reduced(self, q_BHQD: Tensor, k_BGKC: Tensor) -> tuple[Score, Tensor, Tensor]:
+        return self, q_BHQD, k_BGKC
+
+    def of_heads(self, head_H: Tensor) -> Score:
+        """The score for some of the query heads, after `reduced`."""
+        return self
+
+
+class Example(NamedTuple):
+    """A parameter that the playground draws: normal, with variance 1 / fan_in."""
+
+    shape: Shape
+    fan_in: int = 1
+
+
+class ScoreLayer(ABC):
+    """A score inside an attention layer of H heads of width D, with its parameters and their initialisation.
+
+    The parameters are registered on the layer itself or on its `Attend`, because checkpoints know them by those names:
+    `blocks.0.attention.M_HDD`, `blocks.0.attention.attend.w_HA`. A score that changes q or k alone (`reduces`) does so before
+    positions turn them and before keys are cached."""
+
+    kind: ClassVar[str]
+    reduces: ClassVar[bool] = False
+
+    def __init__(self, heads: int, width: int) -> None:
+        self.heads, self.width = heads, width
+
+    @property
+    def scale(self) -> float:
+        return 1.0
+
+    def layer_parameters(self) -> dict[str, Shape]:
+        """Parameters registered on the layer that projects q and k."""
+        return {}
+
+    def attend_parameters(self) -> dict[str, Shape]:
+        """Parameters registered on the layer's Attend."""
+        return {}
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+        """Draw the initial values of the parameter `name` in place."""
+        raise NotImplementedError(f"{type(self).__name__} has no parameter {name}")
+
+    def reduce_query(self, q_BHTD: Tensor, layer: Any) -> Tensor:
+        return q_BHTD
+
+    def reduce_key(self, k_BGTD: Tensor, layer: Any) -> Tensor:
+        return k_BGTD
+
+    @abstractmethod
+    def score(self, attend: Any) -> Score:
+        """What the kernels receive. `attend.reduced` says whether q and k arrive reduced."""
+
+    # For the playground, which calls attend() without a layer:
+
+    @classmethod
+    @abstractmethod
+    def equation(cls, shift: str = "") -> str:
+        """a(q, k) as text; a position may add `shift` to the reduced key, such as " + a_K[k − q]"."""
+
+    @classmethod
+    def examples(cls, heads: int, width: int) -> dict[str, Example]:
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def of_examples(cls, parameters: dict[str, Tensor]) -> Score: ...
+
+
+def check_shape(name: str, given: Tensor, per_head: Shape) -> None:
+    if tuple(given.shape) not in (per_head, per_head[1:]):
+        raise ConfigError(
+            f"{name} has shape {tuple(given.shape)}; expected {per_head} (one per head) or {per_head[1:]} (one for all)"
+        )
+
+
+def shifted_key(shift: str) -> str:
+    return f"(k{shift})" if shift else "k"

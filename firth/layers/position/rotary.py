@@ -1,0 +1,130 @@
+"""Rotary: pair i of q and k is turned by t·ω_i, so that q·k depends on the distance alone (Su et al. 2021).
+
+    R_t q · R_s k = q · R_{s−t} k        ω_i = base^(−2i/D)
+
+Pairs are halves, (x_i, x_{i+D/2}), and the angle is +θ. Other frequencies let a model read longer texts than it was trained on:
+rotary_scaling.py. Letters: B batch, H heads, T time, D head width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.position.frequencies import angles, check_base
+from firth.layers.position.rotary_scaling import Scaling
+from firth.layers.position.scheme import PositionScheme, PositionSettings, RotaryTurn, context_of
+
+
+class Rotary(PositionScheme):
+    """The rotations as a table that grows when needed; it is not saved."""
+
+    kind = "rotary"
+    settings = ("rotary_scaling", "rotary_context")
+    oracle = "rotary"
+    turns = True
+    turn_2TD: Tensor
+
+    def __init__(self, context: int, head_width: int, base: float, scaling: Scaling | None = None) -> None:
+        super().__init__()
+        if head_width % 2:
+            raise ConfigError(f"rotary positions turn pairs, so width / heads must be even; given {head_width}")
+        self.head_width, self.base, self.scaling = head_width, base, scaling
+        self.register_buffer("turn_2TD", self._turns(torch.arange(context)).float(), persistent=False)
+
+    @classmethod
+    def check(cls, settings: PositionSettings) -> None:
+        if settings.score == "additive":
+            raise ConfigError(
+                'model.position = "rotary" makes q·k depend on the distance alone; tanh(q + k) of turned vectors does not. '
+                'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"'
+            )
+        check_base(settings.position_base)
+        if (settings.width // settings.heads) % 2:
+            raise ConfigError(
+                f'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given '
+                f"{settings.width // settings.heads}. Change either, or the position"
+            )
+        cls._check_scaling(settings)
+
+    @classmethod
+    def _check_scaling(cls, settings: PositionSettings) -> None:
+        kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
+        if kind == "none":
+            if trained is not None:
+                raise ConfigError(f'model.rotary_context = {trained} needs model.rotary_scaling; choose "ntk" or "yarn"')
+            return
+        if trained is None:
+            raise ConfigError(
+                f'model.rotary_scaling = "{kind}" needs model.rotary_context, the context the model was trained with'
+            )
+        if settings.context is not None and settings.context <= trained:
+            raise ConfigError(
+                f"model.context = {settings.context} is not longer than model.rotary_context = {trained}. "
+                "Set model.context to the longer context, or remove model.rotary_scaling"
+            )
+        if settings.width // settings.heads < 4 or settings.position_base <= 1:
+            raise ConfigError(
+                f'model.rotary_scaling = "{kind}" needs heads of width 4 or more and model.position_base above 1; given '
+                f"{settings.width // settings.heads} and {settings.position_base}"
+            )
+
+    @classmethod
+    def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
+        kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
+        context = context_of(settings)
+        scaling = None if kind == "none" else Scaling(kind, trained, context / trained)
+        return cls(context, settings.width // settings.heads, settings.position_base, scaling)
+
+    def turn(self, start: int, length: int) -> RotaryTurn:
+        """The rotations of positions start … start + length − 1, for every layer."""
+        if start + length > self.turn_2TD.shape[1]:
+            with torch.inference_mode(False):  # a table that grew while generating must still serve training
+                position_T = torch.arange(2 * (start + length), device=self.turn_2TD.device)
+                self.turn_2TD = self._turns(position_T).float().to(self.turn_2TD.dtype)
+        return RotaryTurn(*self.turn_2TD[:, start : start + length].unbind(0))
+
+    def _turns(self, position_T: Tensor) -> Tensor:
+        return turns_at(position_T, self.head_width, self.base, self.scaling)
+
+
+def rotate(x_BHTD: Tensor, turn: RotaryTurn, out: Tensor | None = None) -> Tensor:
+    """(x_1 cos − x_2 sin, x_2 cos + x_1 sin) for the halves x_1, x_2 of each head; written to `out` if given."""
+    cos_TD, sin_TD = turn.like(x_BHTD)
+    swapped_BHTD = x_BHTD.roll(x_BHTD.shape[-1] // 2, -1)
+    return torch.addcmul(x_BHTD * cos_TD, swapped_BHTD, sin_TD, out=out)
+
+
+class Rotation(NamedTuple):
+    """The `position` argument with which attend() turns q and k itself. A model turns them before they are cached."""
+
+    base: float
+    scaling: Scaling | None = None
+
+    def turned(self, x_BHTD: Tensor, position_BT: Tensor) -> Tensor:
+        """x turned by its positions, which may differ by row."""
+        if x_BHTD.shape[-1] % 2:
+            raise ConfigError(f"rotary positions turn pairs, so q and k must have an even width; given {x_BHTD.shape[-1]}")
+        cos_BTD, sin_BTD = turns_at(position_BT, x_BHTD.shape[-1], self.base, self.scaling).unbind(0)
+        return rotate(x_BHTD, RotaryTurn(cos_BTD.unsqueeze(1), sin_BTD.unsqueeze(1)))
+
+
+def rotary(base: float = 10_000.0, scaling: Scaling | None = None) -> Rotation:
+    return Rotation(base, scaling)
+
+
+def turns_at(position_T: Tensor, width: int, base: float, scaling: Scaling | None) -> Tensor:
+    """The rotations of heads of this width at these positions, in float64."""
+    if scaling is None:
+        return turns(angles(position_T, width, base))
+    omega = scaling.frequencies(width, base, position_T.device)
+    return scaling.magnitude * turns(position_T.to(torch.float64).unsqueeze(-1) * omega)
+
+
+def turns(angle: Tensor) -> Tensor:
+    """(cos θ, cos θ) and (−sin θ, sin θ), each as wide as a head, so that a rotation is two products and a sum."""
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack((torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)))

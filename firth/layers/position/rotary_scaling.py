@@ -1,0 +1,58 @@
+"""Rotary positions for longer texts than a model was trained on: other frequencies for the same weights.
+
+A model trained on n tokens has never seen the angles beyond n·ω_i of its slow pairs. To read s·n tokens:
+
+    ntk    base ← base · s^(D/(D−2))            the fastest pair stays as it is, the slowest is slowed down by s (bloc97 2023)
+    yarn   ω_i ← (1 − γ_i) ω_i / s + γ_i ω_i    pairs that turn often within n keep their frequency (γ = 1), pairs that turn less
+                                                than once are slowed down by s (γ = 0), with a ramp between (Peng et al. 2023)
+
+YaRN also multiplies q and k by m = 0.1 ln s + 1 each, so that attention over more keys stays as sharp (their eq. 22). The ramp is
+linear in i between the pairs that turn β_fast = 32 times and β_slow = 1 time, rounded outwards, as in the authors' code.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from firth.layers.position.frequencies import frequencies
+
+RotaryScaling = Literal["none", "ntk", "yarn"]
+FAST, SLOW = 32.0, 1.0  # turns within the trained context
+
+
+class Scaling(NamedTuple):
+    kind: RotaryScaling
+    trained: int  # tokens of context in training
+    factor: float  # how many times as many to read
+
+    def frequencies(self, width: int, base: float, device: torch.device | None = None) -> Tensor:
+        """ω_i of a head of this width, in float64."""
+        match self.kind:
+            case "ntk":
+                return frequencies(width, base * self.factor ** (width / (width - 2)), device)
+            case "yarn":
+                omega = frequencies(width, base, device)
+                keep = self._keep(width, base, omega)
+                return omega * keep + omega / self.factor * (1 - keep)
+            case "none":
+                return frequencies(width, base, device)
+
+    @property
+    def magnitude(self) -> float:
+        """m, the factor on q and on k."""
+        return 0.1 * math.log(self.factor) + 1.0 if self.kind == "yarn" else 1.0
+
+    def _keep(self, width: int, base: float, omega: Tensor) -> Tensor:
+        """γ_i."""
+        low = max(math.floor(self._pair(FAST, width, base)), 0)
+        high = min(math.ceil(self._pair(SLOW, width, base)), width - 1)
+        pair = torch.arange(len(omega), dtype=omega.dtype, device=omega.device)
+        return 1 - ((pair - low) / max(high - low, 0.001)).clamp(0, 1)
+
+    def _pair(self, turns: float, width: int, base: float) -> float:
+        """The index i, not rounded, of the pair that turns so often within the trained context: n ω_i = 2π·turns."""
+        return width * math.log(self.trained / (2 * math.pi * turns)) / (2 * math.log(base))

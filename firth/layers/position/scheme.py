@@ -1,0 +1,129 @@
+"""What a position scheme is: where it acts in a Transformer, its parameters, and the settings it understands.
+
+A scheme acts in one or more of three places, each a method that does nothing unless the scheme defines it:
+
+    embed      x_t ← x_t + p_t                      on the embedded tokens
+    turn       q_t ← R_t q_t, k_s ← R_s k_s         on q and k of every layer
+    relative   s_ts ← s_ts + b(s − t), …            inside attend(), from the distance alone
+
+Letters: B batch, T time, d model width, D head width.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.position.relative import Relative
+
+Shape = tuple[int, ...]
+
+
+class RotaryTurn(NamedTuple):
+    """The rotation of the positions of a window: cos θ for both halves of a head, and sin θ, negative for the first half."""
+
+    cos_TD: Tensor
+    sin_TD: Tensor
+
+    def like(self, x: Tensor) -> RotaryTurn:
+        return self if self.cos_TD.dtype == x.dtype else RotaryTurn(self.cos_TD.to(x.dtype), self.sin_TD.to(x.dtype))
+
+    def back(self) -> RotaryTurn:
+        return RotaryTurn(self.cos_TD, -self.sin_TD)
+
+
+LayerPosition = RotaryTurn | Relative | None  # what a scheme passes to every attention layer
+
+
+class PositionSettings(Protocol):
+    """The settings of every Transformer that position schemes use. A scheme reads its own by name: PositionScheme.setting."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def context(self) -> int | None: ...
+    @property
+    def score(self) -> str: ...
+    @property
+    def position_base(self) -> float: ...
+
+
+class LayerTables(Protocol):
+    """Tables that a scheme has in every attention layer. They are registered on the layer's Attend."""
+
+    def parameters(self, head_width: int) -> dict[str, Shape]: ...
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator) -> None: ...
+
+    def relative(self, attend: Any) -> Relative: ...
+
+
+class PositionScheme(nn.Module):
+    kind: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]] = ()  # optional settings of a model that the scheme understands
+    attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
+    turns: ClassVar[bool] = False  # whether `turn` gives a rotation
+    oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
+
+    @classmethod
+    def setting(cls, settings: PositionSettings, name: str, default: Any = None) -> Any:
+        """One of the optional `settings`, or `default` if a recipe does not give it."""
+        assert name in cls.settings, name
+        given = getattr(settings, name)
+        return default if given is None else given
+
+    @classmethod
+    def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model
+        """Raise if the settings of a model do not fit the scheme."""
+
+    @classmethod
+    def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
+        """The scheme of a model; `bidirectional`: a query may see keys after it, so that distances have a sign."""
+        return cls()
+
+    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
+        """Embedded tokens, the first of them at `start`, with their positions; `before_B` tokens before a row are padding."""
+        return x_BTd
+
+    def turn(self, start: int, length: int) -> RotaryTurn | None:
+        return None
+
+    def relative(self) -> Relative | None:
+        return None
+
+    def in_layers(self) -> LayerTables | None:
+        return None
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
+        """Draw the initial values of the parameter `name` in place."""
+        parameter.zero_()
+
+
+class AddedPosition(PositionScheme):
+    """A scheme that adds a vector p_t to each embedded token; `forward` gives those of `length` positions from `start` on."""
+
+    @abstractmethod
+    def forward(self, start: int, length: int) -> Tensor: ...
+
+    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
+        return x_BTd + self._vectors(start, x_BTd.shape[1], before_B)
+
+    def _vectors(self, start: int, length: int, before_B: Tensor | None) -> Tensor:
+        if before_B is None or not len(before_B):
+            p_Td: Tensor = self(start, length)
+            return p_Td
+        position_BT = torch.arange(start, start + length, device=before_B.device) - before_B[:, None]
+        p_Td = self(0, start + length - int(before_B.min()))
+        return p_Td[position_BT.clamp(min=0)]
+
+
+def context_of(settings: PositionSettings) -> int:
+    if settings.context is None:
+        raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
+    return settings.context

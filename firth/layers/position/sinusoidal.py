@@ -1,0 +1,58 @@
+"""Sinusoidal: √d x_t + p_t, p_t = (sin ω_0 t, cos ω_0 t, sin ω_1 t, …), interleaved, ω_i = base^(−2i/d)
+(Vaswani et al. 2017, §3.4–3.5). Nothing to train, and no last position."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.position.frequencies import angles, check_base
+from firth.layers.position.scheme import AddedPosition, PositionSettings, context_of
+
+
+def sinusoid(position_T: Tensor, width: int, base: float = 10_000.0) -> Tensor:
+    """p_T in float64."""
+    angle = angles(position_T, width, base)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
+
+
+class Sinusoidal(AddedPosition):
+    """The sinusoid as a table that grows when needed; it is not saved."""
+
+    kind = "sinusoidal"
+    oracle = "sinusoid"
+    table_Td: Tensor
+
+    def __init__(self, context: int, width: int, base: float) -> None:
+        super().__init__()
+        if width % 2:
+            raise ConfigError(f"sinusoidal positions pair a sine with a cosine, so model.width must be even; given {width}")
+        self.width, self.base = width, base
+        self.register_buffer("table_Td", sinusoid(torch.arange(context), width, base).float(), persistent=False)
+
+    @classmethod
+    def check(cls, settings: PositionSettings) -> None:
+        check_base(settings.position_base)
+        if settings.width % 2:
+            raise ConfigError(
+                'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given '
+                f"{settings.width}. Change it, or the position"
+            )
+
+    @classmethod
+    def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
+        return cls(context_of(settings), settings.width, settings.position_base)
+
+    def forward(self, start: int, length: int) -> Tensor:
+        if start + length > len(self.table_Td):
+            with torch.inference_mode(False):  # a table that grew while generating must still serve training
+                position_T = torch.arange(2 * (start + length), device=self.table_Td.device)
+                self.table_Td = sinusoid(position_T, self.width, self.base).float().to(self.table_Td.dtype)
+        return self.table_Td[start : start + length]
+
+    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
+        # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid.
+        return super().embed(x_BTd * self.width**0.5, start, before_B)

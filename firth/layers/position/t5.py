@@ -1,0 +1,146 @@
+"""T5: s ← s + b_{bucket(k − q), h}, a learned number per head for each of N ranges of distance (Raffel et al. 2020, §2.1).
+
+Half of the buckets hold a single distance; the others widen logarithmically up to `max_distance`, and all distances beyond it
+share the last. If `bidirectional`, half of the N are for the query itself and keys before it, half for keys after it; otherwise
+every later key falls into bucket 0. Letters: H query heads, N buckets, R = left + right + 1 distances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.position.relative import Bias
+from firth.layers.position.scheme import PositionScheme, PositionSettings
+
+BUCKETS, MAX_DISTANCE = 32, 128  # if a recipe gives none
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets(Bias):
+    table_NH: Tensor
+    bidirectional: bool
+    max_distance: int = MAX_DISTANCE
+
+    def __post_init__(self) -> None:
+        if self.table_NH.ndim != 2:
+            raise ConfigError(f"position.buckets takes a table of buckets × heads; given a shape of {tuple(self.table_NH.shape)}")
+        one_way = len(self.table_NH) // (2 if self.bidirectional else 1)
+        if one_way < 2 or self.max_distance <= one_way // 2:
+            raise ConfigError(
+                f"{len(self.table_NH)} buckets up to a distance of {self.max_distance} cannot widen; expected at least "
+                f"{4 if self.bidirectional else 2} buckets and a max_distance above {max(1, one_way // 2)}"
+            )
+
+    def check(self, H: int, C: int, E: int) -> None:
+        if self.table_NH.shape[1] != H:
+            raise ConfigError(f"position.buckets has {self.table_NH.shape[1]} columns for {H} query heads; expected one per head")
+
+    @property
+    def left(self) -> int:
+        """From this distance before the query on, one bucket holds all keys."""
+        return _last_step(len(self.table_NH), self.bidirectional, self.max_distance)
+
+    @property
+    def right(self) -> int:
+        return self.left if self.bidirectional else 0
+
+    def table_HR(self) -> Tensor:
+        """The bias of each distance −left … right; keys farther away have the bias of the end."""
+        key = (len(self.table_NH), self.bidirectional, self.max_distance, self.table_NH.device)
+        if torch.compiler.is_compiling():
+            return self.table_NH[self._bucket_R()].T
+        if key not in _BUCKET_OF:
+            with torch.inference_mode(False):  # made while generating, it must still serve training
+                _BUCKET_OF[key] = self._bucket_R()
+        return self.table_NH[_BUCKET_OF[key]].T
+
+    def _bucket_R(self) -> Tensor:
+        distance_R = torch.arange(-self.left, self.right + 1, device=self.table_NH.device)
+        return bucket(distance_R, len(self.table_NH), self.bidirectional, self.max_distance)
+
+    def bias_BHQK(self, distance_BHQK: Tensor) -> Tensor:
+        index_BQK = (distance_BHQK.clamp(-self.left, self.right) + self.left).squeeze(1)
+        return self.table_HR()[:, index_BQK].transpose(0, 1)
+
+    def of_heads(self, head_H: Tensor) -> Buckets:
+        return replace(self, table_NH=self.table_NH[:, head_H])
+
+
+class Distances(PositionScheme):
+    """T5's table of a model, one for all layers. It starts at zero."""
+
+    kind = "t5"
+    settings = ("max_distance", "distance_buckets")
+    attribute = "relative"
+    oracle = "buckets"
+
+    def __init__(self, count: int, heads: int, bidirectional: bool, max_distance: int) -> None:
+        super().__init__()
+        self.bidirectional, self.max_distance = bidirectional, max_distance
+        self.table_NH = nn.Parameter(torch.empty(count, heads))
+        self.relative()  # refuses a count and distance that do not fit, before anything is trained
+
+    @classmethod
+    def check(cls, settings: PositionSettings) -> None:
+        count, farthest = cls._sizes(settings)
+        if count < 2:
+            raise ConfigError(f"model.distance_buckets is {count}, which distinguishes no distances; expected at least 2")
+        if farthest <= count // 2:
+            raise ConfigError(
+                f"model.max_distance = {farthest} leaves no room: half of model.distance_buckets = {count} hold one distance "
+                f"each, 0 … {count // 2 - 1}. Choose model.max_distance > {count // 2}, or fewer buckets"
+            )
+
+    @classmethod
+    def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
+        count, farthest = cls._sizes(settings)
+        return cls(count, settings.heads, bidirectional, farthest)
+
+    @classmethod
+    def _sizes(cls, settings: PositionSettings) -> tuple[int, int]:
+        return cls.setting(settings, "distance_buckets", BUCKETS), cls.setting(settings, "max_distance", MAX_DISTANCE)
+
+    def relative(self) -> Buckets:
+        return Buckets(self.table_NH, self.bidirectional, self.max_distance)
+
+
+def buckets(table_NH: Tensor, *, bidirectional: bool, max_distance: int = MAX_DISTANCE) -> Buckets:
+    return Buckets(table_NH, bidirectional, max_distance)
+
+
+def bucket(distance: Tensor, count: int, bidirectional: bool, max_distance: int) -> Tensor:
+    """The bucket of k − q, looked up in a table of all possible answers: a logarithm that another device rounds differently would
+    move a key into the next bucket."""
+    count = count // 2 if bidirectional else count
+    away = (distance.abs() if bidirectional else (-distance).clamp(min=0)).clamp(max=max_distance)
+    found = torch.tensor(_steps(count, max_distance), device=distance.device)[away]
+    return found + count * (distance > 0) if bidirectional else found
+
+
+def _steps(count: int, max_distance: int) -> tuple[int, ...]:
+    """The bucket of each distance 0 … max_distance, in one direction."""
+    exact = count // 2
+    wide = [
+        min(count - 1, exact + int(math.log(n / exact) / math.log(max_distance / exact) * (count - exact) + 1e-9))
+        for n in range(exact, max_distance + 1)
+    ]
+    return (*range(exact), *wide)
+
+
+def _last_step(count: int, bidirectional: bool, max_distance: int) -> int:
+    key = (count, bidirectional, max_distance)
+    if key not in _LAST_STEP:
+        steps = _steps(count // 2 if bidirectional else count, max_distance)
+        _LAST_STEP[key] = steps.index(steps[-1])
+    return _LAST_STEP[key]
+
+
+# Kept between calls. Plain dictionaries: torch.compile warns about functools.cache.
+_LAST_STEP: dict[tuple[int, bool, int], int] = {}
+_BUCKET_OF: dict[tuple[int, bool, int, torch.device], Tensor] = {}

@@ -1,0 +1,36 @@
+"""Scaled rotary frequencies, one number at a time, float64, no torch: ω_i of a head of width D, base N, trained on n tokens and
+stretched by s."""
+
+from __future__ import annotations
+
+import math
+
+from firth.oracles.position import frequency
+
+
+def ntk(i: int, D: int, N: float, s: float) -> float:
+    """ω_i for the base N·s^(D/(D−2)): ω_0 = 1, and the slowest ω_{D/2−1} is 1/s of what it was."""
+    return frequency(i, D, N * s ** (D / (D - 2)))
+
+
+def yarn(i: int, D: int, N: float, s: float, n: int) -> float:
+    """Between ω_i and ω_i / s, by how often pair i turns within n tokens (Peng et al. 2023, §3.2)."""
+    first = max(math.floor(_pair(32, D, N, n)), 0)
+    last = min(math.ceil(_pair(1, D, N, n)), D - 1)
+    omega = frequency(i, D, N)
+    if i <= first:
+        return omega
+    if i >= last:
+        return omega / s
+    slowed = (i - first) / (last - first)
+    return slowed * omega / s + (1 - slowed) * omega
+
+
+def magnitude(s: float) -> float:
+    """The factor on q and on k: √(1/t) = 0.1 ln s + 1 (their eq. 22)."""
+    return 0.1 * math.log(s) + 1
+
+
+def _pair(turns: float, D: int, N: float, n: int) -> float:
+    """i with n·N^(−2i/D) = 2π·turns."""
+    return D / 2 * math.log(n / (2 * math.pi * turns)) / math.log(N)
