@@ -157,9 +157,9 @@ def test_a_mistake_is_one_line_and_leaves_nothing(case: str, firth: Firth, vecto
 
 
 def test_a_damaged_file_is_not_converted(firth: Firth, vectors: WordVectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.vectors import container
+    from firth.vectors import firth_file
 
-    monkeypatch.setattr(container, "CHEAP", 0)  # as if it were a large one
+    monkeypatch.setattr(firth_file, "CHEAP", 0)  # as if it were a large one
     content = bytearray(Path("v.firth").read_bytes())
     content[-60] ^= 1
     Path("v.firth").write_bytes(content)

@@ -11,7 +11,7 @@ from browsing import WORDS, Screenshot, Visit, executed, serving, small_vectors
 from firth.errors import ConfigError
 from firth.serving.lab.rooms.words import _some
 from firth.serving.lab.shelf import Shelf
-from firth.vectors.contexts import company
+from firth.vectors.contexts import word_contexts
 from firth.vectors.encoding import encoded
 from firth.vectors.map import word_map
 
@@ -146,10 +146,12 @@ def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp
     text.write_text(GREENS, encoding="utf-8")
     with serving(Shelf([], [vectors_file], [str(text)])) as address:
         page = visit("#/words?look=contexts&words=choy+spinach", at=address)
-        expected = [company(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
+        expected = [word_contexts(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
         for one in expected:
             (bars,) = page.plot(f"near {one.word}")["data"]
-            assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx({t.word: t.score for t in one.telling})
+            assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(
+                {t.word: t.score for t in one.collocates}
+            )
         rows = [[" ".join(line.left), one.word, " ".join(line.right)] for one in expected for line in one.lines]
         assert page.table("contexts") == rows
         copied = executed(page.python())

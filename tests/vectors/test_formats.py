@@ -232,9 +232,9 @@ def test_a_pickle_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.vectors import rows
+    from firth.vectors import word2vec_format
 
-    monkeypatch.setattr(rows, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(word2vec_format, "_LONGEST", 1 << 20)
     (tmp_path / "v.txt").write_bytes(b"a 1 2\n" + b"x" * (5 << 20))
     with pytest.raises(DataError, match="line 2: over 1 MB and no end"):
         load(tmp_path / "v.txt")

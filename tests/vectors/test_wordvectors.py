@@ -13,7 +13,7 @@ import pytest
 
 from firth import files
 from firth.errors import ConfigError, CorruptFile, DataError, RunError
-from firth.vectors import WordVectors, container, load, search
+from firth.vectors import WordVectors, firth_file, load, search
 
 WORDS = ["the", "king", "queen", "man", "woman", "apple", "Apple", "banana", "œuvre", "new_york"]
 
@@ -184,7 +184,7 @@ def test_a_changed_bit_is_noticed_when_asked_and_in_small_files_always(tmp_path:
     path.write_bytes(content)
     with pytest.raises(CorruptFile, match="does not match the checksum"):
         load(path)
-    monkeypatch.setattr(container, "CHEAP", 10)
+    monkeypatch.setattr(firth_file, "CHEAP", 10)
     assert len(load(path)) == 10
     with pytest.raises(CorruptFile, match="does not match the checksum"):
         load(path, verify=True)
@@ -192,7 +192,7 @@ def test_a_changed_bit_is_noticed_when_asked_and_in_small_files_always(tmp_path:
 
 @pytest.mark.parametrize("kept", [4, 9, 60, -1])
 def test_a_truncated_file_is_told_at_any_size(kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "CHEAP", 0)
+    monkeypatch.setattr(firth_file, "CHEAP", 0)
     path = tmp_path / "v.firth"
     made().save(path)
     path.write_bytes(path.read_bytes()[:kept])
@@ -202,7 +202,7 @@ def test_a_truncated_file_is_told_at_any_size(kept: int, tmp_path: Path, monkeyp
 
 
 def test_bytes_behind_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "CHEAP", 0)
+    monkeypatch.setattr(firth_file, "CHEAP", 0)
     path = tmp_path / "v.firth"
     made().save(path)
     path.write_bytes(path.read_bytes() + b"more")

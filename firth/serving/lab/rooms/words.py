@@ -12,7 +12,7 @@ from firth.figures.word_map import embedding_map
 from firth.serving.lab.room import Asked, Progress, Room, Shown, Usable
 from firth.serving.lab.shelf import Shelf
 from firth.vectors import WordVectors
-from firth.vectors.contexts import Company, company, shared
+from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
 from firth.vectors.map import Projection, word_map
 from firth.vectors.wordvectors import Method
@@ -110,23 +110,23 @@ def contexts(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     text = encoded(corpus, lower=lower, progress=lambda what, done, total: progress(done, total, what))
     progress(1, 1, "looking the words up")
     words = words or _some(text.vocabulary.words, 2)
-    found = [company(text, word, window=window, lines=lines, topn=top) for word in words]
-    both = shared(found)
-    figures = {f"near {one.word}": ranking([(telling.word, telling.score) for telling in one.telling], "G²") for one in found}
+    found = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
+    both = shared_collocates(found)
+    figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}
     python = (
         "from firth.figures.ranking import ranking\n"
-        "from firth.vectors.contexts import company\n"
+        "from firth.vectors.contexts import word_contexts\n"
         "from firth.vectors.encoding import encoded\n\n"
         f"text = encoded({corpus!r}, lower={lower})\n"
-        f"found = [company(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
-        'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.telling], "G²") for one in found}\n'
+        f"found = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
+        'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}\n'
         "found[0].lines\n"
     )
     facts = {"words": [{"word": one.word, "count": one.count} for one in found], "shared": sorted(both)}
     return Shown(figures, python, facts, _concordance(found))
 
 
-def _concordance(found: Sequence[Company]) -> Table:
+def _concordance(found: Sequence[WordContexts]) -> Table:
     rows = [(" ".join(line.left)[-_SIDE:], one.word, " ".join(line.right)[:_SIDE]) for one in found for line in one.lines]
     return Table(("left", "word", "right"), rows)
 
