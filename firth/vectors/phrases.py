@@ -40,9 +40,7 @@ class Phrases:
 
     scores: dict[tuple[str, str], float]
     joiner: str = "_"
-    _seconds: dict[str, set[str]] = dataclasses.field(
-        init=False, repr=False, compare=False
-    )  # second words by first word
+    _seconds: dict[str, set[str]] = dataclasses.field(init=False, repr=False, compare=False)  # second words by first word
 
     def __post_init__(self) -> None:
         seconds: dict[str, set[str]] = {}

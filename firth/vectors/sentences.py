@@ -72,7 +72,7 @@ def _copied(sentences: Iterable[Sentence]) -> Corpus:
     with cache.replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for number, sentence in enumerate(sentences, start=1):
             file.write(_line(sentence, number) + "\n")
-    return Corpus("the sentences given", (target,), format="txt")
+    return Corpus("the list of sentences", (target,), format="txt")
 
 
 def _line(sentence: object, number: int) -> str:

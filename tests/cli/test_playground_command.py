@@ -49,7 +49,7 @@ def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
     assert told["steps"][0]["values"] == [[[25, 4], [4, 1]]]
     answer = firth("playground", "a c", "--vectors", file)
     assert answer.code == 2
-    assert '"c" is not among the 2 words' in answer.err
+    assert '"c" is not in the vocabulary of 2 words' in answer.err
 
 
 def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:

@@ -122,7 +122,7 @@ def test_a_word_that_looks_like_markup_is_shown_as_it_is_spelled(visit: Visit) -
 @pytest.mark.long
 def test_an_unknown_word_is_told_with_near_ones_and_the_room_goes_on(visit: Visit) -> None:
     page = visit("#/words?look=neighbours&vectors=small.firth&word=quen")
-    assert '"quen" is not among the 12 words. Did you mean "queen"?' in page.alert()
+    assert '"quen" is not in the vocabulary of 12 words. Did you mean "queen"?' in page.alert()
     page.set("word", "queen")
     assert page.page.locator("[role=alert]").count() == 0
     assert page.plot("neighbours")["data"][0]["customdata"][0] == small_vectors().most_similar("queen")[0][0]

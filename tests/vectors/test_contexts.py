@@ -83,7 +83,7 @@ def test_looking_in_small_steps_changes_nothing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_that_does_not_occur_gets_near_spellings() -> None:
-    with pytest.raises(DataError, match=r'"spinich" does not occur in the sentences given. Did you mean "spinach"'):
+    with pytest.raises(DataError, match=r'"spinich" does not occur in the list of sentences. Did you mean "spinach"'):
         word_contexts(encoded(GREENS), "spinich")
     with pytest.raises(ConfigError, match="window is 0; expected at least 1"):
         word_contexts(encoded(GREENS), "spinach", window=0)

@@ -128,7 +128,7 @@ def test_an_epoch_without_a_prediction_has_no_loss(text: EncodedCorpus) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_the_training(text: EncodedCorpus) -> None:
-    with pytest.raises(Diverged, match=r"the loss became nan in epoch 1; try a smaller rate than 0.025"):
+    with pytest.raises(Diverged, match=r"the loss became nan in epoch 1\. Try a rate smaller than 0.025"):
         list(fit(recorded(text, lambda *given: Counts(float("nan"), 1, 0))))
 
 
@@ -174,7 +174,7 @@ def test_deterministic_vectors_are_the_same_to_the_bit_whatever_the_threads() ->
     one = vectors_of(deterministic=True, threads=1)
     four = vectors_of(deterministic=True, threads=4, watcher=TrainingCallbacks(notice=notices.append))
     assert one.vectors.tobytes() == four.vectors.tobytes()
-    assert "deterministic: one block after the other, in one thread" in notices
+    assert "deterministic: training in one thread" in notices
     other = vectors_of(deterministic=True, seed=1)
     assert one.vectors.tobytes() != other.vectors.tobytes()
 
@@ -267,7 +267,7 @@ def test_settings_not_given_are_those_of_the_vectors_trained_further() -> None:
     lowered = vectors_of(lower=True)
     assert json.loads(train(["BRAND New"] * 9, start=lowered).metadata["lower"]) is True
     assert json.loads(train(["BRAND New"] * 9, start=lowered, lower=False).metadata["lower"]) is False
-    with pytest.raises(ConfigError, match="dim is 5, but the vectors to train further have 8; leave dim out"):
+    with pytest.raises(ConfigError, match=r"dim is 5, but the vectors to train further have dimension 8\. Leave dim out"):
         settings({"dim": 5}, old)
 
 
@@ -287,9 +287,13 @@ def test_vectors_without_counts_or_contexts_can_be_trained_further_and_it_says_s
 @pytest.mark.parametrize(
     ("corpus", "given", "complaint"),
     [
-        (["a", "b", "a", "b"], {"min_count": 1}, "no word has a neighbour: every sentence has one word"),
-        (["a a a a a"], {}, "the sentences given has one word that occurs 5 times"),
-        (["a b c"], {}, "min_count 5 leaves no word of the sentences given"),
+        (
+            ["a", "b", "a", "b"],
+            {"min_count": 1},
+            "no word in the list of sentences has a neighbour",
+        ),
+        (["a a a a a"], {}, "the list of sentences has only one word that occurs 5 times"),
+        (["a b c"], {}, "min_count 5 leaves no words of the list of sentences"),
     ],
 )
 def test_text_without_anything_to_learn_is_refused(corpus: list[str], given: dict[str, Any], complaint: str) -> None:
@@ -300,7 +304,7 @@ def test_text_without_anything_to_learn_is_refused(corpus: list[str], given: dic
 
 def test_a_gpu_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(ConfigError, match="torch finds no such GPU here"):
+    with pytest.raises(ConfigError, match="torch finds no CUDA GPU"):
         vectors_of(device="cuda")
 
 

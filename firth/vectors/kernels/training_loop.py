@@ -263,9 +263,7 @@ def find_repeats(kept, n, far, repeat):
     """
     for j in range(n):
         repeat[j] = 0
-    for distance in range(
-        min(far, n - 1), 0, -1
-    ):  # the nearest comes last and wins; one pass per distance vectorises
+    for distance in range(min(far, n - 1), 0, -1):  # the nearest comes last and wins; one pass per distance vectorises
         for j in range(distance, n):
             repeat[j] = np.uint32(j - distance + 1) if kept[j] == kept[j - distance] else repeat[j]
     for j in range(1, n):
