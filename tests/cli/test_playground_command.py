@@ -54,9 +54,9 @@ def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
     for arguments, message in (
-        (("a b", "--example", "roles"), "a sentence and --example are given"),
-        (("--query", "x"), "--table and --query belong together"),
-        (("--example", "roles", "--vectors", "v.firth"), "--vectors is given, but an example has its own"),
+        (("a b", "--example", "roles"), "a sentence and --example cannot be combined"),
+        (("--query", "x"), "--table and --query must be used together; --table is missing"),
+        (("--example", "roles", "--vectors", "v.firth"), "--vectors does not apply to an example"),
         (("a", "--score", "cosine"), 'score is "cosine"; expected one of'),
     ):
         answer = firth("playground", *arguments)

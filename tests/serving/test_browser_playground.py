@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from browsing import Screenshot, Visit, Watched, executed
 
-from firth.inspection.playground import STEPS, Played, Settings, example, of_sentence, of_table
+from firth.inspection.playground import STEPS, PlaygroundResult, Settings, example, of_sentence, of_table
 
 
-def _assert_shows(page: Watched, played: Played, head: int = 0) -> None:
+def _assert_shows(page: Watched, played: PlaygroundResult, head: int = 0) -> None:
     for step in played.steps:
         cells = page.plot(step.name)["data"][0]
         given = [[-math.inf if value is None else value for value in row] for row in cells["z"]]

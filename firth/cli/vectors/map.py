@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.html_page import save_page, section
 from firth.cli.vectors.group import File, group, opened
 
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ def map_(
 ) -> None:
     """Plot words as points on a searchable HTML page."""
     from firth.errors import ConfigError
-    from firth.figures.figure import Table
-    from firth.figures.page import Section, page
     from firth.figures.word_map import embedding_map
-    from firth.files import write_text
     from firth.vectors.map import Projection, word_map
 
     if words is not None and top is not None:
@@ -48,7 +46,7 @@ def map_(
     axes = _axes(drawn)
     figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)
     lead = f"{len(drawn.words):,} of the {len(vectors):,} words of {file.name} (dimension {vectors.width}). {', '.join(axes)}."
-    write_text(out, page(f"Map of {file.name}", [Section("Words", lead, Table((), []), [figure])], "Drawn by firth vectors map."))
+    save_page(out, f"Map of {file.name}", [section("Words", lead, [figure])], "firth vectors map")
     if as_json:
         points = [{"word": word, "point": point} for word, point in zip(drawn.words, drawn.point_Nk.tolist(), strict=True)]
         print_json({"out": str(out), "projection": chosen, "explained": list(drawn.explained), "points": points})

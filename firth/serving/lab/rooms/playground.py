@@ -11,7 +11,7 @@ from firth.inspection.playground import (
     ROLES,
     SCORES,
     MaskName,
-    Played,
+    PlaygroundResult,
     Settings,
     example,
     of_sentence,
@@ -33,7 +33,7 @@ def steps(asked: Asked, shelf: Shelf, progress: Progress) -> Shown:
     settings = _settings(asked)
     head = asked.number("head", int, 0, least=0, most=settings.heads - 1)
     progress(0, 1, "computing")
-    played, call = _played(asked, shelf, settings)
+    played, call = _computed(asked, shelf, settings)
     python = (
         f"{'import firth' + chr(10) if 'firth.vectors' in call else ''}"
         "from firth.inspection.playground import Settings, example, of_sentence, of_table\n\n"
@@ -65,7 +65,7 @@ def _settings(asked: Asked) -> Settings:
     )
 
 
-def _played(asked: Asked, shelf: Shelf, settings: Settings) -> tuple[Played, str]:
+def _computed(asked: Asked, shelf: Shelf, settings: Settings) -> tuple[PlaygroundResult, str]:
     """The steps, and the call that makes the same."""
     of = asked.choice("of", (*EXAMPLES, "sentence", "table"), "scores")
     if of in EXAMPLES:
