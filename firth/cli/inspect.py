@@ -100,7 +100,7 @@ def inspect(
     save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Look inside a model: attention, predictions, states, gradients.
+    """Inspect attention, predictions, states and gradient flow.
 
     To compare one word in several sentences, use `firth senses`; for a translation, `firth align`; for word vectors,
     `firth vectors map`."""
