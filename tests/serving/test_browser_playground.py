@@ -97,7 +97,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
         (f"#/playground?of=sentence&text={'x' * 100_000}", "text has 100,000 characters; the lab reads at most 20,000"),
         (f"#/playground?of=sentence&text={'x+' * 100}", "the sentence has 100 words"),
         ("#/playground?score=cosine", 'score is "cosine"; expected one of scaled_dot'),
-        ("#/playground?heads=3", "64 numbers cannot be cut into 3 heads"),
+        ("#/playground?heads=3", "dimension 64 cannot be split into 3 heads"),
         ("#/playground?heads=2&head=2", "head is 2; expected a whole number from 0 to 1"),
         ("#/playground?of=table&table=nothing", 'line 1 of the table is "nothing"'),
     ):
