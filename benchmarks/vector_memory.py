@@ -21,7 +21,7 @@ from word2vec import write_lines
 
 from firth.vectors.config import VectorsConfig
 from firth.vectors.encoding import encoded
-from firth.vectors.trainer import artefact, begin, fit, train
+from firth.vectors.trainer import fit, prepare_training, train, trained_vectors
 
 LIMIT = 0.15
 MB = 1e6
@@ -75,11 +75,11 @@ def measure(arguments: argparse.Namespace, path: str, small: str, V: int) -> Non
     train(small, dim=1, **given)
     before, matrices = own_memory(), 2 * V * arguments.dim * 4
     with Peak() as training:
-        started = begin(encoded(path, min_count=VectorsConfig().min_count), VectorsConfig(dim=arguments.dim, **given))
+        started = prepare_training(encoded(path, min_count=VectorsConfig().min_count), VectorsConfig(dim=arguments.dim, **given))
         for _ in fit(started):
             pass
     with Peak() as finished:
-        vectors = artefact(started, "finished")
+        vectors = trained_vectors(started, "finished")
     assert len(vectors.words) == V
     print(f"matrices {matrices / MB:.1f} MB")
     for when, peak in (("while training", training.most), ("with the finished vectors", max(training.most, finished.most))):

@@ -44,7 +44,7 @@ from firth.vectors.config import VectorsConfig
 from firth.vectors.encoding import encoded
 from firth.vectors.evaluation import analogies, read_pairs, read_questions, similarity
 from firth.vectors.kernels import kernel_for, output_rows, zeros
-from firth.vectors.trainer import artefact, begin, fit
+from firth.vectors.trainer import fit, prepare_training, trained_vectors
 from firth.vectors.wordvectors import WordVectors
 
 LINE = 10_000  # words
@@ -176,15 +176,15 @@ def firth_run(arguments: argparse.Namespace, path: Path, seed: int, threads: int
         device=arguments.device,
     )
     text = encoded(str(path), min_count=config.min_count)
-    training = begin(text, config)
+    training = prepare_training(text, config)
     if arguments.device == "cuda":
-        begin(text, config).kernel(text.ids, text.ends, 0, 1, 0.0, 0.0, 0)  # Triton compiles at the first call
+        prepare_training(text, config).kernel(text.ids, text.ends, 0, 1, 0.0, 0.0, 0)  # Triton compiles at the first call
     began = time.perf_counter()
     reports = list(fit(training))
     training.fetch()
     seconds = time.perf_counter() - began
     losses = ", ".join(f"{loss:.4f}" for loss in reports[-1].losses)
-    return text.raw_words * config.epochs / seconds, artefact(training, "finished"), f"; loss by epoch {losses}"
+    return text.raw_words * config.epochs / seconds, trained_vectors(training, "finished"), f"; loss by epoch {losses}"
 
 
 def gensim_run(arguments: argparse.Namespace, path: Path, words: int, seed: int) -> Run:

@@ -1,8 +1,8 @@
 """TOML and `--a.b=value` → frozen, typed dataclasses.
 
-A config is an ordinary frozen dataclass; its annotations are the schema. Understood: bool, int, float, str, Literal,
-`X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses told apart by their Literal fields (`kind`).
-An unknown key, a wrong type or a missing key is a ConfigError that names the key by its full path.
+A config is an ordinary frozen dataclass whose annotations are the schema. Supported types: bool, int, float, str, Literal,
+`X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses distinguished by their Literal fields (`kind`).
+An unknown key, a wrong type or a missing key raises a ConfigError with the full path of the key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Assignment = str | tuple[str, Any]  # "a.b=value" as typed in a shell, or ("a.b"
 
 
 def renamed(*old: str, default: Any) -> Any:
-    """A field that had other names before: recipes and runs that still use them are read."""
+    """A field that used to have other names. Recipes and runs with an old name can still be read."""
     return dataclasses.field(default=default, metadata={"was": old})
 
 
@@ -44,7 +44,7 @@ def to_toml(config: object) -> str:
 
 
 def to_table(config: object) -> Table:
-    """The config as nested dicts; what is None is left out, because TOML has no null."""
+    """The config as nested dicts. Fields that are None are left out, because TOML has no null."""
     assert dataclasses.is_dataclass(config)
     table: Table = {}
     for field in dataclasses.fields(config):
@@ -77,7 +77,7 @@ def override(table: Mapping[str, Any], assignments: Iterable[Assignment]) -> Tab
         for name in path:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
-                raise ConfigError(f'"{key}" goes through "{name}", which is a value, not a table')
+                raise ConfigError(f'cannot set "{key}": "{name}" is a value, not a table')
         place[last] = value
     return result
 
@@ -89,8 +89,8 @@ def build(
     notice: Notice = lambda message: None,
     types: Mapping[str, Any] | None = None,
 ) -> T:
-    """An instance of the dataclass `schema` from nested dicts. `at` is the path that error messages start with, `notice` gets a
-    message about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
+    """Build an instance of the dataclass `schema` from nested dicts. `at` is the path in error messages, `notice` gets a message
+    about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
     hints = typing.get_type_hints(schema) | dict(types or {})
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     table = _with_new_names(fields, table, at, notice)
@@ -108,7 +108,7 @@ def build(
 
 
 def _with_new_names(fields: Mapping[str, Any], table: Mapping[str, Any], at: str, notice: Notice) -> Mapping[str, Any]:
-    """The table with every old name of a setting replaced by its present one."""
+    """The table with every old name of a setting replaced by its current one."""
     result = dict(table)
     for name, field in fields.items():
         for old in field.metadata.get("was", ()):
@@ -124,7 +124,7 @@ def _with_new_names(fields: Mapping[str, Any], table: Mapping[str, Any], at: str
 
 
 def _convert_missing(hint: Any, at: str) -> Any:
-    """A table that is absent is an empty one; a value that is absent is an error."""
+    """A missing table counts as empty; a missing value is an error."""
     if any(dataclasses.is_dataclass(option) for option in _options(hint)):
         return _convert(hint, {}, at)
     raise ConfigError(f'"{at}" is missing; expected {_spelled(hint)}')
@@ -134,7 +134,7 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
     options = _options(hint)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
-        return build(_told_apart(tables, value, at), value, at, notice)
+        return build(_matching_table(tables, value, at), value, at, notice)
     for option in options:
         converted = _fit(option, value)
         if converted is not None:
@@ -145,7 +145,7 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
 
 
 def _fit(option: Any, value: Any) -> Any:
-    """`value` as an `option`, or None where it does not fit. 1 is a float; True is not an int."""
+    """`value` converted to the type `option`, or None if it does not fit. 1 is accepted as a float; True is not an int."""
     if get_origin(option) is Literal:
         return value if value in get_args(option) and not isinstance(value, bool) else None
     if get_origin(option) is tuple:
@@ -158,8 +158,8 @@ def _fit(option: Any, value: Any) -> Any:
     return value if type(value) is option else None
 
 
-def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
-    """The one dataclass of a union whose Literal fields accept what the table says; where a family is not said, of the first."""
+def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
+    """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
     discriminators = {
         name for table in tables for name, hint in typing.get_type_hints(table).items() if get_origin(hint) is Literal
@@ -182,7 +182,7 @@ def _told_apart(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
 
 
 def _choices(tables: list[Any], name: str) -> list[Any]:
-    """What the Literal field `name` may be in any of the tables, each once."""
+    """The allowed values of the Literal field `name` over all tables, without duplicates."""
     return list(dict.fromkeys(choice for table in tables for choice in get_args(typing.get_type_hints(table).get(name))))
 
 

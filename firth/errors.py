@@ -1,7 +1,7 @@
-"""What can go wrong, in a user's words.
+"""The errors that firth raises for its users.
 
-Every message says what was given, what was expected, and what to do. The command line prints it as one line and exits
-with `exit_code`: 2 when the user can mend it, 1 when the run itself failed.
+A message is at most two short sentences: what is wrong, with the value, and what to do. The command line prints it as one line
+and exits with `exit_code`: 2 if the user can fix it, 1 if the run itself failed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 
 class FirthError(Exception):
-    """Anything firth refuses to do, with the reason."""
+    """The base class: something firth refuses to do, with the reason."""
 
     exit_code = 2
 
 
 class ConfigError(FirthError):
-    """A recipe, an override or an argument that does not fit."""
+    """An invalid recipe, override or argument."""
 
 
 class DataError(FirthError):
@@ -25,7 +25,7 @@ class DataError(FirthError):
 
 
 class RunError(FirthError):
-    """A run folder that is not one, is of a newer format, or cannot be written."""
+    """A folder that is not a run, has a newer format, or cannot be written."""
 
 
 class CorruptFile(RunError):
@@ -33,7 +33,7 @@ class CorruptFile(RunError):
 
 
 class Diverged(FirthError):
-    """The loss is no longer a number."""
+    """The loss became nan or infinite."""
 
     exit_code = 1
 
@@ -47,9 +47,14 @@ class Interrupted(FirthError):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """' Did you mean "depth"?' when something near is known, otherwise the list of what is known."""
+    """' Did you mean "depth"?' if a similar name is known, otherwise the list of known names."""
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     if near:
         return f' Did you mean "{near[0]}"?'
     return f" Known: {', '.join(names)}." if names else ""
+
+
+def index_range(count: int) -> str:
+    """The valid indices of `count` things, for a message: "0 to 5", or "0" if there is only one."""
+    return f"0 to {count - 1}" if count > 1 else "0"

@@ -1,8 +1,8 @@
-"""Files that are whole or absent, and that know when they have been damaged.
+"""Atomic writes and checksums.
 
-Everything firth leaves on disk goes through `replacing`: write under a temporary name beside the target, flush to the
-disk, rename, flush the folder. A reader therefore sees the old file or the new one, never half of either, whatever
-moment the machine stops at. Tensor files carry a SHA-256 of their content in their own header.
+firth writes files through `replacing`: write under a temporary name in the same folder, flush to disk, rename, flush the
+folder. A reader therefore sees either the old file or the new one, even after a crash. Tensor files store a SHA-256 of their
+content in their header.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from firth.errors import CorruptFile, RunError
 if TYPE_CHECKING:
     from torch import Tensor
 
-TEMPORARY = ".writing-"  # the prefix of a file that is not yet what it will be
+TEMPORARY = ".writing-"  # prefix of temporary files
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path to write to; on leaving, it durably takes the place of `path`. On an error nothing remains of it."""
+    """A temporary path to write to, which durably replaces `path` on exit. On an error it is removed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, suffix=path.suffix, dir=path.parent)
@@ -43,13 +43,13 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise _cannot_write(path, error) from error
     finally:
-        with contextlib.suppress(OSError):  # whatever went wrong is told already; `sweep` gets what stays
+        with contextlib.suppress(OSError):  # the error has been raised already; `sweep` removes what remains
             temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """For what cannot go through `replacing` (appending, removing): the same one-line error."""
+    """For operations that cannot use `replacing` (append, remove): raises the same one-line error."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left half-written in `folder`."""
+    """Remove temporary files that a killed process left in `folder`."""
     for left_over in folder.glob(TEMPORARY + "*"):
         with writing(left_over):
             left_over.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def sha256_of(path: Path) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file whose header holds `metadata` and the checksum of everything else in it."""
+    """Write a safetensors file whose header holds `metadata` and a checksum of the rest of the file."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -82,12 +82,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     with replacing(path) as temporary:
         try:
             save_file(plain, temporary, metadata={**metadata, "sha256": _checksum(plain, metadata)})
-        except SafetensorError as error:  # the Rust side wraps a full disk in its own exception
+        except SafetensorError as error:  # safetensors wraps "disk full" in its own exception
             raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read what `save_tensors` wrote; `CorruptFile` if a single bit of it has changed."""
+    """Read a file written by `save_tensors`; raises CorruptFile if a single bit has changed."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -97,17 +97,17 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             metadata = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (safe_open is not a dict)
     except (SafetensorError, ValueError) as error:
-        raise CorruptFile(f"{path} is truncated or damaged ({error})") from error
+        raise CorruptFile(f"{path} is truncated or damaged: {error}") from error
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror or error}") from error
     expected = metadata.pop("sha256", None)
     if expected != _checksum(tensors, metadata):
-        raise CorruptFile(f"{path} is damaged: its content does not match the checksum in its header")
+        raise CorruptFile(f"{path} is damaged: its checksum does not match. Copy or download it again")
     return tensors, metadata
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """SHA-256 over metadata, names, types, shapes and bytes, in the order of the names."""
+    """SHA-256 of metadata, names, types, shapes and bytes, sorted by name."""
     import torch
 
     digest = hashlib.sha256(json.dumps(dict(sorted(metadata.items()))).encode())
@@ -118,11 +118,11 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
 
 
 def _cannot_write(path: Path, error: OSError) -> RunError:
-    return RunError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder")
+    return RunError(f"cannot write {path}: {error.strerror or error}. Free some space or choose another folder")
 
 
 def _flush(path: Path) -> None:
-    """fsync a file, or a folder so that a rename inside it survives a power cut."""
+    """fsync a file, or a folder, so that a rename in it survives a power failure."""
     if os.name == "nt" and path.is_dir():
         return  # Windows cannot open a folder; its rename is journalled
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

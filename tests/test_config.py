@@ -242,7 +242,7 @@ def test_an_override_that_is_not_a_setting_is_refused_with_an_example(bad: str) 
 
 
 def test_an_override_through_a_value_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r'"model.depth.x" goes through "depth", which is a value, not a table'):
+    with pytest.raises(ConfigError, match=r'cannot set "model.depth.x": "depth" is a value, not a table'):
         override({"model": {"depth": 6}}, ["--model.depth.x=1"])
 
 

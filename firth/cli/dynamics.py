@@ -1,4 +1,4 @@
-"""firth dynamics"""
+"""firth dynamics: simulate attention dynamics."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.html_page import Save, save_page, section
 
 if TYPE_CHECKING:
     from firth.inspection.dynamics import Curves, PresetName
 
-_LINES = 12  # of the table in the terminal
+_LINES = 12  # rows of the table in the terminal
 
 
 @verb()
 def dynamics(
-    preset: Annotated[str, typer.Option(help="lecture, or clusters (Geshkovski et al. 2023).")] = "lecture",
-    tokens: Annotated[int | None, typer.Option("--tokens", "-n", help="How many points; as the preset says.")] = None,
-    width: Annotated[int | None, typer.Option("--width", "-d", help="Numbers of each: 2 to draw, 64 for spectra.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset: lecture, or clusters (Geshkovski et al. 2023).")] = "lecture",
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", "-n", help="Number of tokens.  [default: 64 or 40, by preset]")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", "-d", help="Dimension of each token: 2 for plots, 64 for spectra.  [default: 2]")
+    ] = None,
     pull: Annotated[
         float | None,
-        typer.Option(
-            help="P = so much · I: above 0 tokens are drawn to what they look at, below 0 pushed away; as the preset says."
-        ),
+        typer.Option(help="Use P = pull · I: positive attracts tokens to those they attend to, negative repels them."),
     ] = None,
-    depth: Annotated[int, typer.Option(help="Layers.")] = 200,
-    seed: Annotated[int, typer.Option(help="Where the points and Q come from.")] = 0,
+    depth: Annotated[int, typer.Option(help="Number of layers.")] = 200,
+    seed: Annotated[int, typer.Option(help="Random seed for the tokens and Q.")] = 0,
     run: Annotated[
-        Path | None, typer.Option(help="A run folder: the same curves for the layers of its model, reading --text.")
+        Path | None, typer.Option(help="Run folder: add the same curves for the layers of its model (needs --text).")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="What the model reads.")] = None,
-    save: Annotated[Path | None, typer.Option(help="An HTML page to write: the points with a slider, and the curves.")] = None,
+    text: Annotated[str | None, typer.Option(help="Input text for the model of --run.")] = None,
+    save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Let attention alone move points, layer after layer: how they gather, and how their rank falls."""
+    """Simulate how attention alone moves tokens from layer to layer.
+
+    Shows how the tokens cluster and how their effective rank falls."""
     from firth.errors import ConfigError
     from firth.inspection.dynamics import evolve
     from firth.inspection.dynamics import preset as system
 
     if (run is None) != (text is None):
-        raise ConfigError(
-            "--run and --text belong together: the layers of a model are looked at while it reads a text; give both"
-        )
+        missing = "--text" if text is None else "--run"
+        raise ConfigError(f"--run and --text must be used together; {missing} is missing. Add it or remove the other")
     path = evolve(system(cast("PresetName", preset), n=tokens, d=width, p=pull, seed=seed), depth)
     curves = {preset: path.curves}
     if run is not None and text is not None:
@@ -77,10 +81,7 @@ def _print(name: str, of: Curves) -> None:
 
 def _save(path: Path, v_Lnd: object, curves: dict[str, Curves]) -> None:
     from firth.figures.dynamics import over_depth, points
-    from firth.figures.figure import Table
-    from firth.figures.page import Section, page
-    from firth.files import write_text
 
-    lead = "v ← v + P Σ α v: what attention does to its tokens when nothing else does anything."
-    section = Section("Points through the layers", lead, Table((), []), [points(v_Lnd), over_depth(curves)])
-    write_text(path, page("Attention dynamics", [section], "Made by firth dynamics."))
+    lead = "v ← v + P Σ α v: the effect of attention on its tokens, without any other layers."
+    moved = section("Tokens through the layers", lead, [points(v_Lnd), over_depth(curves)])
+    save_page(path, "Attention dynamics", [moved], "firth dynamics")

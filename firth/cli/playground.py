@@ -1,4 +1,4 @@
-"""firth playground"""
+"""firth playground: compute attention step by step."""
 
 from __future__ import annotations
 
@@ -8,43 +8,54 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.html_page import Save, save_page, section
 
 if TYPE_CHECKING:
-    from firth.inspection.playground import ExampleName, MaskName, Played, Settings
+    from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult, Settings
     from firth.layers.attention.score import ScoreKind
     from firth.layers.position import PositionKind
 
 
 @verb()
 def playground(
-    sentence: Annotated[str | None, typer.Argument(help="Words that look at each other; without one, an example.")] = None,
+    sentence: Annotated[
+        str | None, typer.Argument(help="Words that attend to each other.  [default: the example given by --example]")
+    ] = None,
     example: Annotated[
-        str | None, typer.Option(help="scores (112 and 96 over √64), or roles (a name looks up its role). [default: scores]")
+        str | None,
+        typer.Option(help="Built-in example: scores (112 and 96 over √64) or roles (look up a role by name).  [default: scores]"),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help='A file of keys and values, a row a line: "Mina → director", or numbers on both sides.')
+        Path | None, typer.Option(help='File of keys and values, one row per line: "Mina → director", or numbers on both sides.')
     ] = None,
     query: Annotated[
-        str | None, typer.Option(help="What is looked up in the table: a word, or numbers as its keys have.")
+        str | None, typer.Option(help="Query to look up in --table: a word, or as many numbers as its keys have.")
     ] = None,
-    score: Annotated[str, typer.Option(help="scaled_dot, dot, gaussian, bilinear or additive.")] = "scaled_dot",
+    score: Annotated[str, typer.Option(help="Score: scaled_dot, dot, gaussian, bilinear or additive.")] = "scaled_dot",
     mask: Annotated[
         str,
-        typer.Option(help="full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),
+        typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),
     ] = "full",
-    limit: Annotated[int, typer.Option(help="Keys of a window, of a prefix, before the padding, or of each document.")] = 2,
-    position: Annotated[str, typer.Option(help="none, learned, sinusoidal, rotary, shaw, t5 or alibi.")] = "none",
+    limit: Annotated[
+        int, typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.")
+    ] = 2,
+    position: Annotated[
+        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5 or alibi.")
+    ] = "none",
     scale: Annotated[
-        float | None, typer.Option(help="Instead of the score's own: 0 averages all keys, a large one picks the best.")
+        float | None,
+        typer.Option(help="Factor for the scores: 0 averages all keys, a large one picks the best.  [default: the score's own]"),
     ] = None,
-    heads: Annotated[int, typer.Option(help="Into how many the vectors are cut.")] = 1,
-    width: Annotated[int, typer.Option(help="Numbers of a word's vector, where no file is given.")] = 8,
-    vectors: Annotated[Path | None, typer.Option(help="A file of word vectors, for the words.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the words' vectors, and of what a score or a position is drawn with.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="An HTML page to write; it opens without a network.")] = None,
+    heads: Annotated[int, typer.Option(help="Number of heads.")] = 1,
+    width: Annotated[int, typer.Option(help="Dimension of the random word vectors (without --vectors).")] = 8,
+    vectors: Annotated[Path | None, typer.Option(help="Word-vectors file to use instead of random vectors.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed for the word vectors and the score and position parameters.")] = 0,
+    save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Attention step by step, with all its numbers: scores, scaled, masked, softmax, weighted sum."""
+    """Compute attention step by step and print every number.
+
+    The steps are scores, scaling, masking, softmax and the weighted sum."""
     import shutil
 
     from firth.inspection.playground import Settings
@@ -72,7 +83,7 @@ def playground(
 
 def _play(
     sentence: str | None, name: str | None, table: Path | None, query: str | None, file: Path | None, settings: Settings
-) -> Played:
+) -> PlaygroundResult:
     from firth.errors import ConfigError
     from firth.inspection.playground import example, of_sentence, of_table, read_table
     from firth.text.data.running_text import read_text
@@ -80,11 +91,12 @@ def _play(
 
     given = [what for what, value in (("a sentence", sentence), ("--example", name), ("--table", table)) if value is not None]
     if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} are given; the playground looks at one thing at a time, so give one of them")
+        raise ConfigError(f"{' and '.join(given)} cannot be combined. Give only one of them")
     if (table is None) != (query is None):
-        raise ConfigError("--table and --query belong together: a table is looked into with a query; give both")
+        missing = "--query" if query is None else "--table"
+        raise ConfigError(f"--table and --query must be used together; {missing} is missing. Add it or remove the other")
     if file is not None and sentence is None and table is None:
-        raise ConfigError("--vectors is given, but an example has its own; give a sentence, or --table and --query")
+        raise ConfigError("--vectors does not apply to an example, which has its own vectors. Give a sentence, or --table")
     vectors = None if file is None else load(file)
     if sentence is not None:
         return of_sentence(sentence, settings, vectors)
@@ -93,14 +105,8 @@ def _play(
     return example(cast("ExampleName", name or "scores"), settings)
 
 
-def _save(path: Path, found: Played) -> None:
-    from firth.figures.figure import Table
-    from firth.figures.page import Section, page
-    from firth.files import write_text
-
-    lead = f"{' '.join(found.queries)} looks at {' '.join(found.keys)}: scores, softmax, weighted sum."
+def _save(path: Path, found: PlaygroundResult) -> None:
+    lead = f"Queries: {' '.join(found.queries)}. Keys: {' '.join(found.keys)}. Steps: scores, softmax, weighted sum."
     heads = range(found.settings.heads)
-    sections = [
-        Section(f"Head {head}" if len(heads) > 1 else "Attention", lead, Table((), []), [found.figure(head)]) for head in heads
-    ]
-    write_text(path, page("Attention step by step", sections, "Made by firth playground."))
+    sections = [section(f"Head {head}" if len(heads) > 1 else "Attention", lead, [found.figure(head)]) for head in heads]
+    save_page(path, "Attention step by step", sections, "firth playground")

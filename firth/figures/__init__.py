@@ -1,1 +1,1 @@
-"""Plain data → figures. Colours are safe for colour-blind eyes; every figure can also give its numbers as a table."""
+"""Plain data → figures. Colours are colour-blind-safe; every figure also provides its numbers as a table."""

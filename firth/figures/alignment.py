@@ -1,6 +1,6 @@
-"""Which source words a target word was made from: RNNsearch's α and a Transformer's cross-attention, as a page and as text.
+"""The alignment of target and source words (RNNsearch's α, or a Transformer's cross-attention), as a figure and as text.
 
-α_TS: a row for each target word, a column for each source word. Letters: T target, S source.
+α_TS: one row per target word, one column per source word. Letters: T target, S source.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from firth.errors import DataError
 from firth.figures.figure import Figure, Table
 from firth.figures.masks_and_positions import Rows
 
-# Lightness alone carries the value, so that it reads the same for every colour vision and in print; 0 black and 1 white, as in
-# Bahdanau et al. 2015, figure 3.
+# Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. 0 is black and 1 is
+# white, as in Bahdanau et al. 2015, figure 3.
 _GREYS = [[0.0, "#000000"], [1.0, "#FFFFFF"]]
 _SHADES = " ░▒▓█"
 _CELL = 30  # pixels
@@ -23,7 +23,7 @@ _SEEN = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
 
 
 def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping[str, Rows]) -> Figure:
-    """Source words along the top, target words down the side; with several matrices, as of layers and heads, a menu of them."""
+    """Source words along the top, target words down the side; several matrices, such as layers and heads, get a menu."""
     import plotly.graph_objects as go
     from rich.cells import cell_len
 
@@ -52,7 +52,7 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
     menu = _menu(list(weights), top) if len(weights) > 1 else []
     plot.update_layout(
         template="plotly_white",
-        plot_bgcolor="#999999",  # what shows between the cells; white cells would otherwise have no edge
+        plot_bgcolor="#999999",  # the grid lines; without them, white cells would have no edge
         updatemenus=menu,
         margin={"l": left, "r": 20, "t": top + 50 * len(menu), "b": 20},
         width=left + 100 + _CELL * len(source),
@@ -62,11 +62,11 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
 
 
 def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows, width: int = 80) -> str:
-    """The matrix for a terminal: a line for each target word, a column for each source word, " ░▒▓█" from 0 to 1.
+    """The matrix for a terminal: one line per target word, one column per source word, " ░▒▓█" from 0 to 1.
 
-    Where the columns do not fit into `width` cells, the rest follows below, beside the target words once more.
+    Columns that do not fit into `width` cells continue below, with the target words repeated.
     """
-    from rich.cells import cell_len, set_cell_size  # a Chinese character takes two cells, an accent by itself none
+    from rich.cells import cell_len, set_cell_size  # a Chinese character takes two cells, a combining accent none
 
     _refuse_misfit(source, target, alpha_TS)
     above, beside = ([visible(word) for word in words] for words in (source, target))
@@ -83,7 +83,7 @@ def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows,
 
 
 def bands(cells_S: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Columns that fit side by side, a space before each; at least one at a time."""
+    """Groups of columns that fit side by side, with a space before each; at least one column per group."""
     band: list[int] = []
     for s, cells in enumerate(cells_S):
         if band and sum(cells_S[k] + 1 for k in band) + cells + 1 > room:
@@ -94,18 +94,18 @@ def bands(cells_S: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def _shade(alpha: float) -> str:
-    """What is not from 0 to 1 has the shade of the nearer end, as in the picture."""
+    """The shade of a weight, clamped to 0 … 1 as in the figure."""
     return _SHADES[min(max(int(4 * alpha + 0.5), 0), 4)]
 
 
 def visible(word: str) -> str:
-    """White space as a sign for it; what a terminal would obey instead of show as U+FFFD."""
+    """White space as a visible symbol; control characters become U+FFFD."""
     shown = word.translate(_SEEN) if word.isspace() else word
     return "".join(character if character.isprintable() else "\ufffd" for character in shown) or "∅"
 
 
 def _axis(labels: Sequence[str]) -> dict[str, Any]:
-    """Numbered, not named by its words: a word may occur twice."""
+    """Ticks are numbers, not words: a word may occur twice."""
     return {
         "tickvals": list(range(len(labels))),
         "ticktext": list(labels),
@@ -116,7 +116,7 @@ def _axis(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _menu(names: Sequence[str], above: int) -> list[dict[str, Any]]:
-    """One matrix at a time, chosen `above` pixels higher than the cells."""
+    """A menu that shows one matrix at a time, `above` pixels above the cells."""
     buttons = [
         {"label": html.escape(name), "method": "restyle", "args": [{"visible": [name == other for other in names]}]}
         for name in names
@@ -129,8 +129,8 @@ def _refuse_misfit(source: Sequence[str], target: Sequence[str], alpha_TS: Rows)
     if len(alpha_TS) != len(target) or columns - {len(source)} or not (source and target):
         given = f"{len(alpha_TS)} rows of {' or '.join(map(str, sorted(columns))) or 'no'} weights"
         raise DataError(
-            f"{given} for {len(target)} target and {len(source)} source words; expected a row for each target word and in it "
-            "a weight for each source word, specials included, and at least one of each"
+            f"{given} for {len(target)} target and {len(source)} source words; expected one row per target word and one weight "
+            "per source word, special tokens included"
         )
 
 

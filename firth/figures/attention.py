@@ -1,6 +1,6 @@
-"""Who looks at whom: one head in full, every layer and head as thumbnails, lines between tokens, entropy by layer and head.
+"""Attention figures: one head, thumbnails of all layers and heads, lines between tokens, entropy by layer and head.
 
-Rows are queries, who looks; columns are keys, at what.
+Rows are queries, columns are keys.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from firth.errors import DataError
 from firth.figures.alignment import visible
 from firth.figures.figure import COLOURS, Figure, Table
 
-# White to blue: lightness alone carries the value, so that it reads the same for every colour vision and in print.
+# White to blue: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
 BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 _SIZE, _LARGEST_CELL = 720, 30  # pixels
-_TICKS = 60  # names along an axis; of more tokens every second, third … is named
-_NAMED = 128  # tokens up to which every cell tells its two by name; of more it tells their places
-_LISTED = 1 << 14  # cells up to which they are handed over as lists; Plotly takes seconds to check longer ones
-_EVERY_PAIR = 64  # tokens up to which the table has every pair; of more, the strongest of each query
+_TICKS = 60  # tick labels per axis; with more tokens, only every second, third … is labelled
+_NAMED = 128  # up to this many tokens, hovering over a cell shows its tokens; beyond that, their positions
+_LISTED = 1 << 14  # up to this many cells are passed as lists; Plotly takes seconds to check longer ones
+_EVERY_PAIR = 64  # up to this many tokens, the table lists every pair; beyond that, the strongest for each query
 _STRONGEST = 8
-_LEAST, _LEVELS = 0.05, 10  # lines: weights below are left out; the others have one of so many strengths
+_LEAST, _LEVELS = 0.05, 10  # lines: the smallest weight drawn, and the number of line strengths
 
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """What a head is like, the mean over its rows."""
+    """Statistics of a head, averaged over its rows."""
 
     layer: int
     head: int
@@ -41,19 +41,19 @@ class HeadFacts:
 
 
 def shown(token: str) -> str:
-    """A token as Plotly may be given it: white space visible, and no markup, whatever it is spelled like."""
+    """A token as a Plotly label: with visible white space, and markup escaped."""
     return html.escape(visible(token))
 
 
 def token_axis(tokens: Sequence[str]) -> dict[str, Any]:
-    """Numbered, not named by its tokens: a token may occur twice."""
+    """Ticks are numbers, not tokens: a token may occur twice."""
     every = math.ceil(len(tokens) / _TICKS)
     places = list(range(0, len(tokens), every))
     return {"tickvals": places, "ticktext": [shown(tokens[n]) for n in places], "showgrid": False, "zeroline": False}
 
 
 def cells(z: npt.ArrayLike, digits: int = 5) -> Any:
-    """Numbers as Plotly takes them: lists where they are few, an array where they are many; what is not a number is a gap."""
+    """Numbers for Plotly: lists if there are few, an array if there are many; nan becomes a gap."""
     rounded = np.asarray(z, np.float64).round(digits)
     if rounded.size > _LISTED:
         return rounded.astype(np.float32)
@@ -61,7 +61,7 @@ def cells(z: npt.ArrayLike, digits: int = 5) -> Any:
 
 
 def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:
-    """One map in full: a row for each query, its cells the bluer, the more it takes."""
+    """One attention map: one row per query; darker blue means more weight."""
     import plotly.graph_objects as go
 
     p_QK = _fitting(queries, keys, weights)
@@ -94,10 +94,10 @@ def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.Arra
 
 
 def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: Sequence[HeadFacts]) -> Figure:
-    """All maps in one: a band of rows for each layer, in it a square for each head. Each is drawn from white to its own largest
-    cell, so that faint ones show what they do; how strong they are is in the table.
+    """All maps in one figure: one band of rows per layer, with a square for each head. Each square is scaled to its own largest
+    cell, so that faint heads are visible, too; the table has the absolute weights.
 
-    The square of layer l and head h begins in row l·(r + 1) and column h·(c + 1), where thumbnails have r rows and c columns."""
+    The square of layer l and head h starts at row l·(r + 1) and column h·(c + 1), where thumbnails have r rows and c columns."""
     import plotly.graph_objects as go
 
     p_LHrc = np.asarray(thumbnails, np.float64)
@@ -106,7 +106,7 @@ def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: 
     share_LHrc = p_LHrc / np.where(largest > 0, largest, 1)
     spaced_LHrc = np.pad(share_LHrc, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
     z = spaced_LHrc.transpose(0, 2, 1, 3).reshape(len(layers) * (rows + 1), heads * (columns + 1))[:-1, :-1]
-    bar = {"title": "share of<br>its largest", "thickness": 12, "outlinewidth": 1}
+    bar = {"title": "share of<br>maximum", "thickness": 12, "outlinewidth": 1}
     plot = go.Figure(go.Heatmap(z=cells(z, 3), colorscale=BLUES, zmin=0, zmax=1, hoverinfo="none", colorbar=bar))
     marks = {"showgrid": False, "zeroline": False, "ticks": ""}
     plot.update_xaxes(tickvals=_middles(heads, columns), ticktext=[f"head {head}" for head in range(heads)], side="top", **marks)
@@ -115,7 +115,7 @@ def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: 
     )
     plot.update_layout(
         template="plotly_white",
-        plot_bgcolor="#999999",  # what shows between the squares
+        plot_bgcolor="#999999",  # the gaps between the squares
         margin={"l": 70, "r": 20, "t": 50, "b": 20},
         width=190 + _extent(heads),
         height=70 + _extent(len(layers)),
@@ -125,7 +125,7 @@ def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: 
 
 
 def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:
-    """Queries at the left, keys at the right, a line wherever a weight is 0.05 or more: the darker and the thicker, the more."""
+    """Queries on the left, keys on the right, and a line for each weight ≥ 0.05; darker and thicker means more weight."""
     import plotly.graph_objects as go
 
     p_QK = _fitting(queries, keys, weights)
@@ -137,7 +137,7 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
             strength = (level + 1) / _LEVELS
             plot.add_scatter(
                 x=[x for _ in some for x in (0, 1, None)],
-                y=[y for q, k in some for y in (q, k, None)],  # None lifts the pen
+                y=[y for q, k in some for y in (q, k, None)],  # None separates the lines
                 mode="lines",
                 opacity=strength,
                 line={"color": COLOURS[0], "width": 1 + 3 * strength},
@@ -153,7 +153,7 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
     plot.update_yaxes(visible=False, autorange="reversed")
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(f"{title}: who looks, and at what"), "x": 0.01, "xanchor": "left"},
+        title={"text": html.escape(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
         legend={"title": {"text": "weight"}, "traceorder": "reversed"},
         margin={"l": 20, "r": 20, "t": 50, "b": 20},
         width=640,
@@ -164,7 +164,7 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
 
 
 def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> Figure:
-    """How spread each head looks: 0, one key at a time, to ln K, all alike."""
+    """The mean entropy of each head: 0 if it attends to one key, ln K if it attends to all keys equally."""
     import plotly.graph_objects as go
 
     entropy, most = np.asarray(entropy_LH, np.float64), math.log(keys) or 1.0
@@ -190,7 +190,11 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
     )
     plot.update_layout(
         template="plotly_white",
-        title={"text": f"entropy of attention: 0 is one key, {most:.2f} is all {keys} alike", "x": 0.01, "xanchor": "left"},
+        title={
+            "text": f"attention entropy: 0 is a single key, {most:.2f} is uniform over {keys} keys",
+            "x": 0.01,
+            "xanchor": "left",
+        },
         margin={"l": 60, "r": 20, "t": 60, "b": 50},
         width=max(420, 200 + 36 * entropy.shape[1]),
         height=130 + max(120, 36 * len(layers)),
@@ -204,11 +208,11 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
 
 
 def entropy_text(layers: Sequence[int], entropy_LH: npt.ArrayLike) -> str:
-    """A line for each layer, a number for each head."""
+    """One line per layer, one number per head."""
     entropy = np.asarray(entropy_LH, np.float64)
     head = "".join(f"{f'head {n}':>9}" for n in range(entropy.shape[1]))
     rows = [f"layer {layer:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)]
-    return "\n".join(["mean entropy of attention, nats: 0 is one key at a time", " " * 9 + head, *rows])
+    return "\n".join(["mean attention entropy in nats; 0 is a single key", " " * 9 + head, *rows])
 
 
 def _pairs(
@@ -222,12 +226,12 @@ def _pairs(
 
 
 def _middles(count: int, side: int) -> list[float]:
-    """Where so many squares of so many cells have their middles, a cell between two."""
+    """The centres of `count` squares of `side` cells, one cell apart."""
     return [n * (side + 1) + (side - 1) / 2 for n in range(count)]
 
 
 def _extent(count: int) -> int:
-    """Pixels for so many squares side by side: large where they are few, and never so small that nothing is seen."""
+    """Pixels for `count` squares side by side: larger if there are few, and never too small to see."""
     return count * max(60, min(160, _SIZE // count))
 
 
@@ -239,7 +243,7 @@ def _fitting(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike
     p_QK = np.asarray(weights, np.float64)
     if p_QK.shape != (len(queries), len(keys)) or not p_QK.size:
         raise DataError(
-            f"weights are {p_QK.shape} for {len(queries)} queries and {len(keys)} keys; expected a row for each query and in "
-            "it a weight for each key; pass the tokens that the model saw, specials included"
+            f"the weights have shape {p_QK.shape} for {len(queries)} queries and {len(keys)} keys. Pass all tokens of the model, "
+            "special tokens included"
         )
     return p_QK

@@ -1,4 +1,4 @@
-"""Time of a layer against the length of a text and against its width, on logarithmic scales: a power is a straight line."""
+"""The time of a layer against text length and width on logarithmic scales, where a power law is a straight line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cost_curves(
     n: int,
     d: int,
 ) -> Figure:
-    """Of each layer its timings along n at width `d`, left, and along d at length `n`, right, with the exponents they fit."""
+    """For each layer, its timings along n at width `d` (left) and along d at length `n` (right), with the fitted exponents."""
     from plotly.subplots import make_subplots
 
     plot = make_subplots(1, 2, subplot_titles=(f"against n, at d = {d}", f"against d, at n = {n}"), horizontal_spacing=0.1)

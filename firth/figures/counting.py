@@ -1,4 +1,4 @@
-"""Where the parameters of a model are, and what it costs to train and to read with it."""
+"""The parameters of a model by matrix, and human-readable numbers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Part(Protocol):
 
 
 def parameters(parts: Sequence[Part]) -> Figure:
-    """A bar for each kind of matrix or vector, as long as it has weights, in the order in which a model has them."""
+    """One bar per kind of matrix or vector with its number of weights, in model order."""
     import plotly.graph_objects as go
 
-    places = list(range(len(parts)))  # names as positions would lay two bars over each other: there are biases of several shapes
+    places = list(range(len(parts)))  # numbers, not names: biases of different shapes share a name
     total = sum(part.weights for part in parts) or 1
     shapes = [" × ".join(f"{size:,}" for size in part.shape) for part in parts]
     plot = go.Figure(
@@ -56,7 +56,7 @@ def parameters(parts: Sequence[Part]) -> Figure:
 
 
 def short(number: float) -> str:
-    """Three digits and a unit: 175181291520 is 175 G."""
+    """Three significant digits and a unit: 175181291520 is 175 G."""
     for unit in ("", " k", " M", " G", " T"):
         if number < 999.5:
             return f"{number:.3g}{unit}"

@@ -1,4 +1,4 @@
-"""Loss against text read, one line per run."""
+"""Training loss against tokens, one line per run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Curve:
 
 
 def loss_curves(curves: Mapping[str, Curve], held_out: Mapping[str, float]) -> Figure:
-    """Training loss in bits per token against tokens read, and the final held-out figure as a marker at the end of each line."""
+    """Training loss in bits per token against tokens read, with the final held-out loss as a marker at the end of each line."""
     import plotly.graph_objects as go
 
     plot = go.Figure()

@@ -1,4 +1,4 @@
-"""Points that attention moves: a picture with a slider over the layers, and curves of what becomes of them."""
+"""Attention dynamics: the tokens with a slider over the layers, and statistics against depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from firth.figures.figure import COLOURS, DASHES, Figure, Table
 
-_FRAMES = 60  # layers that are drawn, at most; the first and the last among them
+_FRAMES = 60  # largest number of layers drawn, including the first and the last
 
 
 class Curves(Protocol):
@@ -25,7 +25,8 @@ class Curves(Protocol):
 
 
 def points(v_Lnd: Any) -> Figure:
-    """The first two numbers of each point, or where it has more its two main directions over all layers; a slider over depth."""
+    """A scatter plot of the tokens with a slider over depth; in more than two dimensions, projected to the first two principal
+    directions over all layers."""
     import plotly.graph_objects as go
 
     v_Ln2, axes = _plane(np.asarray(v_Lnd, np.float64))
@@ -53,7 +54,7 @@ def points(v_Lnd: Any) -> Figure:
 
 
 def over_depth(curves: Mapping[str, Curves]) -> Figure:
-    """Effective rank, mean distance and clusters against depth, a line for each system or model."""
+    """Effective rank, mean distance and number of clusters against depth, one line per system or model."""
     from plotly.subplots import make_subplots
 
     titles = ("effective rank", "mean distance", "clusters")
@@ -76,8 +77,8 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
 def _plane(v_Lnd: Any) -> tuple[Any, tuple[str, str]]:
     width = v_Lnd.shape[2]
     if width == 2:
-        return v_Lnd, ("first number", "second number")
+        return v_Lnd, ("dimension 1", "dimension 2")
     if width == 1:
-        return np.concatenate((v_Lnd, np.zeros_like(v_Lnd)), axis=2), ("the number", "")
+        return np.concatenate((v_Lnd, np.zeros_like(v_Lnd)), axis=2), ("dimension 1", "")
     _, _, direction_rd = np.linalg.svd(v_Lnd.reshape(-1, width), full_matrices=False)
-    return v_Lnd @ direction_rd[:2].T, ("first main direction", "second main direction")
+    return v_Lnd @ direction_rd[:2].T, ("principal direction 1", "principal direction 2")

@@ -1,4 +1,4 @@
-"""What a picture is here: a Plotly figure together with the numbers it was drawn from."""
+"""A figure: a Plotly plot together with a table of the numbers in it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from firth import files
 
-# Okabe & Ito 2008: distinct under every common colour vision. Line styles differ too, for print.
+# Okabe & Ito 2008: distinct for all common types of colour vision. Line styles differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
-# Blue, white, orange: the two ends differ in hue for every common colour vision, and the middle is light.
+# Blue, white, orange: the ends differ in hue for all common types of colour vision, and the middle is light.
 DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
 
 
@@ -34,10 +34,10 @@ class Figure:
     table: Table
 
     def html(self) -> str:
-        """The figure as a <div>; the page that holds it brings plotly.js."""
+        """The figure as a <div>; the page around it must load plotly.js."""
         text: str = self.plot.to_html(full_html=False, include_plotlyjs=False)
         return text
 
     def save(self, path: Path) -> None:
-        """A page of its own that opens without a network."""
+        """Save as a standalone HTML page that works offline."""
         files.write_text(path, self.plot.to_html(include_plotlyjs=True))

@@ -1,4 +1,4 @@
-"""How far a gradient reaches: its norm against distance, a line for each model, on a logarithmic scale."""
+"""Gradient flow: the gradient norm against distance on a logarithmic scale, one line per model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from firth.figures.figure import COLOURS, DASHES, Figure, Table
 
 
 def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Sequence[str] | None = None) -> Figure:
-    """Norm n of each curve is that of n tokens before the last; `tokens` are their names, in that order. What is 0, as beyond a
-    window, has no logarithm and is a gap."""
+    """Norm n of each curve belongs to the token n positions before the last; `tokens` are the names, in that order. A norm of 0,
+    such as beyond a window, has no logarithm and leaves a gap."""
     import plotly.graph_objects as go
 
     plot = go.Figure()

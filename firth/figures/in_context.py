@@ -1,4 +1,4 @@
-"""How well a task is done against the number of examples in the prompt: as a page, and as text."""
+"""In-context learning: a model's score against the number of examples in the prompt, as a figure and as text."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from firth.errors import DataError
 from firth.figures.figure import COLOURS, DASHES, Figure, Table
 
 Measure = Literal["accuracy", "squared_error"]
-Rows = Sequence[Mapping[str, Any]]  # behind 0, 1, … examples: what `evaluate` says under "by_examples"
+Rows = Sequence[Mapping[str, Any]]  # one row for 0, 1, … examples: "by_examples" in the result of `evaluate`
 
-_TITLES = {"accuracy": "answers that are right", "squared_error": "(ŷ − y)² / D"}
-# What can be done, whatever the model; drawn thin and grey, the first of them as a line without gaps.
-_BESIDE = {
-    "accuracy": {"best": "all that the examples tell"},
+_TITLES = {"accuracy": "accuracy", "squared_error": "(ŷ − y)² / D"}
+# Baselines that do not depend on the model; drawn as thin grey lines, the first one solid.
+_BASELINES = {
+    "accuracy": {"best": "best possible from the examples"},
     "squared_error": {"least_squares": "least squares", "zero": "always 0"},
 }
 _GREY = "#555555"
 
 
 def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
-    """A line for each model, as in Garg et al. 2022, figure 2. All are asked the same: what else can be done is of the first."""
+    """One line per model, as in Garg et al. 2022, figure 2. All models get the same prompts, so baselines come from the first."""
     import plotly.graph_objects as go
 
     _refuse_misfit(models, measure)
     lines = {name: [row[measure] for row in rows] for name, rows in models.items()}
     first = next(iter(models.values()))
-    beside = {title: [row[key] for row in first] for key, title in _BESIDE[measure].items()}
+    beside = {title: [row[key] for row in first] for key, title in _BASELINES[measure].items()}
     examples = [row["examples"] for row in first]
-    # With noise, least squares errs without bound where there are as many points as dimensions: it may leave the picture.
+    # With noise, the error of least squares is unbounded if there are as many points as dimensions: it may leave the plot.
     top = 1.1 * max(1.0, *(value for values in lines.values() for value in values))
     plot = go.Figure()
     for n, (name, values) in enumerate(lines.items()):
         colour = COLOURS[n % len(COLOURS)]
         line = {"color": colour, "dash": DASHES[n % len(DASHES)]}
         marker = {"color": colour, "size": 7}
-        # Plotly reads <b> and its like as markup.
+        # Plotly interprets <b> and similar as markup.
         plot.add_scatter(x=examples, y=values, mode="lines+markers", name=html.escape(name), line=line, marker=marker)
     for (title, values), dash in zip(beside.items(), ("solid", "dot"), strict=False):
         plot.add_scatter(x=examples, y=values, mode="lines", name=title, line={"color": _GREY, "width": 1, "dash": dash})
@@ -56,13 +56,13 @@ def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
 
 
 def measure_of(result: Mapping[str, Any]) -> Measure:
-    """What an evaluation tells of each number of examples."""
+    """The measure that an evaluation reports for each number of examples."""
     return "accuracy" if "accuracy" in result else "squared_error"
 
 
 def examples_text(rows: Rows, measure: Measure) -> str:
-    """A line for each number of examples, with a bar as long as the value."""
-    names = {measure: measure.replace("_", " "), **_BESIDE[measure]}
+    """One line per number of examples, with a bar for the value."""
+    names = {measure: measure.replace("_", " "), **_BASELINES[measure]}
     wide = [max(10, len(name) + 2) for name in names.values()]
     lines = [f"{'examples':<10}" + "".join(f"{name:>{width}}" for name, width in zip(names.values(), wide, strict=True))]
     for row in rows:
@@ -73,14 +73,14 @@ def examples_text(rows: Rows, measure: Measure) -> str:
 
 def _refuse_misfit(models: Mapping[str, Rows], measure: Measure) -> None:
     if not models or not all(models.values()):
-        raise DataError("nothing was measured; expected a model or more, and rows of what it does after so many examples")
+        raise DataError("there are no results to plot; expected at least one model with results by number of examples")
     asked = {name: [row["examples"] for row in rows] for name, rows in models.items()}
     first = next(iter(asked))
     for name, rows in models.items():
         if any(measure not in row for row in rows):
-            raise DataError(f'"{name}" has no {measure.replace("_", " ")}; compare models of one kind of task')
+            raise DataError(f'"{name}" has no {measure.replace("_", " ")}; expected models of the same kind of task')
         if asked[name] != asked[first]:
             raise DataError(
-                f'prompts have up to {asked[first][-1]} examples for "{first}" and up to {asked[name][-1]} for "{name}"; give '
-                "runs of one [data]"
+                f'prompts have up to {asked[first][-1]} examples for "{first}" and up to {asked[name][-1]} for "{name}". Use '
+                "runs with the same [data]"
             )

@@ -1,4 +1,4 @@
-"""How translation holds up as sentences grow: a score for each length of the source, one line per model."""
+"""Translation quality by source length, one line per model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = {"bleu": "BLEU", "exact": "exact match, %"}
 
 
 class Bucket(Protocol):
-    """What is known of the sentences whose source has from `shortest` to `longest` tokens."""
+    """The scores of the sentences whose source has `shortest` to `longest` tokens."""
 
     @property
     def shortest(self) -> int: ...
@@ -29,7 +29,7 @@ class Bucket(Protocol):
 def score_by_length(
     models: Mapping[str, Sequence[Bucket]], measure: Literal["bleu", "exact"] = "bleu", unit: str = "tokens"
 ) -> Figure:
-    """Bahdanau et al. 2015, figure 2, or the same with exact match; `unit` is what lengths are counted in. No score: a gap."""
+    """Bahdanau et al. 2015, figure 2, with BLEU or exact match; `unit` is the unit of length. A missing score leaves a gap."""
     import plotly.graph_objects as go
 
     plot = go.Figure()
@@ -39,7 +39,7 @@ def score_by_length(
             x=[_label(bucket) for bucket in buckets],
             y=[_score(bucket, measure) for bucket in buckets],
             mode="lines+markers",
-            name=html.escape(name),  # Plotly reads <b> and its like as markup
+            name=html.escape(name),  # Plotly interprets <b> and similar as markup
             line={"color": colour, "dash": DASHES[n % len(DASHES)]},
             marker={"color": colour, "size": 8},
             text=[f"{bucket.sentences:,} sentences" for bucket in buckets],
@@ -47,9 +47,9 @@ def score_by_length(
     every = sorted((bucket for buckets in models.values() for bucket in buckets), key=lambda one: (one.shortest, one.longest))
     plot.update_layout(
         template="plotly_white",
-        # Named as a category: Plotly would take "11–20" for text, but a single length such as "7" for a number.
+        # Explicit categories: Plotly would treat "11–20" as text, but a single length such as "7" as a number.
         xaxis={"type": "category", "categoryorder": "array", "categoryarray": list(dict.fromkeys(map(_label, every)))},
-        xaxis_title=html.escape(f"length of the source, {unit}"),
+        xaxis_title=html.escape(f"source length, {unit}"),
         yaxis={"title": {"text": _NAMES[measure]}, "rangemode": "tozero"},
         showlegend=True,
         legend={"orientation": "h", "y": -0.2},

@@ -1,6 +1,6 @@
-"""Who attends to whom, and where a token stands: masks and position schemes as pictures.
+"""Figures of attention masks and position schemes.
 
-Everything here takes plain numbers; docs/make_pictures.py shows how they come out of `firth.layers`.
+All functions take plain numbers; docs/make_pictures.py shows how to get them from `firth.layers`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MaskGrid:
 
 
 def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
-    """One small grid per mask: a row is a query, a filled cell a key that it may attend to."""
+    """One small grid per mask: each row is a query; filled cells are the keys it may attend to."""
     from plotly.subplots import make_subplots
 
     titles = [f"<b>{html.escape(mask.name)}</b><br>{html.escape(mask.rule)}" for mask in masks]
@@ -44,7 +44,7 @@ def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
         keys, queries = _cells(len(z[0]), "key", lowest), _cells(len(z), "query", leftmost) | {"autorange": "reversed"}
         plot.update_xaxes(**keys, row=row, col=column).update_yaxes(**queries, row=row, col=column)
     plot.update_annotations(font_size=13, yshift=4)
-    _dress(plot, "Masks: blue where the query of the row may attend to the key of the column", 920, 60 + 275 * lines, top=105)
+    _dress(plot, "Attention masks: blue where the query (row) may attend to the key (column)", 920, 60 + 275 * lines, top=105)
     rows = [
         (mask.name, f"{q}", " ".join(f"{k}" for k, cell in enumerate(cells) if cell))
         for mask in masks
@@ -54,12 +54,12 @@ def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
 
 
 def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
-    """The sinusoid's vectors, one position per row, beside the same positions as binary numbers, lowest bit first."""
+    """Sinusoidal position vectors, one position per row, next to the same positions as binary numbers, lowest bit first."""
     from plotly.subplots import make_subplots
 
     width, bits = len(wave_Td[0]), len(bit_Tn[0])
     titles = (
-        f"the sinusoid p<sub>t</sub>, width {width}: a sine and a cosine for each frequency",
+        f"sinusoid p<sub>t</sub>, width {width}: a sine and a cosine per frequency",
         f"t as a binary number of {bits} bits",
     )
     plot = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.74, 0.26], horizontal_spacing=0.08)
@@ -72,9 +72,7 @@ def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
     plot.update_yaxes(autorange="reversed", zeroline=False)
     plot.update_yaxes(title_text="position t", row=1, col=1)
     plot.update_annotations(font_size=13)
-    _dress(
-        plot, "Sinusoidal positions count as binary numbers do: from left to right the columns change ever more slowly", 920, 520
-    )
+    _dress(plot, "Sinusoidal positions count like binary numbers: columns change more slowly from left to right", 920, 520)
     rows = [
         (f"{t}", " ".join(f"{value:z.3f}" for value in wave), "".join(f"{bit:.0f}" for bit in bit_n))
         for t, (wave, bit_n) in enumerate(zip(wave_Td, bit_Tn, strict=True))
@@ -83,8 +81,8 @@ def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
 
 
 def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[float]]) -> Figure:
-    """Rotary: the score of one q and one k against the distance from q back to k, for queries that stand in several places.
-    The first is drawn as a line, the others as open marks upon it."""
+    """Rotary: the score of one q and one k against their distance, for several query positions. The first is drawn as a line,
+    the others as open markers on it."""
     import plotly.graph_objects as go
 
     plot = go.Figure()
@@ -92,7 +90,7 @@ def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[fl
         name, colour = f"query at position {place:,}", COLOURS[n % len(COLOURS)]
         if n == 0:
             plot.add_scatter(x=list(distances), y=list(score), mode="lines", name=name, line={"color": colour})
-        else:  # every few: marks that touch would hide the line
+        else:  # only every few points: touching markers would hide the line
             marker = {
                 "color": colour,
                 "symbol": f"{('circle', 'square', 'diamond')[n % 3]}-open",
@@ -102,8 +100,8 @@ def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[fl
             some = slice(4 * (n - 1), None, 8)
             plot.add_scatter(x=list(distances[some]), y=list(score[some]), mode="markers", name=name, marker=marker)
     plot.update_xaxes(title_text="distance q − k")
-    plot.update_yaxes(title_text="score q·k / √D after turning")
-    _dress(plot, "Rotary: the same pair scores the same wherever it stands; only the distance counts", 760, 420)
+    plot.update_yaxes(title_text="score q·k / √D after rotation")
+    _dress(plot, "Rotary positions: the score depends only on the distance, not on the position", 760, 420)
     rows = [
         (f"{place}", f"{distance}", f"{value:z.3f}")
         for place, score in scores.items()
@@ -113,16 +111,16 @@ def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[fl
 
 
 def bucket_by_distance(distances: Sequence[int], buckets: Mapping[str, Sequence[int]]) -> Figure:
-    """T5: the bucket into which each distance k − q falls, a staircase for each way of counting."""
+    """T5: the bucket of each distance k − q, one staircase per bucketing scheme."""
     import plotly.graph_objects as go
 
     plot = go.Figure()
     for n, (name, bucket) in enumerate(buckets.items()):
         line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[2 * n % len(DASHES)], "shape": "hvh", "width": 2.5}
         plot.add_scatter(x=list(distances), y=list(bucket), mode="lines", name=name, line=line)
-    plot.update_xaxes(title_text="distance k − q: keys before the query at the left, after it at the right")
+    plot.update_xaxes(title_text="distance k − q (negative: the key is before the query)")
     plot.update_yaxes(title_text="bucket")
-    _dress(plot, "T5: near distances have a bucket each, far ones share: steps widen until one bucket holds the rest", 760, 420)
+    _dress(plot, "T5: small distances have their own buckets, larger ones share increasingly wide buckets", 760, 420)
     rows = [
         (name, f"{distance}", f"{number}")
         for name, bucket in buckets.items()
@@ -132,13 +130,13 @@ def bucket_by_distance(distances: Sequence[int], buckets: Mapping[str, Sequence[
 
 
 def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR: Rows) -> Figure:
-    """ALiBi: what each head adds to the score at each distance, and the factor that this is for the weight."""
+    """ALiBi: the bias that each head adds to the score at each distance, and the resulting factor of the weight."""
     from plotly.colors import sample_colorscale
     from plotly.subplots import make_subplots
 
-    titles = ("added to the score", "factor of the weight, before the row is made to sum to 1")
+    titles = ("bias added to the score", "factor of the weight, before normalisation")
     plot = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
-    # Dark to light along one scale that grows in lightness for everyone; the heads are ordered, so the colours are.
+    # Dark to light on a perceptually uniform scale: the heads are ordered, so their colours are too.
     colours = sample_colorscale("Cividis", [0.9 * n / max(1, len(slopes) - 1) for n in range(len(slopes))])
     for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True)):
         line = {"color": colours[n], "dash": DASHES[n % len(DASHES)], "width": 2}
@@ -149,7 +147,7 @@ def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR:
     plot.update_yaxes(title_text="bias", row=1, col=1)
     plot.update_yaxes(title_text="e to the bias", rangemode="tozero", row=1, col=2)
     plot.update_annotations(font_size=13)
-    _dress(plot, "ALiBi: the farther, the less; the first heads see the neighbourhood, the last nearly everything", 920, 420)
+    _dress(plot, "ALiBi: weight falls with distance; the first heads see only close tokens, the last nearly all", 920, 420)
     plot.update_layout(legend={"title": {"text": "head: slope"}, "orientation": "v", "x": 1.02, "y": 1, "itemwidth": 45})
     rows = [
         (f"{n}", f"{slope:.6g}", f"{distance}", f"{value:z.4f}")
@@ -160,7 +158,7 @@ def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR:
 
 
 def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
-    """Shaw: the row of the tables that each pair of a query and a key reads, written into its cell."""
+    """Shaw: the table row that each pair of query and key uses, written into its cell."""
     import plotly.graph_objects as go
 
     last = max(max(row) for row in index_QK)
@@ -170,7 +168,9 @@ def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
     )
     plot = go.Figure(cells)
     plot.update_xaxes(**_cells(len(z[0]), "key")).update_yaxes(**_cells(len(z), "query"), autorange="reversed")
-    _dress(plot, f"Shaw: {last + 1} rows serve every pair;<br>distances beyond {last // 2} share the end ones", 500, 500)
+    _dress(
+        plot, f"Shaw: {last + 1} table rows cover all pairs;<br>distances beyond {last // 2} share the outermost rows", 500, 500
+    )
     rows = [(f"{q}", f"{k}", f"{index}") for q, row in enumerate(index_QK) for k, index in enumerate(row)]
     return Figure(plot, Table(("query", "key", "row of the tables"), rows))
 
@@ -186,7 +186,7 @@ def _cells(count: int, what: str, labelled: bool = True) -> dict[str, Any]:
 
 
 def _dress(plot: Any, title: str, width: int, height: int, top: int = 80) -> None:
-    # A white ground of its own, so that the picture reads the same on a dark page.
+    # An explicit white background, so that the figure is readable on a dark page.
     plot.update_layout(
         template="plotly_white",
         title={"text": title, "x": 0.01, "xanchor": "left", "y": 1 - 24 / height, "font_size": 16},

@@ -1,4 +1,4 @@
-"""What may come next: the most probable tokens as bars."""
+"""The most probable next tokens as a bar chart."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from firth.figures.figure import COLOURS, Figure, Table
 
 
 def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
-    """Two bars a token, the most probable at the top: its probability, and its share once temperature and cuts have acted."""
+    """Two bars per token, most probable at the top: its probability, and its sampling probability after temperature, top-k and
+    top-p."""
     import plotly.graph_objects as go
 
     if not tokens or not len(tokens) == len(probability) == len(share):
         raise DataError(
-            f"{len(probability)} probabilities and {len(share)} shares for {len(tokens)} tokens; expected one of each"
+            f"{len(probability)} probabilities and {len(share)} shares for {len(tokens)} tokens; expected one of each per token"
         )
     names = [html.escape(visible(token)) for token in tokens]
     plot = go.Figure()
-    for name, values, colour in (("probability", probability, COLOURS[0]), ("share it is drawn with", share, COLOURS[1])):
+    for name, values, colour in (("probability", probability, COLOURS[0]), ("sampling probability", share, COLOURS[1])):
         plot.add_bar(
             x=list(map(float, values)),
             y=list(range(len(tokens))),
@@ -31,7 +32,7 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
             hovertemplate="%{hovertext}<br>%{x:.4f}<extra></extra>",
         )
     plot.update_xaxes(title_text="probability", range=[0, 1.05 * max(*probability, *share)])
-    # Numbered, not named by its tokens: two may look the same.
+    # Ticks are numbers, not tokens: two tokens may look the same.
     plot.update_yaxes(
         tickvals=list(range(len(tokens))), ticktext=names, range=[len(tokens) - 0.5, -0.5], zeroline=False, ticklabelstandoff=6
     )
@@ -42,4 +43,4 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     )
     rows = [(visible(token), f"{p:.6g}", f"{drawn:.6g}") for token, p, drawn in zip(tokens, probability, share, strict=True)]
-    return Figure(plot, Table(("token", "probability", "share it is drawn with"), rows))
+    return Figure(plot, Table(("token", "probability", "sampling probability"), rows))

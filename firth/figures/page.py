@@ -1,4 +1,4 @@
-"""A report: one HTML file that opens anywhere, offline, with every user text escaped."""
+"""A report: one HTML file that works offline, with all user text escaped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ footer { color: #777; margin-top: 3rem; }
 
 @dataclass(frozen=True)
 class Section:
-    """One stop of a report."""
+    """One section of a report."""
 
     title: str
     lead: str
@@ -37,7 +37,7 @@ class Section:
         parts = [f"<h2>{html.escape(self.title)}</h2>", f"<p>{html.escape(self.lead)}</p>", self.table.html()]
         for figure in self.figures:
             parts.append(f'<div class="plot">{figure.html()}</div>')
-            parts.append(f"<details><summary>The numbers</summary>{figure.table.html()}</details>")
+            parts.append(f"<details><summary>Data table</summary>{figure.table.html()}</details>")
         for caption, text in self.excerpts:
             parts.append(f"<h3>{html.escape(caption)}</h3><pre>{html.escape(text)}</pre>")
         return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""The steps of attention as cells with their numbers in them: on a page one heat map a step, in a terminal one table a step."""
+"""The steps of attention with all their numbers: as heat maps, and as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from firth.figures.masks_and_positions import Rows
 _BLUE = COLOURS[0]
 _BLUES = [[0.0, "#FFFFFF"], [1.0, _BLUE]]  # 0 to 1
 _CELL, _SMALL_CELL = 58, 20  # pixels
-_NARROWEST = 420  # pixels, so that a title has room
-_WRITTEN = 12  # columns up to which numbers are written into the cells
-_LONGEST = 16  # characters of a word beside the cells
+_NARROWEST = 420  # pixels, room for a title
+_WRITTEN = 12  # largest number of columns with numbers in the cells
+_LONGEST = 16  # characters of a row or column label
 _MINUS_INFINITY = "−∞"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One step: a row for each query, a column for each key, −inf where a mask forbids. `share`: its numbers are from 0 to 1."""
+    """One step: one row per query, one column per key, −inf where masked. `share`: its values are from 0 to 1."""
 
     name: str
     equation: str
@@ -34,7 +34,7 @@ class Panel:
 
 
 def panel_figure(panel: Panel) -> Figure:
-    """One step by itself, without its title: that stands where it is shown."""
+    """A single step without its title, which the caller shows."""
     figure = panels_figure([panel])
     figure.plot.layout.annotations = ()
     figure.plot.update_layout(margin={"t": 20}, height=figure.plot.layout.height - 60)
@@ -42,7 +42,7 @@ def panel_figure(panel: Panel) -> Figure:
 
 
 def panels_figure(panels: Sequence[Panel]) -> Figure:
-    """The steps one below the other, each under its equation."""
+    """All steps below each other, each under its equation."""
     from plotly.subplots import make_subplots
 
     for panel in panels:
@@ -71,11 +71,13 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
         width=left + 20 + widest,
         height=top + 60 + height,
     )
-    return Figure(plot, Table(("step", "query", "key or number", "value"), [row for panel in panels for row in _numbers(panel)]))
+    return Figure(
+        plot, Table(("step", "query", "key or dimension", "value"), [row for panel in panels for row in _numbers(panel)])
+    )
 
 
 def panels_text(panels: Sequence[Panel], width: int = 80) -> str:
-    """The same for a terminal: the equation, then the numbers in rows; where the columns do not fit, the rest follows below."""
+    """The same for a terminal: the equation, then the numbers in rows; columns that do not fit continue below."""
     from rich.cells import cell_len, set_cell_size
 
     parts = []
@@ -119,7 +121,7 @@ def _cells(panel: Panel) -> Any:
 
 
 def _forbidden(panel: Panel) -> list[Any]:
-    """−∞ in the cells that have no colour: Plotly writes nothing into those."""
+    """Labels for the masked cells: Plotly writes no text into cells without a value."""
     import plotly.graph_objects as go
 
     places = [(x, y) for y, row in enumerate(panel.values) for x, value in enumerate(row) if value == -math.inf]
@@ -130,7 +132,7 @@ def _forbidden(panel: Panel) -> list[Any]:
 
 
 def _axis(words: Sequence[str]) -> dict[str, Any]:
-    """Numbered, not named by its words: a word may occur twice."""
+    """Ticks are numbers, not words: a word may occur twice."""
     return {
         "tickvals": list(range(len(words))),
         "ticktext": [html.escape(_label(word)) for word in words],
@@ -144,7 +146,7 @@ def _cell(panel: Panel) -> int:
 
 
 def _label(word: str) -> str:
-    """On one line and no longer than fits; what a terminal would obey instead of show as U+FFFD."""
+    """On one line and cut to fit; control characters become U+FFFD."""
     shown = "".join(character if character.isprintable() else "\ufffd" for character in word)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
@@ -169,6 +171,6 @@ def _refuse_misfit(panel: Panel) -> None:
     widths = {len(row) for row in panel.values}
     if not panel.rows or len(panel.values) != len(panel.rows) or widths != {len(panel.columns)}:
         raise DataError(
-            f"{len(panel.values)} rows of numbers in the step {panel.name} for {len(panel.rows)} queries and "
-            f"{len(panel.columns)} columns; expected a row for each query, and in it a number for each column"
+            f"the step {panel.name} has {len(panel.values)} rows of numbers; expected {len(panel.rows)} rows of "
+            f"{len(panel.columns)} numbers, one row per query"
         )

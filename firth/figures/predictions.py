@@ -1,4 +1,4 @@
-"""What was expected at each position of a text, and what came: a strip of the text, coloured by surprise, and a table."""
+"""A model's predictions at each position of a text: the text coloured by surprisal, and a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firth.figures.attention import BLUES, cells, shown
 from firth.figures.figure import Figure, Table
 
 _LINE = 100  # characters of text in a row of the strip
-_MOST_BITS = 12.0  # the darkest: what is more surprising, one in 4,096, looks the same
+_MOST_BITS = 12.0  # the darkest colour; a probability below 1 in 4,096 looks the same
 
 Likely = Sequence[tuple[str, float]]
 
@@ -24,7 +24,7 @@ def surprisal_strip(
     entropy: Sequence[float] | Any,
     top: Sequence[Likely],
 ) -> Figure:
-    """The text in rows of cells, a cell for each token: white was certain, dark blue is 12 bits of surprise or more."""
+    """The text in rows of cells, one cell per token: white is certain, dark blue is a surprisal of 12 bits or more."""
     import plotly.graph_objects as go
 
     columns = _columns(tokens)
@@ -53,7 +53,7 @@ def surprisal_strip(
     plot.update_yaxes(visible=False, autorange="reversed")
     plot.update_layout(
         template="plotly_white",
-        title={"text": "surprisal of each token: −log₂ p of what came", "x": 0.01, "xanchor": "left"},
+        title={"text": "surprisal of each token: −log₂ p", "x": 0.01, "xanchor": "left"},
         margin={"l": 20, "r": 20, "t": 50, "b": 20},
         width=960,
         height=110 + 34 * rows,
@@ -76,7 +76,7 @@ def predictions_text(
     then: Likely,
     width: int = 80,
 ) -> str:
-    """A line for each token, what was expected in its place at the end; the last line is what is expected next."""
+    """One line per token, ending with the most probable tokens at its position; the last line predicts the next token."""
     from rich.cells import set_cell_size
 
     lines = [f"{'came':<14}{'p':>9}{'rank':>7}{'bits':>8}  expected"]
@@ -88,7 +88,7 @@ def predictions_text(
 
 
 def _columns(tokens: Sequence[str]) -> int:
-    """Cells are equally wide: as many as the longest of a usual text have room for."""
+    """Cells per row. All cells are equally wide, enough for 90 % of the tokens."""
     lengths = sorted(len(token) for token in tokens) or [1]
     usual = lengths[int(0.9 * (len(lengths) - 1))]
     return max(1, min(len(tokens), _LINE // (usual + 2)))

@@ -1,4 +1,4 @@
-"""Words in order of a number: a bar for each."""
+"""A bar chart of words ranked by a score."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from firth.figures.figure import COLOURS, Figure, Table
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0]) -> Figure:
-    """The first on top."""
+    """One bar per word, the first at the top."""
     import plotly.graph_objects as go
 
-    places = list(range(len(rows)))  # words as positions would merge two that are equal
+    places = list(range(len(rows)))  # numbers, not words: equal words would share a bar
     plot = go.Figure(
         go.Bar(
             x=[value for _, value in rows],
@@ -33,7 +33,7 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
             "autorange": "reversed",
             "automargin": True,
             "tickvals": places,
-            "ticktext": [html.escape(word) for word, _ in rows],  # Plotly reads <b> and its like as markup
+            "ticktext": [html.escape(word) for word, _ in rows],  # Plotly interprets <b> and similar as markup
         },
         margin={"l": 20, "r": 60, "t": 20, "b": 60},
     )

@@ -1,6 +1,6 @@
-"""How alike the vectors of one word are from sentence to sentence: contextual beside static, as a page and as text.
+"""The cosine similarity of a word's vectors across sentences, contextual next to static, as a figure and as text.
 
-A matrix is N × N: cosines of the word in sentence m and in sentence n.
+Each matrix is N × N: the cosine between the word's vectors in sentence m and in sentence n.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from firth.errors import DataError
 from firth.figures.figure import Figure, Table
 from firth.figures.masks_and_positions import Rows
 
-# White to blue, 0 to 1: lightness alone carries the value, so that it reads the same for every colour vision and in print.
+# White to blue, 0 to 1: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
 _BLUES = [[0.0, "#FFFFFF"], [1.0, "#0072B2"]]
 _CELL = 56  # pixels
-_LONGEST = 48  # characters of a sentence beside the cells
+_LONGEST = 48  # characters of a sentence label
 _GAP = "   "
 
 
 def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], layer: int) -> Figure:
-    """Left the layer that is looked at, with a menu of the others; right layer 0, where a word has one vector."""
+    """On the left the selected layer, with a menu of all layers; on the right layer 0, the static embedding."""
     from plotly.subplots import make_subplots
 
     for matrix in layers:
@@ -40,7 +40,7 @@ def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], laye
     left, size = 40 + 7 * max(map(len, map(_short, sentences))), max(160, _CELL * count)
     plot.update_layout(
         template="plotly_white",
-        title=f"“{html.escape(word)}”: cosine of its vectors, sentence by sentence",
+        title=f"“{html.escape(word)}”: cosine similarity of its vectors across sentences",
         updatemenus=_menu(names, layer),
         margin={"l": left, "r": 20, "t": 150, "b": 40},
         width=left + 140 + int(2.2 * size),
@@ -50,7 +50,7 @@ def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], laye
 
 
 def senses_text(sentences: Sequence[str], similarity: Rows, static: Rows, layer: int, last: int, width: int = 80) -> str:
-    """The sentences by number, then both matrices: side by side, or one below the other where `width` is too small."""
+    """The numbered sentences, then both matrices: side by side, or one below the other if `width` is too small."""
     for matrix in (similarity, static):
         _refuse_misfit(sentences, matrix)
     listed = [f"{n:>3}  {_printable(sentence)}" for n, sentence in enumerate(sentences, start=1)]
@@ -101,7 +101,7 @@ def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, 
 
 
 def _menu(names: Sequence[str], layer: int) -> list[dict[str, Any]]:
-    """One layer at a time at the left; the trace behind them, at the right, is always there."""
+    """A menu that shows one layer at a time on the left; the last trace, on the right, is always visible."""
     buttons = [
         {"label": name, "method": "restyle", "args": [{"visible": [name == other for other in names] + [True]}]} for name in names
     ]
@@ -114,14 +114,14 @@ def _short(sentence: str) -> str:
 
 
 def _printable(sentence: str) -> str:
-    """On one line; what a terminal would obey instead of show as U+FFFD."""
+    """On one line; control characters become U+FFFD."""
     return "".join(character if character.isprintable() else "\ufffd" for character in " ".join(sentence.split()))
 
 
 def _refuse_misfit(sentences: Sequence[str], matrix: Rows) -> None:
     count = len(sentences)
     if not count or len(matrix) != count or {len(row) for row in matrix} != {count}:
-        raise DataError(f"{len(matrix)} rows of cosines for {count} sentences; expected a row for each, and in it one for each")
+        raise DataError(f"{len(matrix)} rows of cosines for {count} sentences; expected {count} rows of {count} cosines")
 
 
 def _numbers(sentences: Sequence[str], layers: Sequence[Rows], names: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""What units of a recurrent model do while it reads: a row for each unit, a column for each token."""
+"""The states and gates of a recurrent model over a text: one row per unit, one column per token."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from firth.figures.alignment import bands, visible
 from firth.figures.attention import cells, shown, token_axis
 from firth.figures.figure import DIVERGING, Figure, Table
 
-_OPEN = ("input", "forget", "output", "reset", "update")  # gates: from 0, shut, to 1, open; what is not one has a sign
+_OPEN = ("input", "forget", "output", "reset", "update")  # gates range from 0 (closed) to 1 (open); the others have a sign
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, title: str, gate: str) -> Figure:
-    """A gate from shut to open; a state from blue, below 0, through white to orange."""
+    """Heat map of a gate, from closed to open, or of a state, from blue (negative) through white to orange."""
     import plotly.graph_objects as go
 
     values = _fitting(tokens, units, values_uT)
@@ -52,14 +52,14 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
 
 
 def states_text(name: str, tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, width: int = 80) -> str:
-    """Bars from −1 to 1, a column for each token; those that do not fit into `width` follow below."""
+    """Bars from −1 to 1, one column per token; columns that do not fit into `width` continue below."""
     from rich.cells import cell_len, set_cell_size
 
     values = _fitting(tokens, units, values_uT)
     shown_T = [visible(token) for token in tokens]
     cells_T = [max(1, cell_len(token)) for token in shown_T]
     margin = 5 + max(len(str(unit)) for unit in units)
-    lines = [f"{name}: units that react most, ▁ is −1 and █ is 1"]
+    lines = [f"{name}: units that change most; ▁ is −1, █ is 1"]
     for band in bands(cells_T, width - margin):
         lines.append("")
         lines.append(" " * margin + "".join(f" {set_cell_size(shown_T[t], cells_T[t])}" for t in band))
@@ -77,7 +77,8 @@ def _fitting(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLi
     values = np.asarray(values_uT, np.float64)
     if values.shape != (len(units), len(tokens)) or not values.size:
         raise DataError(
-            f"values are {values.shape} for {len(units)} units and {len(tokens)} tokens; expected a row for each unit"
+            f"the values have shape {values.shape}; expected one row for each of {len(units)} units and one column for each of "
+            f"{len(tokens)} tokens"
         )
     return values
 

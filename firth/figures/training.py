@@ -1,4 +1,4 @@
-"""Training as its log tells it: any number of the log, of several runs, against steps, tokens or time."""
+"""Training curves from log.jsonl: any logged metric of several runs, against steps, tokens or time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from firth.figures.figure import COLOURS, DASHES, Figure, Table
 
 Against = Literal["step", "tokens", "seconds"]
 Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
-_TITLES = {"step": "steps", "tokens": "tokens read", "seconds": "seconds"}
-_DRAWN = 2000  # points of a curve, at most; the first and the last among them
+_TITLES = {"step": "steps", "tokens": "tokens", "seconds": "seconds"}
+_DRAWN = 2000  # largest number of points per curve, including the first and the last
 
 
 def metrics(logs: Mapping[str, Log]) -> list[str]:
-    """Every number that some log has besides those that say when, the loss first."""
+    """All metrics in the logs, the loss first."""
     found = {
         name for log in logs.values() for line in log for _, table in _parts(line) for name in table if _is_number(table[name])
     }
@@ -23,7 +23,7 @@ def metrics(logs: Mapping[str, Log]) -> list[str]:
 
 
 def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Against = "step", log_scale: bool = False) -> Figure:
-    """A line for what each run logged while it trained, and one with dots for what it measured on validation."""
+    """For each run, a line for the training metric and a dotted line with markers for the validation metric."""
     import plotly.graph_objects as go
 
     plot, rows = go.Figure(), []

@@ -1,4 +1,4 @@
-"""Words as points: a map that can be searched."""
+"""A searchable scatter plot of words."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from firth.figures.figure import COLOURS, Figure, Table
 
-LABELLED = 150  # with more words than this, only those under the pointer or searched for have their names written
+LABELLED = 150  # with more words, only those under the pointer or found by the search are labelled
 _BLUE, _ORANGE = COLOURS[:2]
 _ID = "word-map"
 
-# The words come from the figure's own data, which Plotly has escaped; what is typed is compared and never written anywhere.
-# customdata holds each word as it is, text its label with markup escaped.
+# The words come from the figure's data, which Plotly has escaped; the search text is compared and never inserted into the page.
+# customdata holds the words themselves, text their escaped labels.
 _BOX = """<p style="color: #1b1b1b; margin: 0; padding: 1rem 0 0 1rem">
 <label>Find <input id="find" type="search" list="known" placeholder="part of a word" autocomplete="off"></label>
 <output id="found"></output></p><datalist id="known"></datalist>
@@ -46,7 +46,7 @@ _DOT, _HIT = 6, 13
 
 @dataclass(frozen=True)
 class SearchableMap(Figure):
-    """A figure with a box above it that finds words in it."""
+    """A figure with a search box above it."""
 
     def html(self) -> str:
         drawn: str = self.plot.to_html({"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
@@ -57,10 +57,10 @@ class SearchableMap(Figure):
 
 
 def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes: Sequence[str]) -> SearchableMap:
-    """Each word at its point, two or three numbers; `axes` names them."""
+    """Each word at its 2- or 3-dimensional point; `axes` are the axis titles."""
     import plotly.graph_objects as go
 
-    labels = [html.escape(word) for word in words]  # Plotly reads <b> and its like as markup
+    labels = [html.escape(word) for word in words]  # Plotly interprets <b> and similar as markup
     columns = [list(column) for column in zip(*points, strict=True)]
     common: dict[str, Any] = {
         "mode": "markers+text",
@@ -79,7 +79,7 @@ def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes:
     else:
         plot.add_scatter(x=columns[0], y=columns[1], **common)
         plot.update_xaxes(title_text=axes[0], zeroline=False)
-        plot.update_yaxes(title_text=axes[1], zeroline=False, scaleanchor="x")  # distances mean the same both ways
+        plot.update_yaxes(title_text=axes[1], zeroline=False, scaleanchor="x")  # the same scale on both axes
     margin, drag = {"l": 50, "r": 20, "t": 20, "b": 50}, "pan" if len(columns) == 2 else "orbit"
     plot.update_layout(template="plotly_white", margin=margin, height=720, dragmode=drag)
     rows = [(word, *(f"{value:.4f}" for value in point)) for word, point in zip(words, points, strict=True)]

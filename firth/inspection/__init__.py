@@ -1,1 +1,1 @@
-"""Looks into a model: (model, text) → plain data. A look never changes how the model runs."""
+"""Inspect a model on a text: (model, text) → plain data. Inspection never changes how the model runs."""

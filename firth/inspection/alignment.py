@@ -1,4 +1,4 @@
-"""Which source words each target word was made from: α of RNNsearch and the cross-attention of a Transformer, as one object.
+"""The alignment of target and source words: RNNsearch's α, or the cross-attention of a Transformer.
 
 Letters: H heads, T target, S source.
 """
@@ -28,9 +28,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Rows are target words, columns source words, <eos> at the end of both. A row tells what was looked at before the word was
-    written, and sums to 1. The first of `weights` is the one to look at; of a Transformer there are those of every layer, the
-    mean of its heads, and of every head."""
+    """Rows are target words, columns are source words; both end with <eos>. A row holds the attention weights from which its
+    word was predicted, and sums to 1. The first matrix of `weights` is the recommended one; for a Transformer there is one for
+    each layer (the mean over its heads) and one for each head."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -57,7 +57,7 @@ def alignment(
     *,
     merged: bool,
 ) -> Alignment:
-    """Both sides end with <eos>. `merged`: pieces of words are put together, see words.py."""
+    """Both sides end with <eos>. `merged`: merge subwords into words, see merge_pieces.py."""
     source, columns = words_of(source_pieces, merged=merged)
     target, rows = words_of(target_pieces, merged=merged)
     found = _weights(network, source_S, target_T)
@@ -69,12 +69,13 @@ def _weights(network: Seq2Seq, source_S: Ints, target_T: Ints) -> dict[str, Arra
     device = next(network.parameters()).device
     source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
     length_1 = torch.tensor([len(source_S)], device=device)
-    input_1T = torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(device)  # <eos>, then one step late
+    input_1T = (
+        torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(device)
+    )  # <eos>, then the target shifted by one
     match network:
         case RecurrentSeq2Seq() if network.config.attention == "none":
             raise ConfigError(
-                'this run gives its decoder one fixed vector (model.attention = "none"): it looks at no source word; '
-                "align a run with attention"
+                'this model has no attention (model.attention = "none"), so there is no alignment. Use a run with attention'
             )
         case RecurrentSeq2Seq():
             return {"α": _plain(network.alignment(source_1S, length_1, input_1T)[0])}
@@ -82,11 +83,11 @@ def _weights(network: Seq2Seq, source_S: Ints, target_T: Ints) -> dict[str, Arra
             return _named([_plain(p_HTS) for p_HTS in _cross(network, source_1S, length_1, input_1T)])
         case PrefixDecoder():
             return _named([_plain(p_HTS) for p_HTS in _prefix(network, source_1S, length_1, input_1T)])
-    raise ConfigError(f"{type(network).__name__} has no alignment to look at")
+    raise ConfigError(f"{type(network).__name__} has no alignment. Use a translation model with attention")
 
 
 def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
-    """The weights of each layer, computed after a reading on the kernel that the model always uses."""
+    """The weights of each layer, recomputed after a forward pass on the model's usual kernel."""
     with ExitStack() as stack:
         noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
         network.teach(input_1T, network.encode(source_1S, length_1))
@@ -94,7 +95,7 @@ def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, inp
 
 
 def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
-    """What the target looks at within the source: it looks at itself, too, so that a row is what is left, made to sum to 1."""
+    """The attention from target to source. Target tokens also attend to each other, so the source weights are renormalised."""
     S = source_1S.shape[1]
     with attention_calls(network.stack) as calls:
         network.teach(input_1T, network.encode(source_1S, length_1))
@@ -103,7 +104,7 @@ def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1
 
 
 def _named(layers: Sequence[Array]) -> dict[str, Array]:
-    """First the layer below the last, which aligns best (Garg et al. 2019, §4.1), then the others, then every head."""
+    """First the second-to-last layer, which aligns best (Garg et al. 2019, §4.1), then the other layers, then every head."""
     first = max(0, len(layers) - 2)
     order = [first, *(layer for layer in range(len(layers)) if layer != first)]
     means = {f"layer {layer + 1}": layers[layer].mean(0) for layer in order}

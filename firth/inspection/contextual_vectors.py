@@ -1,8 +1,8 @@
-"""Vectors that depend on context: what each layer of a model makes of the tokens of a text.
+"""Contextual vectors: the output of each layer of a model for the tokens of a text.
 
-Layer 0 is the embedding: one vector for a token wherever it stands, before any position is added. Layer n is what block or level
-n gives; the last one of a Transformer that normalises first is taken after the norm that stands above its blocks, because that is
-what the model reads from. Letters: B batch, T time, d width.
+Layer 0 is the embedding, without positions: the same vector for every occurrence of a token. Layer n is the output of layer n. In
+a pre-norm Transformer, the last layer is taken after the final norm, because that is the model's output.
+Letters: B batch, T time, d width.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from firth.models.tagger import Tagger
 
 
 def depth(network: Network) -> int:
-    """How many layers stand on the embedding of what reads."""
+    """The number of layers above the embedding."""
     match _reader(network):
         case Stack() as stack:
             return len(stack.blocks)
@@ -47,16 +47,16 @@ def depth(network: Network) -> int:
 
 
 def layer_number(network: Network, layer: int) -> int:
-    """0 … depth; what is given may count from the end, −1 the last."""
+    """`layer` as a number from 0 to depth; negative numbers count from the end, −1 is the last."""
     most = depth(network)
     if not -most - 1 <= layer <= most:
-        there = f"0, the embedding, to {most}" if most else "0 alone, the embedding"
-        raise ConfigError(f"layer {layer} is asked for; this model has the layers {there}, or from the end -1 to {-most - 1}")
+        there = f"layers 0 (the embedding) to {most}" if most else "only layer 0 (the embedding)"
+        raise ConfigError(f"layer is {layer}, but this model has {there}. Negative numbers count from the end")
     return layer % (most + 1)
 
 
 def longest(network: Network) -> int | None:
-    """Tokens that the model has positions for; None: any number. Only learned positions end."""
+    """The largest number of tokens the model accepts; None means no limit. Only learned positions have one."""
     match _reader(network):
         case Stack(settings=TransformerSettings(position="learned", context=context)):
             return context
@@ -66,9 +66,9 @@ def longest(network: Network) -> int | None:
 
 @torch.inference_mode()
 def layers(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
-    """x_BTd of every layer, 0 … depth, from one reading; what stands behind length_B[b] means nothing.
+    """x_BTd of every layer 0 … depth from one forward pass; ignore positions from length_B[b] on.
 
-    A Transformer runs as always and its blocks are tapped. The levels of a recurrent model are run one by one."""
+    A Transformer runs normally with taps on its blocks. The layers of a recurrent model are run one by one."""
     was_training = network.training
     network.eval()
     try:
@@ -81,8 +81,8 @@ def _above(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]
     match network:
         case Tagger() if network.spelling is not None:
             raise ConfigError(
-                "this tagger reads how its words are spelled beside its tokens (model.characters), so tokens have no vectors "
-                "by themselves; use a run without model.characters"
+                "this tagger also encodes the characters of its words (model.characters), so its tokens have no vectors of their "
+                "own. Use a run without model.characters"
             )
         case Readout(encoder=CausalEncoder() as encoder):
             return _of_language(encoder.decoder, token_BT, length_B)
@@ -118,7 +118,7 @@ def _of_encoder(encoder: Encoder, token_BT: Tensor, length_B: Tensor) -> list[Te
 
 def _of_source(network: Seq2Seq, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
     match network:
-        case RecurrentSeq2Seq() if network.config.reverse:  # it reads the last token first
+        case RecurrentSeq2Seq() if network.config.reverse:  # it encodes the last token first
             x_BTe = network.source_embedding(reversed_rows(token_BT, length_B))
             place_BT = reversed_rows(_places(token_BT), length_B)
             return [_at(x_BTd, place_BT) for x_BTd in _levels(network.encoder, x_BTe, length_B)]
@@ -126,7 +126,7 @@ def _of_source(network: Seq2Seq, token_BT: Tensor, length_B: Tensor) -> list[Ten
             return _levels(network.encoder, network.source_embedding(token_BT), length_B)
         case TransformerSeq2Seq():
             return _blocks(network.encoder, lambda: network.encode(token_BT, length_B))
-        case PrefixDecoder():  # its rows end in the same column
+        case PrefixDecoder():  # its rows are padded on the left
             prompt = network.encode(token_BT, length_B)
             place_BT = (_places(token_BT) + prompt.before_B[:, None]).clamp(max=token_BT.shape[1] - 1)
             return [_at(x_BTd, place_BT) for x_BTd in _blocks(network.stack, lambda: network.start(prompt))]
@@ -154,7 +154,7 @@ def _embedded(network: Network, token_BT: Tensor) -> Tensor:
 
 
 def _reader(network: Network) -> Stack | Recurrent | None:
-    """What stands on the embedding: None where nothing does."""
+    """The layers above the embedding; None if there are none."""
     match network.encoder if isinstance(network, Readout) else network:
         case CausalEncoder(decoder=TransformerLM() as stack) | (TransformerLM() as stack):
             return stack
@@ -179,4 +179,4 @@ def _at(x_BTd: Tensor, place_BT: Tensor) -> Tensor:
 
 
 def _unknown(module: nn.Module) -> ConfigError:
-    return ConfigError(f"{type(module).__name__} has no layers to take vectors from; use a language model, an encoder or seq2seq")
+    return ConfigError(f"{type(module).__name__} has no contextual vectors. Use a language model, an encoder or a seq2seq model")

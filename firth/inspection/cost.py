@@ -1,9 +1,9 @@
-"""What a layer costs against the length n of a text and its width d (Vaswani et al. 2017, table 1):
+"""The cost of a layer as a function of text length n and width d (Vaswani et al. 2017, table 1):
 
-    recurrent          O(n·d²) operations in n steps, one after the other
+    recurrent          O(n·d²) operations in n sequential steps
     self-attention     O(n²·d) operations in one step; its projections add O(n·d²)
 
-Timings come from benchmarks/rnn_vs_transformer.py; here are the counts that they are held against, and the exponents they fit.
+Timings come from benchmarks/rnn_vs_transformer.py. This module counts operations and fits exponents to both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Timing:
 
 
 def operations(layer: Layer, n: int, d: int) -> int:
-    """Multiplications with an addition each, forward: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o."""
+    """Multiply–add operations of a forward pass: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o."""
     match layer:
         case "rnn" | "lstm" | "gru":
             return 2 * _GATES[layer] * n * d * d
@@ -53,42 +53,44 @@ def operations(layer: Layer, n: int, d: int) -> int:
 
 
 def steps(layer: Layer, n: int) -> int:
-    """What has to be done one after the other, however many processors there are."""
+    """Sequential steps, however many processors there are."""
     return n if layer in _GATES else 1
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """b of seconds = a · size^b, by least squares of the logarithms."""
+    """b in seconds = a · size^b, by least squares on the logarithms."""
     if len(sizes) != len(seconds) or len(set(sizes)) < 2 or min(seconds) <= 0:
-        raise DataError(f"{len(seconds)} times for {len(sizes)} sizes; expected as many, of two sizes or more, all above 0")
+        raise DataError(
+            f"{len(seconds)} times for {len(sizes)} sizes; expected one positive time per size, for at least two sizes"
+        )
     slope, _ = np.polyfit(np.log(sizes), np.log(seconds), 1)
     return float(slope)
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Timings along n at one d, and along d at one n."""
+    """Timings along n at a fixed d, and along d at a fixed n."""
 
     timings: tuple[Timing, ...]
-    n: int  # of those along d
-    d: int  # of those along n
+    n: int  # fixed for the timings along d
+    d: int  # fixed for the timings along n
 
     def along(self, layer: Layer, axis: Literal["n", "d"]) -> list[Timing]:
-        """The timings of a layer along one axis, the smallest first."""
+        """The timings of a layer along one axis, smallest size first."""
         fixed, held = ("d", self.d) if axis == "n" else ("n", self.n)
         found = [one for one in self.timings if one.layer == layer and getattr(one, fixed) == held]
         if not found:
-            raise ConfigError(f'there are no timings of "{layer}" along {axis}; measure some at {fixed} = {held}')
+            raise ConfigError(f'no timings of "{layer}" along {axis}. Measure some at {fixed} = {held}')
         return sorted(found, key=lambda one: int(getattr(one, axis)))
 
     def exponent(self, layer: Layer, axis: Literal["n", "d"]) -> float:
-        """Of the larger half of the sizes: what is constant hides the growth of small ones."""
+        """The exponent fitted to the larger half of the sizes: constant overhead hides the growth at small ones."""
         some = self.along(layer, axis)
         some = some[(len(some) - 1) // 2 :]
         return exponent([getattr(one, axis) for one in some], [one.seconds for one in some])
 
     def theory(self, layer: Layer, axis: Literal["n", "d"]) -> float:
-        """The same of the operations, at the same sizes."""
+        """The exponent of the operation counts, at the same sizes."""
         some = self.along(layer, axis)
         some = some[(len(some) - 1) // 2 :]
         return exponent([getattr(one, axis) for one in some], [float(one.operations) for one in some])
@@ -103,7 +105,7 @@ class Costs:
         return cost_curves(along, exponents, self.n, self.d)
 
     def text(self) -> str:
-        """Exponents that were measured beside those of the counts."""
+        """Measured exponents next to those of the operation counts."""
         lines = [f"{'layer':<28}{'n measured':>11}{'counted':>9}{'d measured':>12}{'counted':>9}{'steps':>8}"]
         for name in self.layers:
             found = [f(name, axis) for axis in ("n", "d") for f in (self.exponent, self.theory)]

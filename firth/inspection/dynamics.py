@@ -1,9 +1,9 @@
-"""Attention dynamics (S29): tokens as points that attention moves, layer after layer, with nothing else in the way.
+"""Attention dynamics (S29): tokens as points that attention alone moves from layer to layer.
 
     v_i ← v_i + P Σ_j α_ij v_j        α_i = softmax over j of v_iᵀ Q v_j
 
-With P = −ηQ and a symmetric Q, a layer is a step down a slope: v⁺ = v − η ∇_v log Σ_j exp(v_jᵀ Q v), the v_j held fixed.
-Letters: L layers, n tokens, d numbers of each.
+With P = −ηQ and a symmetric Q, a layer is a step of gradient descent: v⁺ = v − η ∇_v log Σ_j exp(v_jᵀ Q v), with the v_j fixed.
+Letters: L layers, n tokens, d dimension.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from firth.errors import ConfigError
 
 Array = NDArray[np.float64]
 PresetName = Literal["lecture", "clusters"]
-_STEP = 0.1  # of the clusters' time
-_CLOSE = 0.02  # of the largest distance there is: points nearer than that are of one cluster
+_STEP = 0.1  # time step of the clusters preset
+_CLOSE = 0.02  # share of the largest distance: closer points belong to the same cluster
 
 
 @dataclass(frozen=True)
 class System:
-    """What moves, and by what."""
+    """The initial points and the matrices that move them."""
 
     v_nd: Array
     P_dd: Array
     Q_dd: Array
-    shrink: float = 1.0  # what is left of every number after a layer, so that growth common to all is not seen
+    shrink: float = 1.0  # factor after each layer, to cancel the growth common to all points
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What becomes of the points, a number for each layer, the beginning included."""
+    """Statistics of the points at each layer, the initial points included."""
 
     effective_rank: tuple[float, ...]
     mean_distance: tuple[float, ...]  # over all pairs
@@ -43,24 +43,24 @@ class Curves:
 
 @dataclass(frozen=True)
 class Path:
-    v_Lnd: Array  # the beginning, and after each layer
+    v_Lnd: Array  # the initial points, then the points after each layer
     curves: Curves
 
 
 def preset(name: PresetName, *, n: int | None = None, d: int | None = None, p: float | None = None, seed: int = 0) -> System:
-    """lecture: P = −0.01·I, Q = GGᵀ with G_ij of variance 1/d, V_ij of variance 1/(2√d); n = 64, d = 2 to draw.
+    """lecture: P = −0.01·I, Q = GGᵀ with G_ij of variance 1/d, V_ij of variance 1/(2√d); n = 64, d = 2.
 
-    clusters: the setting of Geshkovski et al. 2023 in which tokens go to the corners of a polygon: the identity for all matrices,
-    tokens drawn evenly from [−5, 5]ᵈ, and what would grow like eᵗ divided by it; n = 40, d = 2.
+    clusters: the setting of Geshkovski et al. 2023 in which tokens converge to the vertices of a polygon: identity matrices,
+    tokens uniform in [−5, 5]ᵈ, and the growth by eᵗ divided out; n = 40, d = 2.
 
-    `p`, where it is given, makes P = p·I: above 0 tokens are drawn to what they look at, below 0 they are pushed away."""
+    `p` sets P = p·I: positive values attract tokens to those they attend to, negative values repel them."""
     usual = {"lecture": 64, "clusters": 40}
     if name not in usual:
-        raise ConfigError(f'there is no preset "{name}" of dynamics; expected lecture or clusters')
+        raise ConfigError(f'unknown preset "{name}"; expected lecture or clusters')
     n, d = usual[name] if n is None else n, 2 if d is None else d
     for letter, value, least in (("n", n, 2), ("d", d, 1), ("seed", seed, 0)):
         if value < least:
-            raise ConfigError(f"{letter} is {value}; expected {least} or more")
+            raise ConfigError(f"{letter} is {value}; expected at least {least}")
     random = np.random.default_rng(seed)
     if name == "clusters":
         p = _STEP if p is None else p
@@ -73,14 +73,13 @@ def preset(name: PresetName, *, n: int | None = None, d: int | None = None, p: f
 def evolve(system: System, depth: int) -> Path:
     """The points before and after each of `depth` layers."""
     if depth < 1:
-        raise ConfigError(f"depth is {depth}; expected 1 or more")
+        raise ConfigError(f"depth is {depth}; expected at least 1")
     points = [system.v_nd]
     for _ in range(depth):
         points.append(system.shrink * layer(points[-1], system.P_dd, system.Q_dd))
         if not np.isfinite(points[-1]).all():
             raise ConfigError(
-                f"the points have left all bounds after {len(points) - 1} layers: this P makes them grow; ask for fewer layers, "
-                "or a smaller P"
+                f"the points grow without bound: they overflow after {len(points) - 1} layers. Use fewer layers or a smaller P"
             )
     v_Lnd = np.stack(points)
     return Path(v_Lnd, curves(v_Lnd))
@@ -96,7 +95,7 @@ def layer(v_nd: Array, P_dd: Array, Q_dd: Array) -> Array:
 
 
 def curves(v_Lnd: Any) -> Curves:
-    """Of any points, one set for each layer: those of a trained model, too, whatever its width is from layer to layer."""
+    """The statistics of any points, one set per layer; also for a trained model, whose width may differ between layers."""
     sets = [np.asarray(v_nd, np.float64) for v_nd in v_Lnd]
     distances = [_distances(v_nd) for v_nd in sets]
     return Curves(
@@ -107,7 +106,7 @@ def curves(v_Lnd: Any) -> Curves:
 
 
 def effective_rank(v_nd: Array) -> float:
-    """exp of the entropy of the singular values, taken as shares of their sum (Roy & Vetterli 2007): r equal ones give r."""
+    """exp of the entropy of the normalised singular values (Roy & Vetterli 2007): r equal ones give r."""
     s_r = np.linalg.svd(v_nd, compute_uv=False)
     if not s_r.sum():
         return 0.0
@@ -122,7 +121,7 @@ def _distances(v_nd: Array) -> Array:
 
 
 def _clusters(D_nn: Array) -> int:
-    """Groups in which every point has another nearby, and so on: connected components of the pairs that are close."""
+    """The number of connected components of the graph of close pairs."""
     near_nn = D_nn <= _CLOSE * D_nn.max()
     label_n = np.arange(len(D_nn))
     while True:

@@ -1,4 +1,4 @@
-"""A text as a network reads it, ready to be looked at: what to run, and what the tokens are called."""
+"""The input of an inspection: a forward pass to run, and the names of its tokens."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch import nn
 
 from firth.inspection.merge_pieces import words_of
 
-MASK = "<mask>"  # how a hidden token is written
+MASK = "<mask>"  # the name of a masked token
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """`forward` is one pass as the model always runs. A decoder is first given the <eos> that ends what it writes, and then all
-    that it has written, one step late."""
+    """`forward` is one ordinary forward pass of the network. The input of a decoder is <eos>, followed by its output shifted by
+    one step."""
 
     network: nn.Module
     forward: Callable[[], Any]
-    tokens: tuple[str, ...]  # that are read; of sentence pairs, the source
-    written: tuple[str, ...] = ()  # by a decoder, <eos> last
-    pieces: bool = True  # whether tokens may be pieces of words
+    tokens: tuple[str, ...]  # input tokens; for sentence pairs, the source
+    written: tuple[str, ...] = ()  # output tokens of a decoder, <eos> last
+    pieces: bool = True  # whether tokens may be subwords
 
     @property
     def given(self) -> tuple[str, ...]:
-        """What a decoder reads while it writes."""
+        """The input tokens of the decoder."""
         return (*self.written[-1:], *self.written[:-1])
 
     def run(self) -> None:
-        """Once, without dropout; taps and hooks see it."""
+        """Run the forward pass once, without dropout; taps and hooks are called."""
         was_training = self.network.training
         self.network.eval()
         try:
@@ -43,7 +43,7 @@ class Reading:
 
 
 def word_numbers(tokens: Sequence[str], pieces: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The words, and for each token the number of its word; <mask> is a word by itself."""
+    """The words, and for each token the index of its word; <mask> is a word of its own."""
     words: list[str] = []
     numbers: list[int] = []
     for masked, group in groupby(tokens, key=lambda token: token == MASK):

@@ -1,13 +1,13 @@
-"""The attention playground: what attend() does to a sentence, or to a small table of keys and values, one step at a time.
+"""The attention playground: attend() step by step, on a sentence or on a small table of keys and values.
 
     scores   a_qk = a(q, k)                           how well a key matches a query, see layers/attention/score/
     scaled   s_qk = scale · a_qk + bias(k − q)
-    masked   m_qk = s_qk, or −∞ where q may not look at k
-    weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero where q may look at nothing
+    masked   m_qk = s_qk, or −∞ where q may not attend to k
+    weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero if q may not attend to any key
     sums     o_q  = Σ_k p_qk v_k
 
-Every number comes from what attend() itself uses, in float64. Letters: H heads, Q queries, K keys, D numbers of a query or a key,
-E of a value, T words of a sentence, d = H·D.
+All numbers come from the functions that attend() itself uses, in float64. Letters: H heads, Q queries, K keys, D dimension of a
+query or key, E dimension of a value, T words of a sentence, d = H·D.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, index_range
 from firth.figures.figure import Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
 from firth.layers import position
@@ -43,16 +43,16 @@ MASKS: tuple[MaskName, ...] = get_args(MaskName)
 POSITIONS: tuple[PositionKind, ...] = position.KINDS
 EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
 STEPS: tuple[StepName, ...] = get_args(StepName)
-MOST = 64  # words of a sentence, rows of a table: more cells than 64 × 64 nobody reads one by one
-WIDEST = 1024  # numbers of a vector
+MOST = 64  # words of a sentence or rows of a table: nobody reads more than 64 × 64 cells one by one
+WIDEST = 1024  # dimension of a vector
 
 ROLES = (("Mina", "director"), ("Tom", "editor"), ("Ravi", "camera"), ("Lena", "editor"))  # the second example
-_SHAW_DISTANCE = 2  # of Shaw's distances
-_BUCKETS, _MAX_DISTANCE = 8, 16  # of T5's
+_SHAW_DISTANCE = 2  # largest distance in Shaw's tables
+_BUCKETS, _MAX_DISTANCE = 8, 16  # T5's buckets and its largest distance
 
 
 class Vectors(Protocol):
-    """WordVectors, or any other mapping from words to vectors of one width."""
+    """WordVectors, or any other mapping from words to vectors of the same dimension."""
 
     @property
     def width(self) -> int: ...
@@ -62,16 +62,16 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is chosen."""
+    """The attention to compute."""
 
     score: ScoreKind = "scaled_dot"
     mask: MaskName = "full"
-    limit: int = 2  # keys of a window, of a prefix, before the padding, of each document
+    limit: int = 2  # length of the window, prefix or document, or number of keys before the padding
     position: PositionKind = "none"
-    scale: float | None = None  # the score's own: 1/√D for scaled_dot, else 1. 0 averages all keys, a large one picks the best
+    scale: float | None = None  # None: 1/√D for scaled_dot, else 1. 0 averages all keys, a large scale picks the best
     heads: int = 1
-    width: int = 8  # numbers of a word's vector, where no file of vectors is given
-    seed: int = 0  # of the words' vectors, and of the parameters that a score or a position has
+    width: int = 8  # dimension of random word vectors
+    seed: int = 0  # for random word vectors and for the parameters of the score and the position scheme
 
     def __post_init__(self) -> None:
         for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
@@ -80,22 +80,24 @@ class Settings:
         for name, least, most in (("limit", 1, None), ("heads", 1, None), ("width", 1, WIDEST), ("seed", 0, None)):
             value = getattr(self, name)
             if value < least or (most is not None and value > most):
-                raise ConfigError(f"{name} is {value}; expected {least} {'or more' if most is None else f'to {most:,}'}")
+                raise ConfigError(
+                    f"{name} is {value}; expected {f'at least {least}' if most is None else f'{least} to {most:,}'}"
+                )
         if self.scale is not None and not math.isfinite(self.scale):
-            raise ConfigError(f"scale is {self.scale}; expected a number, or none for the score's own")
+            raise ConfigError(f"scale is {self.scale}; expected a finite number. Leave it out for the score's own scale")
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     name: StepName
     equation: str
-    columns: tuple[str, ...]  # the keys, or of the sums what their numbers are
-    values_HQn: Array  # −∞ where a mask forbids
+    columns: tuple[str, ...]  # the keys; for the sums, the names of their dimensions
+    values_HQn: Array  # −∞ where masked
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
-    """What went in, and what came of it step by step. `parameters`: what the score and the position were drawn with."""
+class PlaygroundResult:
+    """The inputs, and the result of each step. `parameters` are the random parameters of the score and the position scheme."""
 
     settings: Settings
     queries: tuple[str, ...]
@@ -107,7 +109,7 @@ class Played:
     steps: tuple[Step, ...]
 
     def step(self, name: StepName) -> Array:
-        """The numbers of one step, by head, query and key; of "sums" by head, query and number."""
+        """The numbers of one step by head, query and key; for "sums" by head, query and dimension."""
         return next(step.values_HQn for step in self.steps if step.name == name)
 
     @property
@@ -120,7 +122,7 @@ class Played:
 
     def panels(self, head: int = 0) -> list[Panel]:
         if not 0 <= head < self.settings.heads:
-            raise ConfigError(f"head {head} is asked for; there are {self.settings.heads}, 0 … {self.settings.heads - 1}")
+            raise ConfigError(f"head is {head}; expected {index_range(self.settings.heads)}")
         return [
             Panel(step.name, step.equation, self.queries, step.columns, step.values_HQn[head].tolist(), step.name == "weights")
             for step in self.steps
@@ -131,11 +133,11 @@ class Played:
         return panels_figure(self.panels(head))
 
     def figures(self, head: int = 0) -> dict[str, Figure]:
-        """Each step of one head by itself."""
+        """Each step of one head as a separate figure."""
         return {panel.name: panel_figure(panel) for panel in self.panels(head)}
 
     def plot(self, head: int = 0) -> Any:
-        """The Plotly figure, which a notebook shows."""
+        """The Plotly figure, for a notebook."""
         return self.figure(head).plot
 
     def text(self, width: int = 80) -> str:
@@ -147,7 +149,7 @@ class Played:
         return "\n\n".join(parts)
 
     def facts(self) -> dict[str, object]:
-        """Everything as plain data for JSON, where −∞ is null."""
+        """Everything as plain data for JSON; −∞ becomes null."""
         return {
             "settings": {name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__},
             "queries": list(self.queries),
@@ -168,32 +170,32 @@ class Played:
         }
 
 
-def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | None = None) -> Played:
-    """Every word looks at every word: q = k = v = x, the words' vectors, cut into heads. They are those of `vectors`, or drawn:
-    for the same word and seed always the same, of length √width."""
+def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | None = None) -> PlaygroundResult:
+    """Self-attention between the words: q = k = v = x, the word vectors, split into heads. They come from `vectors` or are random
+    with length √width, and always the same for the same word and seed."""
     settings = settings or Settings()
     words = text.split()
     _refuse_count("the sentence has", "words", len(words))
     x_Td = _added(_by_word(words, settings, vectors), settings)
     x_HTD = _cut(x_Td, settings.heads)
     columns = tuple(f"{n}" for n in range(x_HTD.shape[2]))
-    return _played(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
+    return _computed(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
 
 
 def of_table(
     rows: Sequence[tuple[str, str]], query: str, settings: Settings | None = None, vectors: Vectors | None = None
-) -> Played:
-    """A query looks into a table of keys and values. A cell is numbers, "1 0.5 -2", or words: those of keys and query are vectors
-    as in a sentence, each different one of the values is an axis of its own, so that the sum tells the share of each.
+) -> PlaygroundResult:
+    """Look up a query in a table of keys and values. A cell holds numbers, "1 0.5 -2", or words. Words in keys and query become
+    vectors as in a sentence; each distinct word among the values is a one-hot vector, so that the sum shows the share of each.
 
-    The query stands behind the last key, where a mask or a position asks for that. Each head reads the whole values."""
+    For masks and positions, the query comes after the last key. Each head uses the full values."""
     settings = settings or Settings()
     _refuse_count("the table has", "rows", len(rows))
     for n, (key, value) in enumerate(rows, start=1):
         if not key.strip() or not value.strip():
-            raise DataError(f"row {n} of the table is {key!r} → {value!r}; expected a key and a value in each")
+            raise DataError(f"row {n} of the table is {key!r} → {value!r}; expected a key and a value")
     if not query.strip():
-        raise DataError("the query is empty; give a key to look up, or numbers as wide as the keys")
+        raise DataError("the query is empty. Give a word, or as many numbers as each key has")
     keys, values = [" ".join(key.split()) for key, _ in rows], [" ".join(value.split()) for _, value in rows]
     query = " ".join(query.split())
     x_nd = _numbers([*keys, query], "keys and query")
@@ -203,9 +205,9 @@ def of_table(
     return _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
 
 
-def example(name: ExampleName, settings: Settings | None = None) -> Played:
-    """scores: q·k of 112 and 96, over √64 that is 14 and 12, whose softmax is 0.88 and 0.12. roles: a name looks up its role, a
-    little of the other roles comes with it, and the larger the scale, the less."""
+def example(name: ExampleName, settings: Settings | None = None) -> PlaygroundResult:
+    """scores: q·k is 112 and 96; divided by √64, that is 14 and 12, with softmax 0.88 and 0.12. roles: looks up the role of a
+    name, mixed with a little of the other roles; a larger scale reduces that share."""
     settings = settings or Settings()
     match name:
         case "scores":
@@ -215,25 +217,25 @@ def example(name: ExampleName, settings: Settings | None = None) -> Played:
         case "roles":
             return of_table(ROLES, "Ravi", settings)
         case _:
-            raise ConfigError(f'there is no example "{name}"; expected {" or ".join(EXAMPLES)}')
+            raise ConfigError(f'unknown example "{name}"; expected {" or ".join(EXAMPLES)}')
 
 
 def read_table(text: str) -> list[tuple[str, str]]:
-    """A row a line, "key → value"; "->", "=", a tab or a comma between the two will do. Empty lines are left out."""
+    """One row per line, "key → value"; "->", "=", a tab or a comma also work as separators. Empty lines are skipped."""
     rows = []
     for n, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         mark = next((mark for mark in ("→", "->", "=", "\t", ",") if mark in line), None)
         if mark is None:
-            raise DataError(f'line {n} of the table is "{_short(line)}"; expected a key and a value, as in "Mina → director"')
+            raise DataError(f'line {n} of the table is "{_short(line)}"; expected a key and a value, such as "Mina → director"')
         key, value = line.split(mark, 1)
         rows.append((key.strip(), value.strip()))
     return rows
 
 
 def drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
-    """Numbers around 0 of variance 1 that depend on the name and the seed alone, whatever else is drawn."""
+    """Standard normal numbers that depend only on the name and the seed, whatever else is drawn."""
     digest = hashlib.sha256(f"{seed}/{name}".encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "little")).normal(size=shape)
 
@@ -246,15 +248,15 @@ def _lookup(
     k_KD: Array,
     v_KE: Array,
     settings: Settings,
-) -> Played:
+) -> PlaygroundResult:
     H, K = settings.heads, len(keys)
     x_nd = _added(np.concatenate((k_KD, q_QD)), settings)
     q_HQD, k_HKD = _cut(x_nd[K:], H), _cut(x_nd[:K], H)
     v_HKE = np.repeat(v_KE[None], H, axis=0)
-    return _played(queries, keys, columns, q_HQD, k_HKD, v_HKE, settings, q_start=K)
+    return _computed(queries, keys, columns, q_HQD, k_HKD, v_HKE, settings, q_start=K)
 
 
-def _played(
+def _computed(
     queries: Sequence[str],
     keys: Sequence[str],
     columns: Sequence[str],
@@ -263,14 +265,16 @@ def _played(
     v_HKE: Array,
     settings: Settings,
     q_start: int,
-) -> Played:
+) -> PlaygroundResult:
     H, _, D = q_HQD.shape
     parameters = _score_parameters(settings, H, D) | _position_parameters(settings, H, D, v_HKE.shape[2], q_start == 0)
     shape = score.score_layer(settings.score).of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
     scale = shape.default_scale(D) if settings.scale is None else settings.scale
     q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
     allowed, where = _mask(settings, q_start + q.shape[2]), _position(settings.position, parameters, H)
-    o_BHQE = attend(q, k, v, score=shape, mask=allowed, position=where, scale=scale, q_start=q_start)  # refuses what does not fit
+    o_BHQE = attend(
+        q, k, v, score=shape, mask=allowed, position=where, scale=scale, q_start=q_start
+    )  # raises for invalid combinations
     call = Call(q, k, v, scale, shape, allowed, where, q_start)
     a_BHQK, s_BHQK = _scores(call)
     found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
@@ -279,11 +283,11 @@ def _played(
         Step(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
         for name, values in zip(STEPS, found, strict=True)
     )
-    return Played(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
+    return PlaygroundResult(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
 
 
 def _scores(call: Call) -> tuple[Tensor, Tensor]:
-    """a(q, k), and what scale and bias make of it. Shaw's keys are part of the first, a bias of the second."""
+    """a(q, k), and scale · a + bias. Shaw's relative keys are part of the first, a position bias of the second."""
     call = call.reduced()
     bare = replace(call, scale=1.0, position=call.position if isinstance(call.position, position.Shaw) else None)
     return reference.scores(bare), reference.scores(call)
@@ -315,7 +319,7 @@ def _mask(settings: Settings, positions: int) -> mask.Mask:
 
 
 def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> position.Relative | position.Rotation | None:
-    """What acts inside attend(); learned and sinusoidal positions are added before."""
+    """The positions that act inside attend(); learned and sinusoidal positions are added to the embedding."""
     given = {name: torch.from_numpy(value) for name, value in parameters.items()}
     match kind:
         case "rotary":
@@ -332,7 +336,7 @@ def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> po
 
 def _position_parameters(settings: Settings, H: int, D: int, E: int, shared: bool) -> dict[str, Array]:
     match settings.position:
-        case "shaw":  # in a table the values have no place: only the keys move
+        case "shaw":  # the values of a table have no positions, so only the keys get a table
             tables = {"a_K": drawn("a_K", (2 * _SHAW_DISTANCE + 1, D), settings.seed)}
             return tables | ({"a_V": drawn("a_V", (2 * _SHAW_DISTANCE + 1, E), settings.seed)} if shared else {})
         case "t5":
@@ -344,14 +348,16 @@ def _position_parameters(settings: Settings, H: int, D: int, E: int, shared: boo
 
 
 def _added(x_Td: Array, settings: Settings) -> Array:
-    """x_t + p_t, for the positions that are added to the embedding."""
+    """x_t + p_t, for position schemes that are added to the embedding."""
     T, d = x_Td.shape
     match settings.position:
         case "learned":
             return x_Td + np.stack([drawn(f"p_{t}", (d,), settings.seed) for t in range(T)])
         case "sinusoidal":
             if d % 2:
-                raise ConfigError(f"sinusoidal positions pair a sine with a cosine, so the width must be even; given {d}")
+                raise ConfigError(
+                    f"the dimension is {d}; sinusoidal positions need an even one. Change the width or the position"
+                )
             p_Td: Array = position.sinusoid(torch.arange(T), d).numpy()
             return x_Td + p_Td
         case _:
@@ -359,10 +365,10 @@ def _added(x_Td: Array, settings: Settings) -> Array:
 
 
 def _cut(x_Td: Array, heads: int) -> Array:
-    """Head h has the numbers h·D … (h + 1)·D − 1 of each vector."""
+    """Split into heads: head h gets dimensions h·D … (h + 1)·D − 1 of each vector."""
     T, d = x_Td.shape
     if d % heads:
-        raise ConfigError(f"vectors of {d} numbers cannot be cut into {heads} heads; expected a divisor of {d}")
+        raise ConfigError(f"vectors of dimension {d} cannot be split into {heads} heads; expected a divisor of {d}")
     return x_Td.reshape(T, heads, d // heads).transpose(1, 0, 2)
 
 
@@ -370,13 +376,13 @@ def _by_word(words: Sequence[str], settings: Settings, vectors: Vectors | None) 
     if vectors is not None:
         return np.stack([np.asarray(vectors[word], np.float64) for word in words])
     x_Td = np.stack([drawn(f"word {word}", (settings.width,), settings.seed) for word in words])
-    # Of one length: then no other key matches a query better by q·k than the one that equals it.
+    # Equal lengths: then no key has a larger q·k with a query than the key that equals it.
     x_Td *= math.sqrt(settings.width) / np.linalg.norm(x_Td, axis=1, keepdims=True)
     return x_Td
 
 
 def _values(values: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
-    """Numbers as they are; words as axes: one that stands in several rows is one axis."""
+    """Numbers as they are; words as one-hot vectors, one axis per distinct word."""
     numbers = _numbers(values, "values")
     if numbers is not None:
         return numbers, tuple(f"{n}" for n in range(numbers.shape[1]))
@@ -385,7 +391,7 @@ def _values(values: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
 
 
 def _numbers(cells: Sequence[str], what: str) -> Array | None:
-    """A vector for each cell; None where they are words."""
+    """A vector for each cell; None if the cells are words."""
     found = [_vector(cell) for cell in cells]
     given = [vector for vector in found if vector is not None]
     if not given:
@@ -394,7 +400,7 @@ def _numbers(cells: Sequence[str], what: str) -> Array | None:
     if len(given) < len(cells) or len(widths) > 1 or widths[0] > WIDEST:
         words = [cell for cell, vector in zip(cells, found, strict=True) if vector is None]
         mixed = f'"{_short(words[0])}" among numbers' if words else f"{' and '.join(map(str, widths))} numbers"
-        raise DataError(f"the {what} have {mixed}; expected words alone, or as many numbers in each, at most {WIDEST:,}")
+        raise DataError(f"the {what} have {mixed}; expected only words, or equally many numbers in each, at most {WIDEST:,}")
     return np.array(given)
 
 
@@ -407,7 +413,7 @@ def _vector(cell: str) -> list[float] | None:
 
 
 def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
-    turned = ", both sides turned to where they stand" if settings.position == "rotary" else ""
+    turned = ", both rotated by their positions" if settings.position == "rotary" else ""
     compared = score.score_layer(settings.score).equation(" + a_K[k − q]" if settings.position == "shaw" else "")
     bias = {"alibi": " − m |q − k|", "t5": " + b[bucket(k − q)]"}.get(settings.position, "")
     if settings.scale is not None:
@@ -428,23 +434,23 @@ def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
 def _rule(settings: Settings) -> str:
     n = settings.limit
     rules: dict[MaskName, str] = {
-        "full": ": all may look at all",
+        "full": ": no mask",
         "causal": " where k ≤ q, else −∞",
         "strictly_causal": " where k < q, else −∞",
         "all_but_self": " where k ≠ q, else −∞",
         "window": f" where q − {n} < k ≤ q, else −∞",
         "prefix": f" where k ≤ q or k < {n}, else −∞",
-        "lengths": f" where k < {n}, else −∞: what comes after is padding",
-        "documents": f" where q and k are of the same {n}, else −∞",
+        "lengths": f" where k < {n}, else −∞: later keys are padding",
+        "documents": f" where q and k are in the same document of {n}, else −∞",
     }
     return rules[settings.mask]
 
 
 def _refuse_count(has: str, things: str, count: int) -> None:
     if not count:
-        raise DataError(f"{has} no {things}; give 1 to {MOST}")
+        raise DataError(f"{has} no {things}; expected 1 to {MOST}")
     if count > MOST:
-        raise DataError(f"{has} {count:,} {things}; the playground shows each by itself, so give at most {MOST}")
+        raise DataError(f"{has} {count:,} {things}; expected at most {MOST}")
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a model expects next, at each position of a text: the most probable tokens, and how probable the one was that came.
+"""A model's predictions at each position of a text: the most probable next tokens, and the probability of the actual one.
 
     p_t = softmax(W h_t + b)        surprisal_t = −log₂ p_t(x_{t+1})        entropy_t = −Σ_v p_t(v) ln p_t(v)
 
@@ -26,21 +26,21 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Likely = tuple[tuple[str, float], ...]  # tokens and their probabilities, the most probable first
 
-MOST_TOKENS = 8192  # of a picture
-_PIECE = 1024  # tokens read at once by a model without an end
+MOST_TOKENS = 8192  # in one figure
+_PIECE = 1024  # tokens processed at once by a recurrent model
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """For each token that came: log p in nats, its rank (1: nothing was more probable), and the entropy in nats of what was
-    expected in its place."""
+    """For each token of the text: its log p in nats, its rank (1 is the most probable), and the entropy of the predicted
+    distribution in nats."""
 
     tokens: tuple[str, ...]
     log_probability: Array
     rank: Ints
     entropy: Array
-    top: tuple[Likely, ...]  # what was expected in the place of each token
-    next: Likely = ()  # what is expected after the last
+    top: tuple[Likely, ...]  # the most probable tokens at each position
+    next: Likely = ()  # the most probable tokens after the last position
 
     @property
     def probability(self) -> Array:
@@ -48,37 +48,37 @@ class Predictions:
 
     @property
     def surprisal(self) -> Array:
-        """Bits."""
+        """−log₂ p, in bits."""
         return -self.log_probability / math.log(2)
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean of −log p; not a number where nothing was predicted."""
+        """exp(mean of −log p); nan if nothing was predicted."""
         return math.exp(-float(self.log_probability.mean())) if len(self.tokens) else math.nan
 
     def figure(self) -> Figure:
-        """The text as a strip, the darker the more surprising."""
+        """The text as a strip of tokens; darker means more surprising."""
         if len(self.tokens) > MOST_TOKENS:
             raise DataError(
-                f"{len(self.tokens):,} tokens are too many for one picture; the most are {MOST_TOKENS:,}: give a shorter one, or "
-                "look at surprisal, rank and top"
+                f"{len(self.tokens):,} tokens are too many for one figure (at most {MOST_TOKENS:,}). Use a shorter text, or read "
+                "surprisal, rank and top"
             )
         return surprisal_strip(self.tokens, self.surprisal, self.probability, self.rank, self.entropy, self.top)
 
     def plot(self) -> Any:
-        """The Plotly figure, which a notebook shows."""
+        """The Plotly figure, for a notebook."""
         return self.figure().plot
 
     def text(self, width: int = 80) -> str:
-        """A line for each token."""
+        """One line per token."""
         return predictions_text(self.tokens, self.surprisal, self.probability, self.rank, self.top, self.next, width)
 
 
 def predictions(log_p: Iterable[Tensor], came: Ints, name: Callable[[int], str], top: int) -> Predictions:
-    """From log p_TV, a piece after the other, and the tokens that came after each position; if there is one position more than
-    tokens, its distribution is what is expected next."""
+    """From log p_TV in pieces, and the actual token after each position. If there is one position more than tokens, its
+    distribution becomes `next`."""
     if top < 1:
-        raise ConfigError(f"the {top} most probable tokens are asked for; expected at least 1")
+        raise ConfigError(f"top is {top}; expected at least 1")
     log_p_T, rank_T, entropy_T = np.empty(len(came)), np.empty(len(came), np.int64), np.empty(len(came))
     likely: list[Likely] = []
     at = 0
@@ -97,8 +97,8 @@ def predictions(log_p: Iterable[Tensor], came: Ints, name: Callable[[int], str],
 
 @torch.inference_mode()
 def of_text(network: LanguageModel, ids: Ints) -> Iterator[Tensor]:
-    """log p_TV after each token, in pieces. A recurrent model reads on and on. A Transformer reads windows of `context` tokens
-    that overlap by half, so that each token beyond the first window has at least half a context before it."""
+    """log p_TV after each token, in pieces. A recurrent model carries its state through the whole text. A Transformer uses
+    windows of `context` tokens that overlap by half, so that each token after the first window has at least half a context."""
     token_T = torch.from_numpy(ids).to(next(network.parameters()).device)
     state, at = network.start(1), 0
     while at < len(token_T):
@@ -115,7 +115,7 @@ def of_text(network: LanguageModel, ids: Ints) -> Iterator[Tensor]:
 
 @torch.inference_mode()
 def of_pair(network: Seq2Seq, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> Iterator[Tensor]:
-    """log p_TV of each token of a target, given the source and the tokens before it."""
+    """log p_TV at each position of a target, given the source and the earlier target tokens."""
     yield torch.log_softmax(network(source_1S, length_1, input_1T)[0].double(), -1)
 
 

@@ -1,4 +1,4 @@
-"""One word in several sentences: how alike its contextual vectors are, beside the one vector that its embedding has.
+"""Compare a word's contextual vectors across sentences, next to its static embedding.
 
 Letters: N sentences, d width.
 """
@@ -25,12 +25,12 @@ _CHOSEN = re.compile(r"(?P<word>.+)#(?P<number>[0-9]+)", re.DOTALL)
 
 @dataclass(frozen=True, eq=False)
 class Senses:
-    """cos(x_m, x_n) of the word's vectors in sentences m and n. In layer 0, the embedding, a word has one vector wherever it
-    stands: there, all of the same form are 1."""
+    """cos(x_m, x_n) of the word's vectors in sentences m and n. Layer 0 is the embedding, where a word has the same vector in
+    every sentence: all cosines of the same form are 1."""
 
     word: str
     sentences: tuple[str, ...]
-    layer: int  # the one to look at
+    layer: int  # the selected layer
     layers: tuple[Array, ...]  # N × N of every layer, the embedding first
 
     @property
@@ -50,7 +50,7 @@ class Senses:
 
     @property
     def table(self) -> Table:
-        """Every layer, every two sentences."""
+        """The cosine for every layer and every pair of sentences."""
         return self._figure.table
 
     def text(self, width: int = 80) -> str:
@@ -61,24 +61,19 @@ class Senses:
 def senses(word: str, sentences: Sequence[str], vectors: Sequence[npt.ArrayLike], layer: int) -> Senses:
     """From x_Nd of every layer, the embedding first."""
     unit = [units(x_Nd) for x_Nd in vectors]
-    # Of equal vectors it is 1, not 1 but for the last bit.
+    # Rounded so that the cosine of equal vectors is exactly 1.
     return Senses(word, tuple(sentences), layer, tuple((u_Nd @ u_Nd.T).round(12) for u_Nd in unit))
 
 
 def occurrence(sentence: str, word: str) -> Span:
-    """Where the word stands, whatever its case; the first time, or with "word#2" the second. What is written on in letters or
-    digits is another word."""
+    """The first occurrence of the word in the sentence, ignoring case; "word#2" is the second. Only whole words match."""
     chosen = _CHOSEN.fullmatch(word)
     form, number = (chosen["word"], int(chosen["number"])) if chosen else (word, 1)
     if not form.strip() or number < 1:
-        raise ConfigError(
-            f'the word is "{word}"; expected a word, or as in "{form.strip() or "word"}#2" the second time it stands there'
-        )
+        raise ConfigError(f'the word is "{word}"; expected a word, or "{form.strip() or "word"}#2" for its second occurrence')
     found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(form.strip())}(?!\w)", sentence, re.IGNORECASE)]
     if len(found) < number:
-        times = {0: "not", 1: "once"}.get(len(found), f"{len(found)} times")
-        asked = f"; {number} times are asked for" if number > 1 else ""
-        raise DataError(
-            f'the word "{form.strip()}" stands {times} in the sentence "{sentence}"{asked}; give sentences that have it'
-        )
+        times = "does not occur" if not found else "occurs once" if len(found) == 1 else f"occurs {len(found)} times"
+        needed = f", not {number} times" if number > 1 else ""
+        raise DataError(f'"{form.strip()}" {times} in the sentence "{sentence}"{needed}. Use sentences that contain it')
     return found[number - 1]

@@ -1,4 +1,4 @@
-"""How long a layer takes to read one text, forward, in float32: what inspection/cost.py holds its counts against."""
+"""Time the forward pass of a layer in float32, to compare with the operation counts in inspection/cost.py."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from firth.layers.self_attention import SelfAttention
 from firth.progress import Progress, silent
 
 HEADS = 4
-_LONG_ENOUGH = 0.005  # seconds, to be told from the clock's own
+_LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
 _MOST_CALLS = 64
 
 
 def doubled(first: int, last: int) -> list[int]:
-    """first, 2 · first, … up to `last`."""
+    """first, 2 · first, 4 · first, … up to `last`."""
     return [first << n for n in range((last // first).bit_length())]
 
 
@@ -35,8 +35,8 @@ def timed(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Costs:
-    """Every layer at each of `lengths` with width d, and at each of `widths` with length n; the best of `rounds` in which all
-    layers take turns."""
+    """Time every layer at each of `lengths` with width d, and at each of `widths` with length n: the best of `rounds`, in each of
+    which all layers take turns."""
     sizes = sorted({*((length, d) for length in lengths), *((n, width) for width in widths)})
     found: list[Timing] = []
     for number, (length, width) in enumerate(sizes):
@@ -72,7 +72,7 @@ def _by_head(x_1Td: Tensor) -> Tensor:
 
 
 def _seconds(run: Callable[[Tensor], object], x_1Td: Tensor) -> float:
-    """Of one call, or of as many as take long enough."""
+    """Seconds per call, over enough calls to measure reliably."""
     calls = 1
     while True:
         began = time.perf_counter()

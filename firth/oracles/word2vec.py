@@ -1,7 +1,7 @@
-"""word2vec as its papers say it: pairs, objectives and a step of gradient descent, in float64, no torch and nothing clever.
+"""word2vec as published: pairs, objectives and gradient steps, in float64, without torch or optimisations.
 
 Letters: V vocabulary, d dimension, R inputs (v), T targets (u).
-Every objective is a number to be made small: −log likelihood.
+Every objective is a loss to minimise: −log likelihood.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Word = TypeVar("Word")
 
 
 def pairs(sentence: Sequence[Word], window: int) -> list[tuple[Word, Word]]:
-    """Every (word, neighbour) with the neighbour at most `window` places away, in reading order."""
+    """Every (word, neighbour) with the neighbour at most `window` positions away, in text order."""
     found = []
     for place, word in enumerate(sentence):
         found += [(word, neighbour) for neighbour in neighbours(sentence, place, window)]
@@ -26,7 +26,7 @@ def pairs(sentence: Sequence[Word], window: int) -> list[tuple[Word, Word]]:
 
 
 def neighbours(sentence: Sequence[Word], place: int, window: int) -> list[Word]:
-    """The company that a word keeps: `window` words to the left of it and `window` to the right, as far as there are any."""
+    """The context of a word: up to `window` words to its left and up to `window` to its right."""
     return [*sentence[max(place - window, 0) : place], *sentence[place + 1 : place + window + 1]]
 
 
@@ -40,8 +40,8 @@ def softmax_loss(v_d: Array, output_Vd: Array, target: int) -> float:
 def sigmoid_loss(v_d: Array, targets_Td: Array, sign_T: Sequence[float]) -> float:
     """−Σ_t log σ(s_t u_t · v).
 
-    Negative sampling (S3): s = +1 for the word that was there and −1 for each that was drawn. Hierarchical softmax (S5): u_t
-    are the inner nodes on the path to the word and s = +1 where it turns by bit 0, −1 by bit 1.
+    Negative sampling (S3): s = +1 for the observed word and −1 for each negative sample. Hierarchical softmax (S5): u_t are the
+    inner nodes on the path to the word, and s = +1 for bit 0 and −1 for bit 1.
     """
     return sum(_softplus(-sign * _dot(u_d, v_d)) for u_d, sign in zip(targets_Td, sign_T, strict=True))
 
@@ -60,10 +60,10 @@ def step(
     rate: float,
     cbow: bool,
 ) -> Step:
-    """One step down the gradient of Σ sigmoid_loss over the inputs that predict one word, in place.
+    """One step of gradient descent on Σ sigmoid_loss over the inputs that predict one word, in place.
 
-    Skip-gram: an input for each word of the window. CBOW: their mean; each word of the window then takes the mean's whole
-    gradient (word2vec's habit: as many times its own share as the window has words).
+    Skip-gram: one input for each word of the window. CBOW: one input, their mean; each word of the window then receives the full
+    gradient of the mean, as in word2vec (the exact gradient would be divided by the number of words).
     """
     inputs_Rd = _inputs(input_Vd, window, cbow)
     input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
@@ -81,7 +81,7 @@ def step(
 
 
 def softmax_step(input_Vd: Array, output_Vd: Array, window: Sequence[int], target: int, rate: float, cbow: bool) -> Step:
-    """The same with softmax_loss: g_c = [c = target] − p(c | v) for every word c of the vocabulary."""
+    """The same step for softmax_loss: g_c = [c = target] − p(c | v) for every word c of the vocabulary."""
     inputs_Rd = _inputs(input_Vd, window, cbow)
     input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
     loss = 0.0

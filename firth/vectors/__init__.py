@@ -1,6 +1,6 @@
-"""Words as vectors: counting them, training them, searching them, and the files they live in.
+"""Word vectors: count, train, search, evaluate, read and write them.
 
-Names are fetched when first used: opening a file of vectors waits neither for numba nor for torch."""
+Names are imported on first use, so that opening a vectors file imports neither numba nor torch."""
 
 from __future__ import annotations
 

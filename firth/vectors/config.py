@@ -1,4 +1,4 @@
-"""What a training of word vectors can be told."""
+"""Settings for training word vectors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Device = Literal["cpu", "cuda"]
 
 @dataclass(frozen=True)
 class VectorsConfig:
-    """word2vec's settings, with the defaults of the field (gensim's, but for `model`)."""
+    """word2vec's settings. The defaults are gensim's, except for `model`."""
 
     model: Model = "skipgram"  # skipgram: the word predicts each neighbour; cbow: the mean of the neighbours predicts the word
     loss: Loss = "ns"  # negative sampling, hierarchical softmax, or the exact softmax for a small vocabulary
     dim: int = 100
-    window: int = 5  # at most so many neighbours on each side; how many is drawn anew for each word
-    negatives: int = 5  # drawn for each pair (skipgram) or word (cbow); for loss = "ns" only
+    window: int = 5  # largest number of neighbours on each side; the actual number is drawn for each word
+    negatives: int = 5  # negative samples for each word, with loss = "ns"
     epochs: int = 5
-    min_count: int = 5  # words seen less often are dropped before windows are taken
-    sample: float = 1e-3  # t of √(t/f) + t/f, the probability that a word of relative frequency f is kept; 0 keeps all
-    rate: float = 0.025
-    final_rate: float = 1e-4  # where the rate has fallen to, linearly, at the last word
-    max_vocab: int | None = None  # the most frequent so many words; None: all
-    threads: int | None = None  # None: as many as this process may run on
+    min_count: int = 5  # rarer words are dropped before windows are formed
+    sample: float = 1e-3  # t in √(t/f) + t/f, the probability of keeping a word with relative frequency f; 0 keeps all
+    rate: float = 0.025  # initial learning rate
+    final_rate: float = 1e-4  # the rate falls linearly to this value
+    max_vocab: int | None = None  # keep only this many of the most frequent words; None keeps all
+    threads: int | None = None  # None: all cores available to this process
     seed: int = 0
-    deterministic: bool = False  # one block after the other: the same vectors to the bit, whatever `threads`
+    deterministic: bool = False  # train in one thread: bit-identical vectors for the same seed, whatever `threads` is
     device: Device = "cpu"
 
     def __post_init__(self) -> None:
@@ -46,24 +46,23 @@ class VectorsConfig:
             _check_number(name, getattr(self, name))
         if self.rate <= 0 or self.final_rate > self.rate:
             raise ConfigError(
-                f"rate is {self.rate} and final_rate {self.final_rate}; expected rate > 0 and final_rate from 0 to rate"
+                f"rate is {self.rate} and final_rate is {self.final_rate}; expected 0 ≤ final_rate ≤ rate and rate > 0"
             )
-
         if self.deterministic and self.device == "cuda":
             raise ConfigError(
-                "deterministic training is on the CPU: a GPU adds up in an order of its own; leave out one of the two"
+                "deterministic training only runs on the CPU; a GPU sums in no fixed order. Remove deterministic or device"
             )
 
     @property
     def workers(self) -> int:
-        """Threads that train side by side."""
+        """Number of training threads."""
         if self.deterministic or self.device == "cuda":
             return 1
         return self.threads or _available()
 
 
 def _available() -> int:
-    if hasattr(os, "sched_getaffinity"):  # a container or `taskset` may give us fewer than the machine has
+    if hasattr(os, "sched_getaffinity"):  # a container or `taskset` may allow fewer cores than the machine has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -75,9 +74,9 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 def _check_whole(name: str, value: Any, least: int) -> None:
     if type(value) is not int or value < least:
-        raise ConfigError(f"{name} is {value!r}; expected a whole number, at least {least}")
+        raise ConfigError(f"{name} is {value!r}; expected an integer ≥ {least}")
 
 
 def _check_number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ConfigError(f"{name} is {value!r}; expected a number, at least 0")
+        raise ConfigError(f"{name} is {value!r}; expected a number ≥ 0")

@@ -1,11 +1,11 @@
-"""The company a word keeps (Firth 1957): where it stands in a text, and which words stand near it more often than chance.
+"""The contexts of a word: a concordance, and its collocates, the words that occur near it more often than chance (Firth 1957).
 
-How telling a context word c is, is the log-likelihood ratio of Dunning (1993). Of the n₁ places near the word, c has k₁;
-of the other n₂, k₂. With p₁ = k₁/n₁, p₂ = k₂/n₂ and p = (k₁ + k₂)/(n₁ + n₂),
+Collocates are ranked by Dunning's log-likelihood ratio (1993). A word c fills k₁ of the n₁ positions near the word and k₂ of
+the other n₂ positions. With p₁ = k₁/n₁, p₂ = k₂/n₂ and p = (k₁ + k₂)/(n₁ + n₂),
 
     G² = 2 Σ_i [ kᵢ ln(pᵢ/p) + (nᵢ − kᵢ) ln((1 − pᵢ)/(1 − p)) ]
 
-Unlike pointwise mutual information it does not put the rarest words first. Only words with p₁ > p₂ are shown.
+Unlike pointwise mutual information, G² does not rank the rarest words first. Only words with p₁ > p₂ are collocates.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from firth.errors import ConfigError, DataError
 from firth.vectors.encoding import EncodedCorpus
 from firth.vectors.similar_spellings import near_spellings
 
-_AT_ONCE = 1 << 22  # words looked at together
-_SHOWN = 40  # words on each side of a concordance line, at most; the printer cuts it to the width of the page
+_AT_ONCE = 1 << 22  # words scanned at a time
+_SHOWN = 40  # words on each side of a concordance line, at most; the printer cuts it to the page width
 
 
 @dataclass(frozen=True)
 class Line:
-    """One place where the word stands."""
+    """One occurrence of the word, with the words to its left and right."""
 
     left: list[str]
     right: list[str]
 
 
 @dataclass(frozen=True)
-class Telling:
-    """A word that stands near the word more often than chance."""
+class Collocate:
+    """A word that occurs near the word more often than chance."""
 
     word: str
-    together: int  # places near the word that it has
+    together: int  # its occurrences near the word
     score: float  # G²
 
 
 @dataclass(frozen=True)
-class Company:
+class WordContexts:
     word: str
     count: int
     lines: list[Line]
-    telling: list[Telling]
+    collocates: list[Collocate]  # strongest first
 
 
-def company(text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, topn: int = 10) -> Company:
-    """The contexts of one word: `lines` places spread evenly over the text, and the `topn` most telling words around it."""
+def word_contexts(text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, topn: int = 10) -> WordContexts:
+    """`lines` occurrences of the word, spread evenly over the text, and its `topn` strongest collocates."""
     for name, value, least in (("window", window, 1), ("lines", lines, 0), ("topn", topn, 0)):
         if value < least:
             raise ConfigError(f"{name} is {value}; expected at least {least}")
@@ -60,12 +60,12 @@ def company(text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, 
     spread = np.linspace(0, len(place_P) - 1, min(lines, len(place_P))).astype(np.int64)
     shown = [_line(text, int(place_P[n]), int(start_P[n]), int(stop_P[n])) for n in spread]
     near = _near(place_P, start_P, stop_P, window)
-    return Company(word, len(place_P), shown, _telling(text, near, topn))
+    return WordContexts(word, len(place_P), shown, _collocates(text, near, topn))
 
 
-def shared(companies: Sequence[Company]) -> set[str]:
-    """The telling words that several of them have."""
-    sets = [{telling.word for telling in company.telling} for company in companies]
+def shared_collocates(contexts: Sequence[WordContexts]) -> set[str]:
+    """The collocates that several of the words have in common."""
+    sets = [{collocate.word for collocate in one.collocates} for one in contexts]
     return {word for words in sets for word in words if sum(word in other for other in sets) > 1}
 
 
@@ -112,7 +112,7 @@ def _line(text: EncodedCorpus, place: int, start: int, stop: int) -> Line:
 
 
 def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArray[np.int64], window: int) -> NDArray[np.int64]:
-    """Every place at most `window` words from one of `place_P` in its sentence, once however many of them it is near to."""
+    """Every position at most `window` words from one of `place_P` in the same sentence, each only once."""
     found = []
     for offset in (*range(-window, 0), *range(1, window + 1)):
         other_P = place_P + offset
@@ -120,7 +120,7 @@ def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArra
     return np.unique(np.concatenate(found))
 
 
-def _telling(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Telling]:
+def _collocates(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Collocate]:
     count_V = text.vocabulary.count_V
     together_V = np.bincount(text.ids[near], minlength=len(count_V))
     n1, n2 = len(near), len(text.ids) - len(near)
@@ -129,4 +129,4 @@ def _telling(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Te
     score = log_likelihood_ratio(k1, n1, k2, n2)
     more = np.flatnonzero(k1 * n2 > k2 * n1)
     best = sorted(more.tolist(), key=lambda n: (-score[n], text.vocabulary.words[here[n]]))[:topn]
-    return [Telling(text.vocabulary.words[here[n]], int(k1[n]), float(score[n])) for n in best]
+    return [Collocate(text.vocabulary.words[here[n]], int(k1[n]), float(score[n])) for n in best]

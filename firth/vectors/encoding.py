@@ -1,11 +1,11 @@
-"""A corpus as word ids on disk, mapped into memory: training on more text than fits costs none.
+"""A corpus as word ids on disk, memory-mapped, so that you can train on more text than fits into memory.
 
-`words-<key>.ids` holds little-endian uint32 ids, `.ends` int64, the exclusive end of each sentence among them, `.txt` the
-vocabulary and `.counts` its counts; `.json`, written last, says what they are. The key follows from the text and from what
-chose the words.
+`words-<key>.ids` holds little-endian uint32 ids, `.ends` the exclusive end of each sentence as int64, `.txt` the vocabulary and
+`.counts` its counts. `.json` describes them and is written last. The key is a hash of the text and of the settings that select
+the vocabulary.
 
-The text is read once. Its words are numbered as they appear (`Lexicon`) and the numbers written down; when the counts
-are known, the numbers become ids, rare words drop out and the sentences close up over the gaps, as in word2vec.
+The text is read once. Words are numbered in order of appearance (`Lexicon`), and these numbers are written to disk. Once the
+counts are known, the numbers are replaced by ids and rare words are removed from their sentences, as in word2vec.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen
 
 _FORMAT = 2
-LONGEST = 10_000  # words of a sentence; a longer one (text8 is a single line) is cut
+LONGEST = 10_000  # words of a sentence; a longer one is split (text8 is a single line)
 _DROPPED = np.uint32(0xFFFFFFFF)
 _AT_ONCE = 1 << 20  # ids renamed at a time
 _WORD_LIMIT = 1 << 26  # bytes
-_WORDS_HELD = 1 << 22  # distinct words counted in memory; beyond that the table goes to disk and a new one is begun
+_WORDS_HELD = 1 << 22  # distinct words counted in memory; beyond that the table is moved to disk and a new one is started
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class EncodedCorpus:
     vocabulary: Vocabulary
     ids: NDArray[np.uint32]  # read-only and memory-mapped
     ends: NDArray[np.int64]  # sentence s is ids[ends[s − 1] : ends[s]]; none is empty
-    raw_words: int  # of the text, the rare ones included
+    raw_words: int  # words of the text, rare words included
     lower: bool
-    name: str  # what the user called it
+    name: str  # the user's name for it
 
     def sentence(self, number: int) -> NDArray[np.uint32]:
         return self.ids[self.ends[number - 1] if number else 0 : self.ends[number]]
@@ -65,7 +65,7 @@ def encoded(
     field: str = "text",
     progress: Progress = silent,
 ) -> EncodedCorpus:
-    """`source` as ids of the words that are frequent enough; made now, or found in the cache. `base` as for `chosen`."""
+    """`source` as word ids, without rare words; encoded now or read from the cache. For `base` see `chosen`."""
     with opened(source, format, field, progress) as corpus:
         facts = {
             "format": _FORMAT,
@@ -83,18 +83,16 @@ def encoded(
             _make(path, facts, corpus, base, progress)
             known = _opened(path, facts, corpus.name)
     if known is None:
-        raise DataError(
-            f"{path} vanished while it was made; is something emptying the cache folder? Try again, or set FIRTH_CACHE"
-        )
+        raise DataError(f"{path} disappeared while it was being written. Try again, or set FIRTH_CACHE to another folder")
     return known
 
 
 @dataclass
 class _Numbered:
-    """Words numbered by first appearance, part by part; each part has a numbering of its own."""
+    """Words numbered in order of first appearance; each part has its own numbering."""
 
     parts: list[Words]
-    part_ends: list[int]  # words of the text up to the end of each part
+    part_ends: list[int]  # number of words up to the end of each part
     ids: Path
     ends: Path
 
@@ -114,14 +112,14 @@ def _make(path: Path, facts: dict[str, Any], corpus: Corpus, base: Vocabulary | 
 
 @contextlib.contextmanager
 def _workplace(folder: Path) -> Iterator[Path]:
-    """What the names of files begin with that are not needed after; such that those of a killed process are swept."""
+    """A prefix for temporary files, removed on exit; the name lets a later run sweep up after a killed process."""
     prefix = folder / f"{TEMPORARY}words-{os.getpid()}-{time.monotonic_ns()}"
     try:
         yield prefix
     except OSError as error:
         reason = error.strerror or error
         raise DataError(
-            f"cannot write to the cache folder {folder} ({reason}); set FIRTH_CACHE to a folder with space"
+            f"cannot write to the cache folder {folder}: {reason}. Set FIRTH_CACHE to a folder with free space"
         ) from error
     finally:
         for path in folder.glob(f"{prefix.name}*"):
@@ -148,8 +146,8 @@ def _number(corpus: Corpus, lower: bool, workplace: Path, progress: Progress) ->
 
 
 def _whole_words(corpus: Corpus, lower: bool, progress: Progress) -> Iterator[bytes]:
-    """The text in stretches that end where a word ends; the end of a document is a newline."""
-    held: list[bytes] = []  # the beginning of a word that may go on in the next piece
+    """The text in chunks that end at a word boundary; a document ends with a newline."""
+    held: list[bytes] = []  # the start of a word that may continue in the next piece
     size = corpus.size
     for piece in corpus.pieces(lambda done: progress("counting words", done, size)):
         text = to_bytes(piece.text.lower() if lower else piece.text)
@@ -164,11 +162,11 @@ def _whole_words(corpus: Corpus, lower: bool, progress: Progress) -> Iterator[by
             held.clear()
         held.append(last)
         if sum(map(len, held)) > _WORD_LIMIT:
-            raise DataError(f"{corpus.name} has more than {_WORD_LIMIT >> 20} MB without white space; expected words")
+            raise DataError(f"{corpus.name} has over {_WORD_LIMIT >> 20} MB without white space; expected separate words")
 
 
 def _rename(numbered: _Numbered, vocabulary: Vocabulary, ids_path: Path, ends_path: Path) -> tuple[int, int]:
-    """Write the final ids and sentence ends; how many there are of each."""
+    """Write the final ids and sentence ends; returns how many there are of each."""
     raw_ids, raw_ends = _mapped(numbered.ids, np.dtype("<u4")), _mapped(numbered.ends, np.dtype("<i8"))
     words, sentences, at, before = 0, 0, 0, 0
     with ids_path.open("wb") as ids_file, ends_path.open("wb") as ends_file:
@@ -196,7 +194,7 @@ def _final_ids(part: Words, vocabulary: Vocabulary) -> NDArray[np.uint32]:
 
 
 def _cut(ends: NDArray[np.int64], before: int) -> NDArray[np.int64]:
-    """Sentence ends after `before`: those of empty sentences left out, a sentence of more than LONGEST words cut in several."""
+    """Sentence ends after `before`, without empty sentences, and with sentences of more than LONGEST words split."""
     start = np.concatenate(([before], ends))[:-1]
     pieces = -(-(ends - start) // LONGEST)
     place = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # 0, 1, … within each sentence
@@ -210,7 +208,7 @@ def _fingerprint(vocabulary: Vocabulary) -> str:
 
 
 def _opened(path: Path, facts: dict[str, Any], name: str) -> EncodedCorpus | None:
-    """None where there is no such file, or it is not whole."""
+    """The cached corpus; None if a file is missing or incomplete."""
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
         words, sentences, vocabulary, raw_words = (
@@ -231,5 +229,5 @@ def _read_vocabulary(path: Path) -> Vocabulary:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Read-only; an empty file cannot be mapped."""
+    """Memory-mapped read-only. An empty file cannot be mapped and becomes an empty array."""
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)

@@ -1,13 +1,13 @@
-"""How good are word vectors? Similarity as people judge it, analogies, and composition (S7).
+"""Evaluate word vectors: correlation with human similarity judgements, analogies, and composition (S7).
 
     Spearman's ρ = the correlation of ranks; equal values share the mean of their ranks
     3CosAdd      = argmax over x ∉ {a, b, c} of cos(x, b) + cos(x, c) − cos(x, a)               Mikolov et al. 2013
     3CosMul      = argmax over x ∉ {a, b, c} of s(x, b) s(x, c) / (s(x, a) + ε), s = (1 + cos)/2     Levy & Goldberg 2014, eq. 4
 
-Both are sums over a table of the cosines (or their logarithms) of the few hundred different words that the questions use,
-so a block of questions costs one addition for each word, whatever the width.
+Both are sums over a table of cosines (or their logarithms) for the few hundred distinct words in the questions, so the cost of
+a question does not depend on the dimension.
 
-V words · d width · U different words of the questions · Q questions of a block · B words of a block
+Letters: V words, d dimension, U distinct words in the questions, Q questions of a block, B words of a block.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from firth.text.readers.file_decoding import lines
 from firth.vectors import search
 from firth.vectors.wordvectors import EPSILON, Method, Neighbors, WordVectors
 
-RESTRICT = 300_000  # the most frequent words, among which answers are looked for: gensim's number
-_WORDS, _QUESTIONS = 1024, 256  # a block: its scores stay in the processor's own cache
+RESTRICT = 300_000  # answers are searched among this many of the most frequent words, as in gensim
+_WORDS, _QUESTIONS = 1024, 256  # block sizes: the scores fit the processor's cache
 
-# Mikolov et al. 2013 ("Distributed representations …"), table 5, with the answer of theirs that is a single word.
+# Mikolov et al. 2013 ("Distributed representations …"), table 5, with one of their answers that is a single word.
 COMPOSITIONS = (("czech", "currency", "koruna"), ("vietnam", "capital", "hanoi"), ("german", "airline", "lufthansa"),
                 ("russian", "river", "volga"))  # fmt: skip
 
@@ -44,10 +44,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Similarity:
-    """Agreement with human judgement over the `covered` of `pairs` whose words are both known."""
+    """Correlation with human judgements over the `covered` of `pairs`: those whose words are both in the vocabulary."""
 
     name: str
-    spearman: float | None  # None: fewer than two pairs, or all judged alike
+    spearman: float | None  # None: fewer than two pairs, or all with the same score
     covered: int
     pairs: int
 
@@ -71,7 +71,7 @@ class Question:
 class Section:
     name: str
     correct: int
-    covered: int  # questions whose four words are known; the others are not asked
+    covered: int  # questions whose four words are all in the vocabulary; the others are skipped
     questions: int
 
     @property
@@ -99,19 +99,19 @@ class Analogies:
 
 @dataclass(frozen=True)
 class Composition:
-    """The neighbours of the sum of two vectors; rank of the expected word among all words, from 1."""
+    """The nearest neighbours of the sum of two vectors, and the rank of the expected word among all words, from 1."""
 
     words: tuple[str, str]
     expected: str
-    rank: int | None  # None: one of the three words is not known
+    rank: int | None  # None: one of the three words is not in the vocabulary
     neighbors: Neighbors
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """A similarity file: two words and a score a line, between tabs, commas, semicolons or spaces; `#` begins a comment.
+    """Read a similarity file: two words and a score per line, separated by tabs, commas, semicolons or spaces; # is a comment.
 
-    The score is the first column behind the words that is a number in the first row, so that SimLex-999 and WordSim-353 are
-    read as their authors ship them, header and further columns included."""
+    The score is the first column after the words that holds a number in the first row, so that SimLex-999 and WordSim-353 can be
+    read as published, with their headers and extra columns."""
     found: list[Pair] = []
     column: int | None = None
     for number, line in _lines(path):
@@ -121,18 +121,18 @@ def read_pairs(path: str | Path) -> list[Pair]:
         if column is None:
             column = next((n for n, field in enumerate(fields) if n > 1 and _number(field) is not None), None)
             if column is None and number == 1 and len(fields) >= 3:
-                continue  # the names of the columns
+                continue  # the header
         score = _number(fields[column]) if column is not None and column < len(fields) else None
         if score is None:
             raise DataError(f'{path}, line {number:,}: "{line[:60]}"; expected two words and a score')
         found.append(Pair(fields[0], fields[1], score))
     if not found:
-        raise DataError(f"{path} holds no pairs; expected two words and a score on each line")
+        raise DataError(f"{path} contains no word pairs; expected two words and a score per line")
     return found
 
 
 def read_questions(path: str | Path) -> list[Question]:
-    """An analogy file as word2vec has it: `: section` lines, and four words a line below."""
+    """Read an analogy file in word2vec's format: `: section` lines, each followed by lines of four words."""
     found: list[Question] = []
     section = None
     for number, line in _lines(path):
@@ -140,20 +140,20 @@ def read_questions(path: str | Path) -> list[Question]:
         if fields[0].startswith(":"):
             section = line[1:].strip()
         elif len(fields) != 4:
-            raise DataError(f'{path}, line {number:,}: "{line[:60]}"; expected four words, or a section as in ": family"')
+            raise DataError(f'{path}, line {number:,}: "{line[:60]}"; expected four words, or a section such as ": family"')
         elif section is None:
-            raise DataError(f'{path}, line {number:,}: a question before the first section; expected a line as in ": family"')
+            raise DataError(f'{path}, line {number:,}: a question before the first section; expected a line such as ": family"')
         else:
             found.append(Question(section, *fields))
     if not found:
-        raise DataError(f'{path} holds no questions; expected four words a line under sections as in ": family"')
+        raise DataError(f'{path} contains no questions; expected sections such as ": family" and lines of four words')
     return found
 
 
 def similarity(
     vectors: WordVectors, pairs: Sequence[Pair], name: str, fold_case: bool = True, restrict_vocab: int | None = None
 ) -> Similarity:
-    """Spearman's ρ of the cosines against the scores, over the pairs whose words are known."""
+    """Spearman's ρ between cosines and scores, over the pairs whose words are both in the vocabulary."""
     known = _Folded(vectors, fold_case, restrict_vocab)
     asked = [(known.id(pair.a), known.id(pair.b), pair.score) for pair in pairs]
     a, b, score = (np.array(column) for column in zip(*asked, strict=True))
@@ -164,14 +164,14 @@ def similarity(
 
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> float | None:
-    """Pearson's correlation of the ranks; None where one side has nothing to rank."""
+    """Pearson's correlation of the ranks; None if all values on one side are equal."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
 def ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From 1; equal values share the mean of the ranks that they take up."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last - (counts - 1) / 2)[inverse])
@@ -185,7 +185,7 @@ def analogies(
     fold_case: bool = True,
     progress: Progress = silent,
 ) -> Analogies:
-    """Every question whose four words are known; right if the best word, a, b and c set aside, is d (case folded)."""
+    """Answer every question whose four words are in the vocabulary. Correct if the best word other than a, b and c is d."""
     known = _Folded(vectors, fold_case, restrict_vocab)
     asked_Q4: NDArray[np.int64] = np.array([[known.id(word) for word in (q.a, q.b, q.c, q.d)] for q in questions])
     covered_Q: NDArray[np.bool_] = np.asarray((asked_Q4 >= 0).all(1))
@@ -203,7 +203,7 @@ def analogies(
 def compositions(
     vectors: WordVectors, examples: Iterable[tuple[str, str, str]] = COMPOSITIONS, topn: int = 5
 ) -> list[Composition]:
-    """czech + currency ≈ koruna: what stands nearest to the sum of two vectors, and where the expected word stands."""
+    """czech + currency ≈ koruna: the nearest neighbours of the sum of two vectors, and the rank of the expected word."""
     found = []
     for a, b, expected in examples:
         near: Neighbors = []
@@ -216,7 +216,7 @@ def compositions(
 
 
 class _Folded:
-    """The first `restrict_vocab` words, by their case-folded forms if asked; of several of one form the first is meant."""
+    """The first `restrict_vocab` words, optionally case-folded; if several words share a form, it means the first of them."""
 
     def __init__(self, vectors: WordVectors, fold_case: bool, restrict_vocab: int | None) -> None:
         self.vectors = vectors
@@ -240,7 +240,7 @@ class _Folded:
 
 
 def _answers(known: _Folded, asked_Q3: NDArray[np.int64], method: Method, progress: Progress) -> NDArray[np.int64]:
-    """The best word for each (a, b, c), any form of a, b and c left out."""
+    """The best word for each (a, b, c), excluding all words with the same form as a, b or c."""
     Q = len(asked_Q3)
     best_Q, answer_Q = np.full(Q, -np.inf, np.float32), np.zeros(Q, np.int64)
     if Q == 0:
@@ -270,7 +270,7 @@ def _answers(known: _Folded, asked_Q3: NDArray[np.int64], method: Method, progre
 
 
 def _tables(cosine_UB: Floats, method: Method) -> tuple[Floats, Floats]:
-    """What a word adds as b or c, and what it takes away as a. The logarithm makes the products of 3CosMul sums."""
+    """What a word adds as b or c, and what it subtracts as a. Logarithms turn the products of 3CosMul into sums."""
     if method == "add":
         return cosine_UB, cosine_UB
     shifted_UB = np.maximum((1 + cosine_UB) / 2, np.float32(1e-30))
@@ -278,12 +278,12 @@ def _tables(cosine_UB: Floats, method: Method) -> tuple[Floats, Floats]:
 
 
 def _questions_by_form(form_Q3: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-    """For each form that the questions use, the numbers of those that use it as a, b or c."""
+    """For each form in the questions, the indices of the questions that have it as a, b or c."""
     return {int(form): np.flatnonzero((form_Q3 == form).any(1)) for form in np.unique(form_Q3)}
 
 
 def _barred(form_B: NDArray[np.int64], asking: dict[int, NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(question, column) of every answer in this block that repeats a word of its question, by question."""
+    """(question, column) of every word in this block that is part of the question, sorted by question."""
     columns = [column for column, form in enumerate(form_B.tolist()) if form in asking]
     rows = [asking[int(form_B[column])] for column in columns]
     row_N = np.concatenate([np.empty(0, np.int64), *rows])
@@ -300,7 +300,7 @@ def _rank(vectors: WordVectors, given: tuple[str, str], expected: str) -> int:
 
 
 def _syntactic(section: str) -> bool:
-    """word2vec's own naming: gram1-adjective-to-adverb …"""
+    """word2vec's naming convention: gram1-adjective-to-adverb …"""
     return section.startswith("gram")
 
 
@@ -310,10 +310,10 @@ def _sum(name: str, sections: Sequence[Section]) -> Section:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
+    """The non-blank lines with their line numbers."""
     place = Path(path).expanduser()
     if not place.is_file():
-        raise DataError(f"{path} does not exist; `firth data get wordsim` and `firth data get analogy` fetch the usual files")
+        raise DataError(f"{path} does not exist. `firth data get wordsim` and `firth data get analogy` fetch standard files")
     for number, line in enumerate(lines(place, lambda done: None), 1):
         if line.strip():
             yield number, line.strip()

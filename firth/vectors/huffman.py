@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 
 class Tree(NamedTuple):
-    """From each of V words, and then from each inner node but the root, the way up: 2 · inner node + bit.
+    """The parent of each of the V words, then of each inner node except the root, stored as 2 · parent + bit.
 
-    The V − 1 inner nodes are numbered in the order in which they were joined; the root is the last. Eight bytes a word, where
-    the paths written out would take four for every step of every word.
+    The V − 1 inner nodes are numbered in the order in which they were merged; the root is the last. This takes eight bytes per
+    word; storing the paths would take four bytes for every step of every word.
     """
 
     up: npt.NDArray[np.uint32]
@@ -26,7 +26,7 @@ class Tree(NamedTuple):
         return len(self.up) // 2 + 1
 
     def of(self, word: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Inner nodes and bits of a word's code, root first."""
+        """The inner nodes and the bits of a word's code, root first."""
         steps, at = [], word
         while at < len(self.up):
             steps.append(int(self.up[at]))
@@ -35,7 +35,7 @@ class Tree(NamedTuple):
         return step >> one, step & one
 
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Of all codes."""
+        """The code length of every word."""
         at_V, length_V = np.arange(self.V), np.zeros(self.V, np.int64)
         while (moving_V := at_V < len(self.up)).any():
             length_V += moving_V
@@ -43,7 +43,7 @@ class Tree(NamedTuple):
         return length_V
 
     def below(self, share_V: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """For each inner node the sum of the shares of the words below it."""
+        """For each inner node, the total share of the words below it."""
         at_V, sum_N = np.arange(self.V), np.zeros(self.V - 1)
         while (moving_V := at_V < len(self.up)).any():
             node = self.up[at_V[moving_V]] >> 1
@@ -52,7 +52,7 @@ class Tree(NamedTuple):
         return sum_N
 
     def paths(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-        """All ways from the root, end to end: word v's steps are step[end_V[v − 1] : end_V[v]]."""
+        """All paths from the root, concatenated: the steps of word v are step[end_V[v − 1] : end_V[v]]."""
         end_V = np.cumsum(self.lengths())
         step = np.empty(end_V[-1], np.uint32)
         at_V, place_V = np.arange(self.V), end_V - 1
@@ -65,14 +65,14 @@ class Tree(NamedTuple):
 
 
 def huffman(count_V: npt.NDArray[np.int64]) -> Tree:
-    """Join the two rarest until one is left: Σ count · length is then the least that any code without prefixes can have.
+    """Merge the two rarest nodes until one is left: this minimises Σ count · length over all prefix codes.
 
-    Leaves come rarest first, and joined nodes are made in ascending order of count, so the rarest is always at the head of one
-    of two queues: no heap. Ties go to the leaf, which keeps the tree shallow.
+    Leaves are sorted by count, and merged nodes are created in ascending order of count, so the rarest node is always at the head
+    of one of two queues, and no heap is needed. Ties go to the leaf, which keeps the tree shallow.
     """
     V = len(count_V)
     order_V = np.argsort(count_V, kind="stable")
-    leaf, joined = array("q", count_V[order_V].tobytes()), array("q")  # as array("q"), a number takes eight bytes and no more
+    leaf, joined = array("q", count_V[order_V].tobytes()), array("q")  # array("q") takes eight bytes per number, a list far more
     up = array("I", bytes(4 * (2 * V - 2)))
     word_of = array("I", order_V.astype(np.uint32).tobytes())
     next_leaf = next_joined = 0

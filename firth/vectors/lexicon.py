@@ -1,10 +1,10 @@
-"""Words as they come, numbered by first appearance and counted: a hash table over UTF-8 bytes, in machine code.
+"""Number words in order of first appearance and count them: a hash table over UTF-8 bytes, compiled with numba.
 
-A Python dict does the same several times slower. The table hands out ids while it counts, so the text is read once:
-the caller writes the ids down and renames them when the counts are known.
+This is several times faster than a Python dict. The table assigns ids while it counts, so the text is read once: the caller
+stores the ids and renumbers them when the counts are known.
 
-A word w is the bytes arena[start[w] : start[w + 1]]; a slot of the table holds hash·2³² + w + 1, or 0 where it is free.
-W words known, A bytes of them, S slots (a power of two), N bytes of text.
+Word w is the bytes arena[start[w] : start[w + 1]]; a slot of the table holds hash·2³² + w + 1, or 0 if it is free.
+Letters: W known words, A bytes of the words, S slots (a power of two), N bytes of text.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.vectors.kernels.compiling import compiled
+from firth.vectors.kernels.compilation import compiled
 
 Bytes = NDArray[np.uint8]
-_WIDE_SPACE = re.compile(
-    "[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)  # white space beyond ASCII, as str.split has it
+_WIDE_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")  # the non-ASCII white space of str.split
 _NEWLINE = 10
 _FNV_START, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # Fowler, Noll and Vo's hash, 64 bits
 _LOW, _HIGH = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def to_bytes(text: str) -> bytes:
-    """UTF-8 in which every white space is an ASCII one."""
+    """`text` as UTF-8, with all white space replaced by ASCII white space."""
     return (text if text.isascii() else _WIDE_SPACE.sub(" ", text)).encode()
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a lexicon knew when it was closed."""
+    """The words and counts of a finished lexicon."""
 
     arena_A: Bytes
-    start_W: NDArray[np.int64]  # W + 1 of them
+    start_W: NDArray[np.int64]  # W + 1 entries
     count_W: NDArray[np.int64]
     hash_W: NDArray[np.uint32]
 
@@ -47,12 +45,12 @@ class Words:
         return len(self.count_W)
 
     def spelled(self) -> list[str]:
-        """Every word, in order."""
+        """All words as strings, in order."""
         arena, start_W = self.arena_A.tobytes(), self.start_W.tolist()
         return [arena[start:end].decode() for start, end in itertools.pairwise(start_W)]
 
     def spilled(self, prefix: str) -> Words:
-        """The same, on disk in files whose names begin with `prefix`, and mapped."""
+        """A memory-mapped copy on disk, in files whose names begin with `prefix`."""
         arrays = []
         for field in ("arena_A", "start_W", "count_W", "hash_W"):
             path = Path(f"{prefix}-{field}.npy")
@@ -62,7 +60,7 @@ class Words:
 
 
 class Lexicon:
-    """`read` turns text into ids, learning words on the way; `words` is what it has learned."""
+    """`read` turns text into ids and adds new words; `words` returns all words so far with their counts."""
 
     def __init__(self) -> None:
         self._slot_S = np.zeros(1 << 16, np.uint64)
@@ -76,7 +74,7 @@ class Lexicon:
         return self._known
 
     def read(self, text: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The ids of the words of `text`, and after how many of them each newline stood; the text's end ends a word."""
+        """The ids of the words in `text`, and the number of words before each newline. The end of the text ends a word."""
         text_N = np.frombuffer(text, np.uint8)
         ids_N, ends_N = np.empty(len(text_N) // 2 + 1, np.uint32), np.empty(text.count(b"\n"), np.int64)
         at = ids = ends = 0
@@ -95,7 +93,7 @@ class Lexicon:
         return Words(self._arena_A[: start_W[-1]].copy(), start_W, self._count_W[:known].copy(), self._hash_W[:known].copy())
 
     def _grow(self, text: int) -> None:
-        """Make room: twice as many words, and bytes for the longest word that `text` bytes can hold."""
+        """Make room for twice as many words, and for the longest word that `text` bytes can hold."""
         used = int(self._start_W[self._known])
         if used + text > len(self._arena_A):
             self._arena_A = _longer(self._arena_A, max(2 * len(self._arena_A), used + text))
@@ -115,7 +113,7 @@ def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
 
 @compiled
 def _is_space(byte: int) -> bool:
-    """What str.split() splits at, of ASCII: tab to carriage return, the four separators, space."""
+    """ASCII white space as in str.split(): tab to carriage return, the four separators, space."""
     return byte <= 32 and (byte == 32 or 9 <= byte <= 13 or byte >= 28)
 
 
@@ -134,7 +132,7 @@ def _read(
     hash_W: NDArray[np.uint32],
     known: int,
 ) -> tuple[int, int, int, int]:
-    """Read from byte `at` until the end, or until there is no room for a new word: where that was, and the new lengths."""
+    """Read from byte `at` to the end, or until a new word does not fit. Returns that position and the new lengths."""
     mask = len(slot_S) - 1
     while at < len(text_N):
         if _is_space(text_N[at]):
@@ -183,7 +181,7 @@ def _read(
 
 @compiled
 def _place(slot_S: NDArray[np.uint64], hash_W: NDArray[np.uint32], known: int) -> None:
-    """Fill an empty table with the words that are known."""
+    """Insert the known words into an empty table."""
     mask = len(slot_S) - 1
     for word in range(known):
         hashed = np.uint64(hash_W[word])

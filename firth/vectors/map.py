@@ -1,8 +1,9 @@
-"""Word vectors on paper: PCA and t-SNE to two or three dimensions, as plain numbers.
+"""Project word vectors to two or three dimensions with PCA or t-SNE.
 
     PCA: x_Nd minus its mean = U S Vᵀ; the coordinates are the first columns of U S
 
-Vectors are taken at length 1, so that nearness on the map is nearness by cosine. N words · d width · k dimensions of the map
+Vectors are normalised to length 1 first, so that distance on the map reflects cosine similarity.
+Letters: N words, d dimension, k dimensions of the map.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ class WordMap:
     words: list[str]
     point_Nk: NDArray[np.float64]
     projection: Projection
-    explained: tuple[float, ...] = ()  # PCA: the share of the variance that each axis shows
+    explained: tuple[float, ...] = ()  # PCA: the share of the variance that each axis explains
 
 
 def word_map(
     vectors: WordVectors, words: Sequence[str], projection: Projection = "pca", dimensions: int = 2, seed: int = 0
 ) -> WordMap:
-    """The words as points of a plane or of space; `seed` is for t-SNE alone."""
+    """The words as points in two or three dimensions; only t-SNE uses `seed`."""
     chosen = list(dict.fromkeys(words))
     if dimensions not in (2, 3):
-        raise ConfigError(f"a map of {dimensions} dimensions; expected 2 or 3")
+        raise ConfigError(f"dimensions is {dimensions}; expected 2 or 3")
     if len(chosen) <= dimensions:
-        raise ConfigError(f"{len(chosen)} words for a map of {dimensions} dimensions; give at least {dimensions + 1}")
+        raise ConfigError(f"{len(chosen)} words are too few for {dimensions} dimensions. Give at least {dimensions + 1} words")
     unit_Nd = np.stack([vectors.unit(word) for word in chosen]).astype(np.float64)
     match projection:
         case "pca":
@@ -45,13 +46,13 @@ def word_map(
             return WordMap(chosen, point_Nk, "pca", explained)
         case "tsne":
             return WordMap(chosen, _tsne(unit_Nd, dimensions, seed), "tsne")
-    raise ConfigError(f'there is no projection "{projection}"; expected pca or tsne')
+    raise ConfigError(f'unknown projection "{projection}"; expected pca or tsne')
 
 
 def pca(x_Nd: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64], tuple[float, ...]]:
-    """The coordinates along the directions of largest variance, and the share of all variance that each of them has.
+    """The coordinates along the principal components, and the share of the variance that each component explains.
 
-    A direction's sign is free; the one whose largest entry is positive is taken, so that a map looks the same every time."""
+    The sign of a component is arbitrary; its largest entry is made positive, so that a map looks the same every time."""
     centred_Nd = x_Nd - x_Nd.mean(0)
     u_Nr, s_r, v_rd = np.linalg.svd(centred_Nd, full_matrices=False)
     kept = min(dimensions, len(s_r))
@@ -64,13 +65,13 @@ def pca(x_Nd: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64]
 
 
 def _tsne(unit_Nd: NDArray[np.float64], dimensions: int, seed: int) -> NDArray[np.float64]:
-    """van der Maaten & Hinton 2008, by scikit-learn; a perplexity of 30, or less where there are too few words for it."""
+    """scikit-learn's t-SNE (van der Maaten & Hinton 2008) with perplexity 30, or less if there are too few words for it."""
     try:
         manifold: Any = importlib.import_module("sklearn.manifold")
     except ImportError:
-        raise FirthError('t-SNE needs scikit-learn: pip install "firth[map]"; PCA needs nothing') from None
+        raise FirthError('t-SNE needs scikit-learn. Install it with pip install "firth[map]", or use PCA') from None
     perplexity = min(30.0, (len(unit_Nd) - 1) / 3)
     start = pca(unit_Nd, dimensions)[0]
-    start *= 1e-4 / max(float(start[:, 0].std()), 1e-12)  # as scikit-learn scales its own; too large, and nothing moves
+    start *= 1e-4 / max(float(start[:, 0].std()), 1e-12)  # scikit-learn's own scale; if it is too large, no point moves
     fitted = manifold.TSNE(dimensions, perplexity=perplexity, init=start.astype(np.float32), random_state=seed)
     return np.asarray(fitted.fit_transform(unit_Nd.astype(np.float32)), np.float64)

@@ -1,10 +1,10 @@
-"""Phrases (Mikolov et al. 2013, eq. 6): two words that stand together more often than chance become one, "new_york".
+"""Phrases (Mikolov et al. 2013, eq. 6): join two words that occur together more often than chance, as in "new_york".
 
     score(a, b) = (count(ab) − δ) / (count(a) · count(b)) · N
 
-N, the number of words of the text, makes the score a ratio that does not depend on its length (as in the original tool):
-how many times more often than chance. The discount δ keeps pairs of rare words out. Pairs above the threshold are joined
-from left to right; a word is part of one pair at most, so "new york times" needs a second pass.
+N is the number of words in the text. It makes the score independent of the text length, as in the original tool: how many
+times more often than chance the pair occurs. The discount δ excludes pairs of rare words. Pairs above the threshold are joined
+from left to right; a word belongs to at most one pair, so "new york times" needs a second pass.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from firth.text.readers.file_decoding import Tick
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.sentences import Source, opened
 
-_AT_ONCE = 1 << 22  # words looked at together
-_PAIRS_HELD = 1 << 26  # pairs sorted in memory; a longer text is gone through several times, for other first words each
+_AT_ONCE = 1 << 22  # words scanned at a time
+_PAIRS_HELD = 1 << 26  # pairs sorted in memory; a longer text is read several times, for different first words each time
 
 
 @dataclass(frozen=True)
 class Phrases:
-    """The pairs that are to be joined, best first, with their scores."""
+    """The pairs to join with their scores, best first."""
 
     scores: dict[tuple[str, str], float]
     joiner: str = "_"
-    _seconds: dict[str, set[str]] = dataclasses.field(init=False, repr=False, compare=False)  # what may follow each first word
+    _seconds: dict[str, set[str]] = dataclasses.field(init=False, repr=False, compare=False)  # second words by first word
 
     def __post_init__(self) -> None:
         seconds: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ class Phrases:
         return joined if pending is None else [*joined, pending]
 
     def _join(self, words: Iterable[str], pending: str | None) -> tuple[list[str], str | None]:
-        """The words so far, and the last one if it may still find its second."""
+        """The joined words, and the last word if the next one may still join it."""
         joined: list[str] = []
         seconds = self._seconds
         for word in words:
@@ -105,7 +105,7 @@ def write_phrases(
     field: str = "text",
     progress: Progress = silent,
 ) -> list[Phrases]:
-    """Write the text with its phrases joined, line by line, words one space apart; what each pass has joined."""
+    """Write the text line by line with its phrases joined and single spaces between words. Returns the phrases of each pass."""
     _check(discount, threshold, joiner)
     if passes < 1:
         raise ConfigError(f"passes is {passes}; expected at least 1")
@@ -127,9 +127,9 @@ def write_phrases(
 
 
 def _scored(text: EncodedCorpus, discount: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """(a, b, score) of the P pairs that occur more than `discount` times, a share of the first words at a time.
+    """(a, b, score) for the P pairs that occur more than `discount` times, for one share of the first words at a time.
 
-    A pair is at most as frequent as its rarer word, so pairs of rarer words need not be looked at: the counts are exact."""
+    A pair is at most as frequent as its rarer word, so pairs with a rarer word can be skipped: the counts are exact."""
     V, count_V = len(text.vocabulary), text.vocabulary.count_V
     frequent_V = count_V > discount
     shares = -(-len(text.ids) // _PAIRS_HELD)
@@ -148,12 +148,12 @@ def _keys(text: EncodedCorpus, start: int, firsts_V: NDArray[np.bool_], seconds_
     a, b = ids[:-1], ids[1:]
     kept = firsts_V[a] & seconds_V[b]
     first, last = np.searchsorted(text.ends, (start, start + len(a)), side="right")
-    kept[text.ends[first:last] - start - 1] = False  # the last word of a sentence has none after it
+    kept[text.ends[first:last] - start - 1] = False  # the last word of a sentence has no successor
     return np.asarray(a[kept] * len(text.vocabulary) + b[kept])
 
 
 def _joined(phrases: Phrases, corpus: Corpus, lower: bool, progress: Progress) -> Iterator[str]:
-    """The text with its phrases joined, in stretches."""
+    """The text with its phrases joined, in chunks."""
     pending, space, size = None, "", corpus.size
     for words, ends in _lines(corpus, lower, lambda done: progress("joining phrases", done, size)):
         joined, pending = phrases._join(words, pending)
@@ -167,8 +167,8 @@ def _joined(phrases: Phrases, corpus: Corpus, lower: bool, progress: Progress) -
 
 
 def _lines(corpus: Corpus, lower: bool, tick: Tick) -> Iterator[tuple[list[str], bool]]:
-    """Words in order, and whether a line ends after them; a long line comes in several stretches."""
-    held = ""  # a word that may go on in the next piece
+    """The words in order, and whether a line ends after them; a long line comes in several chunks."""
+    held = ""  # a word that may continue in the next piece
     for piece in corpus.pieces(tick):
         text = held + (piece.text.lower() if lower else piece.text)
         *lines, rest = (text.removesuffix("\n") + "\n" if piece.ends_document else text).split("\n")
@@ -183,6 +183,6 @@ def _check(discount: int, threshold: float, joiner: str) -> None:
     if discount < 0:
         raise ConfigError(f"discount is {discount}; expected at least 0")
     if not threshold > 0:
-        raise ConfigError(f"threshold is {threshold}; expected more than 0")
+        raise ConfigError(f"threshold is {threshold}; expected a number above 0")
     if joiner.split() != [joiner]:
-        raise ConfigError(f"joiner is {joiner!r}; expected something without white space, such as _")
+        raise ConfigError(f"joiner is {joiner!r}; expected a string without white space, such as _")

@@ -1,12 +1,12 @@
-"""Exact nearest neighbours by cosine: V vectors of width d, Q queries, the k best of each.
+"""Exact nearest neighbours by cosine similarity.
 
     cos(q, v) = q·v / (|q| |v|)
 
-One query is a matrix–vector product, which costs what it costs to read the vectors once. Many queries are products of
-blocks that stay in the processor's cache, and of each block only what beats a query's k-th best so far is looked at again.
-Equal cosines are ordered by index, so an answer does not depend on the size of a block.
+A single query is a matrix–vector product, as fast as reading the vectors once. Many queries are computed in blocks that fit the
+processor's cache; of each block, only scores above a query's current k-th best are considered further. Equal cosines are
+ordered by index, so the result does not depend on the block size.
 
-V words · d width · Q queries · k best · B words of a block · N candidates
+Letters: V words, d dimension, Q queries, k neighbours, B words of a block, N candidates.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
-_BLOCK = 4096  # words a block: large enough for a matrix product to run at its best, its scores still in the last cache
+_BLOCK = 4096  # words per block: large enough for a fast matrix product, with scores that still fit the last-level cache
 _QUERIES = 1024
-_GROUP = 64  # scores of which only the largest is looked at first
+_GROUP = 64  # scores per group, of which only the maximum is considered first
 
 
 def norms(vector_Vd: Floats) -> Floats:
-    """|v| of every row, 1 where it is 0: a zero vector then has cosine 0 with everything.
+    """|v| of every row, with 0 replaced by 1, so that a zero vector has cosine 0 with everything.
 
-    Squares are summed in float64: in float32 those of 1e20 overflow."""
+    Squares are summed in float64: the square of 1e20 overflows float32."""
     norm_V = np.empty(len(vector_Vd), np.float32)
     for low in range(0, len(vector_Vd), _BLOCK):
         block_Bd = vector_Vd[low : low + _BLOCK].astype(np.float64)
@@ -39,7 +39,7 @@ def units(vector_Vd: Floats, norm_V: Floats) -> Floats:
 
 
 def top(vector_Vd: Floats, norm_V: Floats, query_Qd: Floats, k: int) -> tuple[Ids, Floats]:
-    """index_Qk and cosine_Qk of the min(k, V) nearest rows to each query, nearest first."""
+    """index_Qk and cosine_Qk of the min(k, V) rows nearest to each query, nearest first."""
     query_Qd = np.ascontiguousarray(query_Qd, np.float32)
     query_Qd = units(query_Qd, norms(query_Qd))
     k = min(k, len(vector_Vd))
@@ -52,9 +52,9 @@ def top(vector_Vd: Floats, norm_V: Floats, query_Qd: Floats, k: int) -> tuple[Id
 
 
 def best(score_V: Floats, k: int) -> Ids:
-    """The indices of the k largest scores, largest first, equal ones in order of index.
+    """The indices of the k largest scores, largest first; ties are ordered by index.
 
-    No score below the k-th largest of the group maxima can be among the k largest, so almost all are passed over."""
+    No score below the k-th largest group maximum can be among the k largest, so almost all scores are skipped."""
     V = len(score_V)
     if k < 1:
         return np.empty(0, np.int64)
@@ -76,17 +76,17 @@ def _top_of_many(vector_Vd: Floats, norm_V: Floats, query_Qd: Floats, k: int) ->
         for first in range(0, Q, _QUERIES):
             some = slice(first, first + _QUERIES)
             score_QB = query_Qd[some] @ unit_Bd.T
-            # Strictly better than the k-th only: of equal cosines the earlier index is there already. In the first block
-            # nothing is, so what stands at its own k-th place may come in.
+            # Only strictly better than the k-th: of equal cosines, the earlier index is already in the list. The first block
+            # starts with an empty list, so there its own k-th best is included.
             hopeful_QB = score_QB > cosine_Qk[some, -1:] if low else score_QB >= np.partition(score_QB, -k, axis=1)[:, -k, None]
-            place_N = np.flatnonzero(hopeful_QB)  # flat: for two axes numpy has no quick way
+            place_N = np.flatnonzero(hopeful_QB)  # flat, because np.nonzero on two axes is slow
             row_N, column_N = np.divmod(place_N, len(unit_Bd))
             _keep(index_Qk[some], cosine_Qk[some], row_N, low + column_N, score_QB.ravel()[place_N], merge=low > 0)
     return index_Qk, cosine_Qk
 
 
 def _keep(index_Qk: Ids, cosine_Qk: Floats, row_N: Ids, index_N: Ids, cosine_N: Floats, merge: bool = True) -> None:
-    """Of the candidates (row, index, cosine) and what their rows have so far, leave the k best in each row, in order."""
+    """Merge the candidates (row, index, cosine) into the lists of their rows, and keep the k best of each row, in order."""
     k = index_Qk.shape[1]
     rows = np.unique(row_N)
     if merge:

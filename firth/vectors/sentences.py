@@ -1,7 +1,7 @@
-"""A corpus from wherever the words are: a file of any reader, a named data set, standard input, or a Python iterable.
+"""Open a corpus for word vectors: a file in any supported format, a named data set, standard input, or a Python iterable.
 
-A sentence ends at a newline and at the end of a document; words are what white space separates. One rule for every
-format: a text gives the same vectors as txt and as jsonl.
+A sentence ends at a newline and at the end of a document; words are separated by white space. This rule holds for every format:
+a text gives the same vectors as txt and as jsonl.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, find, spool
 
 Sentence = str | Iterable[str]
-Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a place, never a text
+Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a path or name, never a text
 
 
 @contextlib.contextmanager
 def opened(source: Source, format: Format = "auto", field: str = "text", progress: Progress = silent) -> Iterator[Corpus]:
-    """The corpus at a path, of a name of the catalog where there is no such file, of "-", or of the sentences given.
+    """The corpus at a path, under a catalog name if there is no such file, from "-" (standard input), or from sentences.
 
-    What can be read only once is copied to the cache folder for as long as the context lasts."""
+    A source that can be read only once is copied to the cache folder while the context lasts."""
     if format not in get_args(Format):
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
     if isinstance(source, Corpus):
@@ -57,22 +57,22 @@ def _located(place: str, format: Format, field: str, progress: Progress) -> Corp
     if place == "docs":
         return Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
     if place not in CATALOG:
-        return find(place, format, field)  # a pattern, or an error that names what stands beside it
+        return find(place, format, field)  # a glob, or an error that names similar files
     entry = CATALOG[place]
     if entry.train is None:
         folder = f"$(firth data path {place})"
-        raise DataError(f"{place} is no running text; give one of its files, for example {folder}/{entry.files[0].name}")
-    format = "txt" if entry.columns is None else "auto"  # of texts with labels the texts
+        raise DataError(f"{place} is not running text. Use one of its files, for example {folder}/{entry.files[0].name}")
+    format = "txt" if entry.columns is None else "auto"  # "auto" reads the texts of a labelled data set
     return Corpus(place, (download.local(place, progress) / entry.train,), format=format, columns=entry.columns)
 
 
 def _copied(sentences: Iterable[Sentence]) -> Corpus:
-    """Sentences of a list or a generator as a text file, one per line; named so that a killed process's copy is swept."""
+    """Write the sentences of an iterable to a text file, one per line; its name lets a later run sweep it up."""
     target = cache.cache_folder() / f"{TEMPORARY}sentences-{os.getpid()}-{time.monotonic_ns()}"
     with cache.replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for number, sentence in enumerate(sentences, start=1):
             file.write(_line(sentence, number) + "\n")
-    return Corpus("the sentences given", (target,), format="txt")
+    return Corpus("the list of sentences", (target,), format="txt")
 
 
 def _line(sentence: object, number: int) -> str:
@@ -87,7 +87,7 @@ def _line(sentence: object, number: int) -> str:
         line = ""
     if line.split() != words:
         wrong = next(word for word in words if not isinstance(word, str) or word.split() != [word])
-        raise DataError(f"sentence {number:,} has the word {wrong!r}; expected strings without white space, such as 'new_york'")
+        raise DataError(f"sentence {number:,} contains {wrong!r}; expected words without white space, such as 'new_york'")
     return _encodable(line, number)
 
 
@@ -95,5 +95,5 @@ def _encodable(line: str, number: int) -> str:
     try:
         line.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"sentence {number:,} holds {line[error.start]!r}, half of a surrogate pair; remove it") from error
+        raise DataError(f"sentence {number:,} contains {line[error.start]!r}, half of a surrogate pair. Remove it") from error
     return line

@@ -1,4 +1,4 @@
-"""Words that look like one which is not there: quick among half a million."""
+"""Suggest similarly spelled words for an unknown word; fast for vocabularies of half a million words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-_COMPARED = 2000  # of the words that begin alike, the most frequent ones are compared letter by letter
-_ALPHABET_FROM = 1000  # words whose letters are tried in place of a wrong one
+_COMPARED = 2000  # words with the same prefix to compare letter by letter, the most frequent ones
+_ALPHABET_FROM = 1000  # words whose letters are tried as replacements
 
 
 def near_spellings(word: str, words: Sequence[str], index: Mapping[str, int], limit: int = 3) -> list[str]:
-    """Up to `limit` words of the vocabulary, the likeliest first: other case, one letter off, then begins alike.
+    """Up to `limit` words of the vocabulary, likeliest first: different case, then one edit away, then the same prefix.
 
-    Within each kind in the order of `words`, which is that of frequency in every trained file."""
+    Within each group, words keep the order of `words`, which is by frequency in every trained file."""
     found = [other for other in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if other in index]
     found += sorted((other for other in set(_one_edit(word, _alphabet(word, words))) if other in index), key=index.__getitem__)
     if len(found) < limit:
@@ -26,8 +26,8 @@ def _alphabet(word: str, words: Sequence[str]) -> set[str]:
 
 
 def _one_edit(word: str, alphabet: set[str]) -> Iterator[str]:
-    """Everything one deletion, exchange of neighbours, replacement or insertion away."""
-    if len(word) > 40:  # a name of a file, most likely
+    """All strings one deletion, transposition, replacement or insertion away."""
+    if len(word) > 40:  # most likely a file name
         return
     for n in range(len(word) + 1):
         left, right = word[:n], word[n:]

@@ -1,10 +1,11 @@
-"""train(): text in, WordVectors out.
+"""train(): train word vectors on a text.
 
-The corpus is cut into blocks of sentences. Threads take them in order and change the same two matrices without locks
-(Hogwild; Recht et al. 2011): two threads seldom meet in one row, and where they do, an update may be lost. What a block
-draws and the rate it starts at follow from its place alone, so that one thread gives the same bits every time.
+The corpus is split into blocks of sentences. Threads take the blocks in order and update the same two matrices without locks
+(Hogwild; Recht et al. 2011): two threads seldom update the same row, and if they do, an update may be lost. The random draws
+and the learning rate of a block depend only on its position, so a single thread gives bit-identical results every time.
 
-V words · d width. input_Vd holds the vectors v, output_Vd the context vectors u (hierarchical softmax: V − 1 inner nodes).
+Letters: V words, d dimension. input_Vd holds the word vectors v, output_Vd the context vectors u (hierarchical softmax: V − 1
+inner nodes).
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ if TYPE_CHECKING:
     from firth.vectors.kernels import Counts, Kernel
 
 Matrix = NDArray[np.float32]
-_BLOCK = 200_000  # words; small enough that Ctrl-C and the last blocks of a training do not keep anybody waiting
-_GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block side by side
-_BLOCKS = 64  # at least so many in a text that allows it: with fewer, threads would wait for one another at the end
+_BLOCK = 200_000  # words; small enough to stop quickly after Ctrl-C and to keep all threads busy until the end
+_GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block in parallel
+_BLOCKS = 64  # smallest number of blocks, if the text is long enough: with fewer, threads would be idle at the end
 _SMALLEST = 1_000
-_OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # names by which other formats go
+_OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other formats
 
 
 @dataclass(frozen=True)
 class Report:
-    """How far a training is; told after each block."""
+    """Progress of the training, reported after each block."""
 
-    epoch: int  # the first that is not finished, counted from 1
+    epoch: int  # the first unfinished epoch, counted from 1
     epochs: int
-    words: int  # of the text, read so far, all epochs together
-    of: int  # words that will have been read at the end
-    loss: float | None  # the mean so far of this epoch's objective per prediction, in nats; None before the first prediction
-    losses: tuple[float | None, ...]  # the same for each finished epoch
-    seconds: float  # since the training began, reading and compiling not counted
+    words: int  # words read so far, over all epochs
+    of: int  # words to read in total
+    loss: float | None  # mean loss per prediction in this epoch so far, in nats; None before the first prediction
+    losses: tuple[float | None, ...]  # mean loss of each finished epoch
+    seconds: float  # training time, without reading and compiling
 
     @property
     def words_per_second(self) -> float:
@@ -65,13 +66,13 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Watcher:
-    """How a caller follows a training; every part may be left silent."""
+class TrainingCallbacks:
+    """How a caller follows the training; every callback is optional."""
 
-    work: Progress = silent  # reading and encoding
+    work: Progress = silent  # progress of reading and encoding
     block: Callable[[Report], None] = lambda report: None
     notice: Callable[[str], None] = lambda message: None
-    stopping: Callable[[], bool] = lambda: False  # asked after each block; True ends the training as Ctrl-C does
+    stopping: Callable[[], bool] = lambda: False  # called after each block; True stops the training, like Ctrl-C
 
 
 def train(
@@ -97,13 +98,13 @@ def train(
     field: str = "text",
     start: WordVectors | None = None,
     out: str | os.PathLike[str] | None = None,
-    watcher: Watcher | None = None,
+    watcher: TrainingCallbacks | None = None,
 ) -> WordVectors:
-    """Train word vectors on `corpus`: a file, folder or pattern, a named data set, "-" for standard input, or sentences
-    (strings, or lists of words; a generator is read once). What is None is as in VectorsConfig.
+    """Train word vectors on `corpus`: a file, folder or glob, a named data set, "-" for standard input, or sentences
+    (strings, or lists of words; a generator is read once). Settings that are None take their defaults from VectorsConfig.
 
-    With `start`, its vectors are trained further: settings not given are its own, new words get rows of their own, counts
-    add up, and the rate starts anew. With `out`, the result is saved there, and so is what there is at Ctrl-C."""
+    With `start`, its vectors are trained further: settings that are None are those of `start`, new words are added, counts are
+    added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C."""
     given = {
         "model": model,
         "loss": loss,
@@ -121,17 +122,17 @@ def train(
         "deterministic": deterministic,
         "device": device,
     }
-    watcher = watcher or Watcher()
+    watcher = watcher or TrainingCallbacks()
     if out is not None and Path(out).suffix in _OTHERS:
         raise ConfigError(
-            f"the vectors would go to {out}; expected a name that ends in .firth, the one format that keeps counts and context "
-            "vectors. `firth vectors convert` writes the others from it"
+            f"out is {out}; expected a name that ends in .firth, the only format that keeps counts and context vectors. "
+            "`firth vectors convert` writes the other formats from it"
         )
     config = settings(given, start)
     if lower is None:
         lower = start is not None and start.metadata.get("lower") == "true"
     if out is not None:
-        _expect_writable(Path(out))  # said now, not after hours of training
+        _expect_writable(Path(out))  # fail now, not after hours of training
     base = _base(start, watcher) if start is not None else None
     text = encoded(
         corpus,
@@ -145,22 +146,23 @@ def train(
     )
     if len(text.ids) == len(text.ends):  # no sentence is empty, so each has one word
         raise DataError(
-            f"in {text.name} no word has a neighbour: every sentence has one word that occurs {config.min_count} times"
+            f"no word in {text.name} has a neighbour: every sentence has only one word that occurs {config.min_count} times. "
+            "Use more text or a smaller min_count"
         )
-    training = begin(text, config, start, watcher)
+    training = prepare_training(text, config, start, watcher)
     return _finish(training, Path(out) if out is not None else None, watcher)
 
 
 def _expect_writable(out: Path) -> None:
     if out.is_dir():
-        raise RunError(f"{out} is a folder; expected the name of a file, such as {out / 'vectors.firth'}")
+        raise RunError(f"{out} is a folder; expected a file name, such as {out / 'vectors.firth'}")
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()
 
 
 def settings(given: dict[str, Any], start: WordVectors | None = None) -> VectorsConfig:
-    """The settings that are not None, and for the others those that `start` was trained with, or the usual ones."""
+    """The settings that are not None; the others come from `start`, or are the defaults."""
     own: dict[str, Any] = {}
     if start is not None:
         known = {field.name for field in dataclasses.fields(VectorsConfig)}
@@ -168,42 +170,42 @@ def settings(given: dict[str, Any], start: WordVectors | None = None) -> Vectors
         own["dim"] = start.width
     config = VectorsConfig(**(own | {name: value for name, value in given.items() if value is not None}))
     if start is not None and config.dim != start.width:
-        raise ConfigError(f"dim is {config.dim}, but the vectors to train further have {start.width}; leave dim out")
+        raise ConfigError(f"dim is {config.dim}, but the vectors to train further have dimension {start.width}. Leave dim out")
     return config
 
 
 @dataclass
 class Training:
-    """Everything a training changes, and what it is made of."""
+    """The state of a training: its text, settings, matrices and kernel."""
 
     text: EncodedCorpus
     config: VectorsConfig
     input_Vd: Matrix
     output_Vd: Matrix
     kernel: Kernel
-    fetch: Callable[[], None] = lambda: None  # brings the matrices back from where the kernel keeps them
+    fetch: Callable[[], None] = lambda: None  # copies the matrices back from the device
     last: Report | None = None
 
 
-def begin(
-    text: EncodedCorpus, config: VectorsConfig, start: WordVectors | None = None, watcher: Watcher | None = None
+def prepare_training(
+    text: EncodedCorpus, config: VectorsConfig, start: WordVectors | None = None, watcher: TrainingCallbacks | None = None
 ) -> Training:
-    """First weights, or those of `start`, and a kernel for them."""
-    watcher = watcher or Watcher()
+    """Initial weights, or those of `start`, and a kernel for them."""
+    watcher = watcher or TrainingCallbacks()
     from firth.vectors.kernels import output_rows, zeros
 
     V = len(text.vocabulary)
-    input_Vd = first_vectors(V, config)
+    input_Vd = initial_vectors(V, config)
     output_Vd = zeros(output_rows(config, V), config.dim)
     if start is not None:
-        _take_over(start, text.vocabulary, config, input_Vd, output_Vd, watcher)
+        _copy_weights(start, text.vocabulary, config, input_Vd, output_Vd, watcher)
     if config.deterministic and config.threads != 1:
-        watcher.notice("deterministic: one block after the other, in one thread")
+        watcher.notice("deterministic: training in one thread")
     return Training(text, config, input_Vd, output_Vd, *_kernel(config, text.vocabulary, input_Vd, output_Vd, watcher))
 
 
-def first_vectors(V: int, config: VectorsConfig) -> Matrix:
-    """v uniform in ±1/d, as in gensim: twice as wide as in word2vec, by which CBOW gains and nothing loses; u starts at zero."""
+def initial_vectors(V: int, config: VectorsConfig) -> Matrix:
+    """v uniform in ±1/d, as in gensim; twice word2vec's range, which helps CBOW and harms nothing. u starts at zero."""
     from firth.vectors.kernels import zeros
 
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(config.seed)))
@@ -215,7 +217,7 @@ def first_vectors(V: int, config: VectorsConfig) -> Matrix:
 
 
 def fit(training: Training) -> Generator[Report, None, None]:
-    """Train block by block. Closing the generator lets the blocks under way finish and begins no other."""
+    """Train block by block. Closing the generator finishes the blocks in progress and starts no others."""
     config, text = training.config, training.text
     blocks = _blocks(text, config)
     per_epoch = len(blocks)
@@ -230,7 +232,7 @@ def fit(training: Training) -> Generator[Report, None, None]:
 
     for (epoch, number), counts in _in_threads(run, queue, config.workers):
         if not math.isfinite(counts.loss):
-            raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}; try a smaller rate than {config.rate}")
+            raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}. Try a rate smaller than {config.rate}")
         _, _, start, stop = blocks[number]
         words += stop - start
         loss_E[epoch] += counts.loss
@@ -239,7 +241,7 @@ def fit(training: Training) -> Generator[Report, None, None]:
         means = [loss / terms if terms else None for loss, terms in zip(loss_E, terms_E, strict=True)]
         finished = next((e for e, left in enumerate(left_E) if left), config.epochs)
         current = min(finished, config.epochs - 1)
-        raw = text.raw_words / len(text.ids)  # progress counts the words of the text; training sees those that are not rare
+        raw = text.raw_words / len(text.ids)  # progress counts all words of the text; training skips rare ones
         training.last = Report(
             epoch=current + 1,
             epochs=config.epochs,
@@ -259,7 +261,7 @@ def _in_threads(
     under_way: dict[Future[Counts], tuple[int, int]] = {}
     try:
         while True:
-            for place in itertools.islice(queue, 2 * threads - len(under_way)):  # a block waits for each thread that gets free
+            for place in itertools.islice(queue, 2 * threads - len(under_way)):  # keep one block waiting per thread
                 under_way[pool.submit(run, *place)] = place
             if not under_way:
                 return
@@ -283,7 +285,7 @@ def _blocks(text: EncodedCorpus, config: VectorsConfig) -> list[tuple[int, int, 
 
 
 def _rate(config: VectorsConfig, done: float) -> float:
-    """Falls linearly from `rate` to `final_rate` over all words of all epochs."""
+    """The rate falls linearly from `rate` to `final_rate` over all words of all epochs."""
     return config.rate + (config.final_rate - config.rate) * done
 
 
@@ -291,8 +293,8 @@ def _seed(seed: int, epoch: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, epoch, number)).generate_state(1, np.uint64)[0] >> 1)  # fits a signed integer
 
 
-def _finish(training: Training, out: Path | None, watcher: Watcher) -> WordVectors:
-    """Train to the end, or until asked to stop; save what there is either way."""
+def _finish(training: Training, out: Path | None, watcher: TrainingCallbacks) -> WordVectors:
+    """Train to the end or until interrupted, and save the result in both cases."""
     state, interruption = "interrupted", None
     try:
         with contextlib.closing(fit(training)) as reports:
@@ -305,7 +307,7 @@ def _finish(training: Training, out: Path | None, watcher: Watcher) -> WordVecto
     except KeyboardInterrupt as error:
         interruption = error
     training.fetch()
-    vectors = artefact(training, state)
+    vectors = trained_vectors(training, state)
     if out is not None:
         vectors.save(out)
     if interruption is not None:
@@ -313,7 +315,7 @@ def _finish(training: Training, out: Path | None, watcher: Watcher) -> WordVecto
     return vectors
 
 
-def artefact(training: Training, state: str) -> WordVectors:
+def trained_vectors(training: Training, state: str) -> WordVectors:
     report = training.last
     metadata = {
         "config": json.dumps(dataclasses.asdict(training.config)),
@@ -327,14 +329,14 @@ def artefact(training: Training, state: str) -> WordVectors:
 
 
 def _kernel(
-    config: VectorsConfig, vocabulary: Vocabulary, input_Vd: Matrix, output_Vd: Matrix, watcher: Watcher
+    config: VectorsConfig, vocabulary: Vocabulary, input_Vd: Matrix, output_Vd: Matrix, watcher: TrainingCallbacks
 ) -> tuple[Kernel, Callable[[], None]]:
-    """The kernel of the device, and what brings its matrices back here."""
+    """The kernel for the device, and a function that copies its matrices back."""
     from firth.vectors.kernels import kernel_for
 
     if config.device == "cuda":
         return _gpu_kernel(config, vocabulary, input_Vd, output_Vd)
-    compiling = "compiling for this machine, some seconds; the result is kept for the next time"
+    compiling = "compiling the training kernel for this machine (a few seconds, only the first time)"
     return kernel_for(config, vocabulary.count_V, input_Vd, output_Vd, lambda: watcher.notice(compiling)), lambda: None
 
 
@@ -346,31 +348,36 @@ def _gpu_kernel(
     from firth.vectors.kernels import Counts
 
     if not torch.cuda.is_available():
-        raise ConfigError("device is cuda, but torch finds no such GPU here; leave device out to train on the CPU")
+        raise ConfigError("device is cuda, but torch finds no CUDA GPU. Leave device out to train on the CPU")
     from firth.vectors.gpu import GPUKernel
 
     gpu = GPUKernel(config, vocabulary.count_V, input_Vd, output_Vd)
     return lambda *given: Counts(*gpu(*given)), gpu.fetch
 
 
-def _base(start: WordVectors, watcher: Watcher) -> Vocabulary:
+def _base(start: WordVectors, watcher: TrainingCallbacks) -> Vocabulary:
     counts = start.counts
     if counts is None:
-        watcher.notice("the vectors to train further have no counts; the old words count as often as they occur in the new text")
+        watcher.notice("the vectors to train further have no counts; only the new text is counted")
         counts = np.zeros(len(start), np.int64)
     return Vocabulary(list(start.words), np.asarray(counts))
 
 
-def _take_over(
-    start: WordVectors, vocabulary: Vocabulary, config: VectorsConfig, input_Vd: Matrix, output_Vd: Matrix, watcher: Watcher
+def _copy_weights(
+    start: WordVectors,
+    vocabulary: Vocabulary,
+    config: VectorsConfig,
+    input_Vd: Matrix,
+    output_Vd: Matrix,
+    watcher: TrainingCallbacks,
 ) -> None:
-    """The rows of the old words go to their new places; the others stay as they are."""
+    """Copy the rows of the old words to their new positions; the other rows keep their initial values."""
     row_of = {word: row for row, word in enumerate(vocabulary.words)}
     rows = np.fromiter((row_of[word] for word in start.words), np.int64, len(start))
     input_Vd[rows] = start.vectors
     if config.loss == "hs":
-        watcher.notice("the Huffman tree follows the counts and is built anew; its inner nodes start at zero")
+        watcher.notice("the counts have changed, so the Huffman tree is rebuilt and its inner nodes start at zero")
     elif start.outputs is None or len(start.outputs) != len(start):
-        watcher.notice("the vectors to train further have no context vectors; these start at zero")
+        watcher.notice("the vectors to train further have no context vectors, so these start at zero")
     else:
         output_Vd[rows] = start.outputs

@@ -1,4 +1,4 @@
-"""The words a model has vectors for, most frequent first, and how they are chosen from all that a text holds."""
+"""The vocabulary: the words that get a vector, most frequent first, and how they are selected from a text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from firth.vectors.lexicon import Words
 
 
 class Vocabulary:
-    """Words by falling count, equal counts by alphabet; word number i was seen count_V[i] times."""
+    """Words by descending count, ties in alphabetical order; word i occurred count_V[i] times."""
 
     def __init__(self, words: Sequence[str], count_V: NDArray[np.int64]) -> None:
         if len(words) != len(count_V):
-            raise DataError(f"{len(words):,} words but {len(count_V):,} counts; expected as many of one as of the other")
+            raise DataError(f"{len(words):,} words but {len(count_V):,} counts; expected one count per word")
         self._packed = b""
         self.words = list(words)
         self.count_V = np.ascontiguousarray(count_V, np.int64)
 
     @classmethod
     def packed(cls, text: bytes, count_V: NDArray[np.int64]) -> Vocabulary:
-        """From words with a newline between them, taken apart when first asked for: as strings they take eight times as much."""
+        """From words joined by newlines, which are split on first use: as strings they take eight times as much memory."""
         vocabulary = cls([], np.empty(0, np.int64))
         del vocabulary.words
         vocabulary._packed, vocabulary.count_V = text, np.ascontiguousarray(count_V, np.int64)
         if (found := text.count(b"\n") + 1) != len(count_V):
-            raise DataError(f"{found:,} words but {len(count_V):,} counts; expected as many of one as of the other")
+            raise DataError(f"{found:,} words but {len(count_V):,} counts; expected one count per word")
         return vocabulary
 
     @functools.cached_property
@@ -49,7 +49,7 @@ class Vocabulary:
 
     @functools.cached_property
     def _id_of(self) -> dict[str, int]:
-        # Training needs none, and for a million words it takes as much memory as 25 dimensions.
+        # Lazy: training does not need it, and for a million words it takes as much memory as 25 dimensions.
         return {word: number for number, word in enumerate(self.words)}
 
     @classmethod
@@ -59,9 +59,9 @@ class Vocabulary:
 
 
 def chosen(parts: Sequence[Words], min_count: int, max_vocab: int | None, base: Vocabulary | None, name: str) -> Vocabulary:
-    """Of the words in all `parts`, those seen `min_count` times, the most frequent `max_vocab` of them.
+    """The `max_vocab` most frequent words of all `parts` that occur at least `min_count` times.
 
-    With `base`, the vocabulary of a model that is trained further: its words stay whatever happens, and counts add up."""
+    `base` is the vocabulary of vectors to train further: all its words are kept, and counts are added up."""
     counts = dict(zip(base.words, base.count_V.tolist(), strict=True)) if base is not None else {}
     new: dict[str, int] = {}
     most, most_count = "", 0
@@ -80,8 +80,8 @@ def chosen(parts: Sequence[Words], min_count: int, max_vocab: int | None, base: 
 
 
 def _totals(parts: Sequence[Words]) -> Iterator[tuple[str, int]]:
-    """Every word once with its count. Several parts are joined one share of the hash values after the other, so that
-    memory holds the words of a part or two."""
+    """Every word once with its total count. Several parts are merged one range of hash values at a time, so that memory holds
+    only the words of a part or two."""
     if len(parts) == 1:
         yield from zip(parts[0].spelled(), parts[0].count_W.tolist(), strict=True)
         return
@@ -98,14 +98,14 @@ def _check(counts: dict[str, int], most: str, most_count: int, min_count: int, n
     if len(counts) >= 2:
         return
     if not most:
-        raise DataError(f"{name} has no words; expected words with white space between them")
+        raise DataError(f"{name} contains no words; expected words separated by white space")
     shown = most if len(most) <= 40 else most[:40] + "…"
     if not counts:
         raise DataError(
-            f'min_count {min_count} leaves no word of {name}: the most frequent, "{shown}", occurs {most_count:,} times; '
-            "give more text or a smaller min_count"
+            f'min_count {min_count} leaves no words of {name}: the most frequent, "{shown}", occurs {most_count:,} times. '
+            "Use more text or a smaller min_count"
         )
     raise DataError(
-        f'{name} has one word that occurs {min_count} times, "{shown}"; vectors tell words apart and need at least two: '
-        "give more text or a smaller min_count"
+        f'{name} has only one word that occurs {min_count} times, "{shown}"; training needs at least two. '
+        "Use more text or a smaller min_count"
     )

@@ -1,11 +1,11 @@
-"""WordVectors: the artefact. Words, their vectors, and the questions one asks of them; it knows nothing of training.
+"""WordVectors: words, their vectors, and the queries on them. Independent of how the vectors were trained.
 
     vectors = firth.vectors.load("v.firth")
     vectors["france"]                                              its vector
     vectors.most_similar("france")                                 [("spain", 0.81), …]
     vectors.analogy("spain", "madrid", "france")                   [("paris", 0.77), …]
 
-V words · d width · Q queries · k answers
+Letters: V words, d dimension, Q queries, k answers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from firth.vectors.similar_spellings import near_spellings
 Method = Literal["add", "mul"]
 Neighbors = list[tuple[str, float]]  # (word, cosine), nearest first
 
-# Keeps the quotient of 3CosMul finite. 0.001 in the paper, 1e-6 in gensim; the smaller one, so that rankings are gensim's.
+# Keeps the quotient of 3CosMul finite: 0.001 in the paper, 1e-6 in gensim. The latter, so that rankings agree with gensim's.
 EPSILON = 1e-6
 
 
 class WordVectors:
-    """`words[n]` has the vector `vectors[n]`; the vectors may lie in a file and are then read as they are needed."""
+    """`words[n]` has the vector `vectors[n]`. The vectors may be memory-mapped; they are then read on demand."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class WordVectors:
         outputs: NDArray[np.float32] | None = None,
     ) -> None:
         if vectors.ndim != 2 or len(vectors) != len(words):
-            raise DataError(f"{len(words):,} words but vectors of shape {vectors.shape}; expected one row for each word")
+            raise DataError(f"{len(words):,} words but vectors of shape {vectors.shape}; expected one row per word")
         if counts is not None and counts.shape != (len(words),):
-            raise DataError(f"{len(words):,} words but counts of shape {counts.shape}; expected one for each word")
+            raise DataError(f"{len(words):,} words but counts of shape {counts.shape}; expected one count per word")
         self.words = words
         self.vectors = vectors
         self.counts = counts
-        self.metadata = dict(metadata or {})  # config (JSON), epochs, state: what the trainer said
-        self.outputs = outputs  # context vectors or inner nodes: what training on needs and nothing else reads
+        self.metadata = dict(metadata or {})  # written by the trainer: config (JSON), epochs, state
+        self.outputs = outputs  # context vectors or inner nodes: used only to train further
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -79,11 +79,11 @@ class WordVectors:
         return f"WordVectors({len(self):,} words, width {self.width})"
 
     def id(self, word: str) -> int:
-        """The row of a word, or an error that names words spelled like it."""
+        """The row of a word; an unknown word raises an error that suggests similar spellings."""
         try:
             return self.index[word]
         except KeyError:
-            raise DataError(f'"{word}" is not among the {len(self):,} words.{self._suggestion(word)}') from None
+            raise DataError(f'"{word}" is not in the vocabulary of {len(self):,} words.{self._suggestion(word)}') from None
 
     def unit(self, word: str) -> NDArray[np.float32]:
         """The vector of a word divided by its norm."""
@@ -97,12 +97,12 @@ class WordVectors:
     def nearest(
         self, vector: ArrayLike, topn: int = 10, exclude: Iterable[str] = (), restrict_vocab: int | None = None
     ) -> Neighbors:
-        """The words whose vectors have the largest cosine with `vector`, of the first `restrict_vocab` words only if given."""
+        """The words with the largest cosine to `vector`, optionally among the first `restrict_vocab` words only."""
         barred = frozenset(map(self.id, exclude))
         return self._search(self._queries(np.asarray(vector, np.float32)[None]), [barred], topn, restrict_vocab)[0]
 
     def nearest_batch(self, vectors: ArrayLike, topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
-        """`nearest` for every row of a matrix: far quicker than one by one."""
+        """`nearest` for every row of a matrix: much faster than one call per row."""
         query_Qd = self._queries(np.asarray(vectors, np.float32))
         return self._search(query_Qd, [frozenset[int]()] * len(query_Qd), topn, restrict_vocab)
 
@@ -114,13 +114,13 @@ class WordVectors:
         method: Method = "add",
         restrict_vocab: int | None = None,
     ) -> Neighbors:
-        """The words nearest to the positive ones and farthest from the negative ones, those themselves left out.
+        """The words nearest to the positive words and farthest from the negative words, excluding these words themselves.
 
-        add (3CosAdd, Mikolov et al. 2013): the cosine with Σ positive − Σ negative, each of length 1;
+        add (3CosAdd, Mikolov et al. 2013): the cosine with Σ positive − Σ negative, each normalised to length 1;
         mul (3CosMul, Levy & Goldberg 2014, eq. 4): Π s(positive) / (Π s(negative) + ε), s = (1 + cos) / 2."""
         plus, minus = _several(positive), _several(negative)
         if not plus and not minus:
-            raise ConfigError("most_similar was given no word; expected at least one, positive or negative")
+            raise ConfigError("most_similar needs at least one positive or negative word")
         barred = frozenset(map(self.id, (*plus, *minus)))
         match method:
             case "add":
@@ -133,25 +133,25 @@ class WordVectors:
         raise ConfigError(f'method is "{method}"; expected add or mul')
 
     def most_similar_batch(self, words: Sequence[str], topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
-        """`most_similar(word)` for each of many words, by blocked matrix products."""
+        """`most_similar(word)` for each of many words, as blocked matrix products."""
         ids = [self.id(word) for word in words]
         return self._search(self.vectors[ids], [frozenset((n,)) for n in ids], topn, restrict_vocab)
 
     def analogy(
         self, a: str, b: str, c: str, topn: int = 10, method: Method = "add", restrict_vocab: int | None = None
     ) -> Neighbors:
-        """a is to b as c is to what? madrid − spain + france: `analogy("spain", "madrid", "france")`."""
+        """a is to b as c is to …: `analogy("spain", "madrid", "france")` is madrid − spain + france."""
         return self.most_similar([b, c], [a], topn, method, restrict_vocab)
 
     def doesnt_match(self, words: Sequence[str]) -> str:
-        """The word with the smallest cosine to the mean of all of them, each of length 1; the first of equals."""
+        """The word with the smallest cosine to the mean of all the words, each normalised to length 1. Ties go to the first."""
         if len(words) < 2:
-            raise ConfigError(f"doesnt_match was given {len(words)} words; expected at least two")
+            raise ConfigError(f"doesnt_match needs at least two words; got {len(words)}")
         unit_Nd = np.stack([self.unit(word) for word in words])
         return words[int(np.argmin(unit_Nd @ unit_Nd.mean(0)))]
 
     def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
-        """Write a `.firth` file; `metadata` is added to what is there. Other formats: `firth.vectors.formats.save`."""
+        """Write a `.firth` file; `metadata` is added to the existing metadata. Other formats: `firth.vectors.formats.save`."""
         from firth.vectors import formats
 
         formats.save(self, path, "firth", metadata)
@@ -170,15 +170,15 @@ class WordVectors:
     def _cosmul(self, plus: Sequence[str], minus: Sequence[str], restrict_vocab: int | None) -> NDArray[np.float32]:
         V = _limit(restrict_vocab, len(self))
         unit_Nd = np.stack([self.unit(word) for word in (*plus, *minus)])
-        shifted_VN = (1 + self.vectors[:V] @ unit_Nd.T / self.norm_V[:V, None]) / 2  # eq. 4 wants nothing negative
+        shifted_VN = (1 + self.vectors[:V] @ unit_Nd.T / self.norm_V[:V, None]) / 2  # eq. 4 requires non-negative values
         score_V = shifted_VN[:, : len(plus)].prod(1) / (shifted_VN[:, len(plus) :].prod(1) + EPSILON)
         return np.asarray(score_V, np.float32)
 
     def _queries(self, query_Qd: NDArray[np.float32]) -> NDArray[np.float32]:
         if query_Qd.ndim != 2 or query_Qd.shape[1] != self.width:
-            raise ConfigError(f"a query of shape {query_Qd.shape[1:]}; expected one vector of {self.width} numbers")
+            raise ConfigError(f"the query has shape {query_Qd.shape[1:]}; expected a vector of dimension {self.width}")
         if not np.isfinite(query_Qd).all():
-            raise ConfigError("the query holds a nan or an infinity; expected finite numbers")
+            raise ConfigError("the query contains nan or infinity; expected finite numbers")
         return query_Qd
 
     def _suggestion(self, word: str) -> str:
@@ -192,11 +192,11 @@ def _several(words: str | Sequence[str]) -> Sequence[str]:
 
 def _positive(topn: int) -> int:
     if topn < 1:
-        raise ConfigError(f"{topn} neighbours asked for; expected at least 1")
+        raise ConfigError(f"topn is {topn}; expected at least 1")
     return topn
 
 
 def _limit(restrict_vocab: int | None, V: int) -> int:
     if restrict_vocab is not None and restrict_vocab < 1:
-        raise ConfigError(f"restrict_vocab is {restrict_vocab}; expected at least 1, or nothing to search every word")
+        raise ConfigError(f"restrict_vocab is {restrict_vocab}; expected at least 1. Leave it out to search all words")
     return V if restrict_vocab is None else min(restrict_vocab, V)

@@ -29,4 +29,4 @@ def test_a_table_in_the_terminal(firth: Firth) -> None:
 def test_a_run_needs_a_text(firth: Firth, transformer_run: Path) -> None:
     answer = firth("dynamics", "--run", transformer_run)
     assert (answer.code, answer.out) == (2, "")
-    assert "--run and --text belong together" in answer.err
+    assert "--run and --text must be used together; --text is missing" in answer.err

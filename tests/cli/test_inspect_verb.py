@@ -101,15 +101,18 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
     ("arguments", "message"),
     [
         (("",), "the text is empty; give at least one token to look at"),
-        ((TEXT, "--what=attenton"), '--what attenton is no look; expected one of its kinds. Did you mean "attention"?'),
+        ((TEXT, "--what=attenton"), 'unknown view "attenton"; choose one of: attention, lines, entropy'),
         ((TEXT, "--what=states"), 'TransformerLM has no recurrent state; model.kind = "rnn", "lstm" or "gru" has'),
-        ((TEXT, "--layer=7"), "layer 7 was not looked at; expected one of 0"),
+        ((TEXT, "--layer=7"), "layer is 7; expected one of 0"),
         ((TEXT, "--layer=0", "--head=9"), "there is no head 9; choose from 0 … 1"),
-        ((TEXT, "--what=rollout", "--layer=7"), "layer 7 is asked for; there are 1, 0 … 0"),
-        ((TEXT, "--part=cross"), 'there is no attention "cross" here, only "self"'),
-        ((TEXT, "--what=flow", "--head=0"), "--head is for attention, lines, and this is flow; leave it out"),
-        ((TEXT, "--gate=reset"), "--gate is for states, and this is attention"),
-        ((TEXT, "--target=x"), r"target is 'b', but this run is a language model\. Remove it\."),
+        ((TEXT, "--what=rollout", "--layer=7"), "layer is 7; expected 0"),
+        ((TEXT, "--part=cross"), 'this model has no "cross" attention, only "self"'),
+        (
+            (TEXT, "--what=flow", "--head=0"),
+            "--head does not apply to flow. Remove it, or set --what to one of: attention, lines",
+        ),
+        ((TEXT, "--gate=reset"), "--gate does not apply to attention"),
+        ((TEXT, "--target=x"), "target is 'x', but this run is a language model. Remove it."),
     ],
     ids=range(10),
 )
@@ -123,4 +126,4 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: 
 def test_a_model_without_attention_says_so(firth: Firth, char_run: Path) -> None:
     answer = firth("inspect", char_run, TEXT, "--what=attention")
     assert answer.code == 2
-    assert answer.err == 'firth: RecurrentLM has no attention to look at; model.kind = "transformer" has\n'
+    assert answer.err == 'firth: RecurrentLM has no attention. Use a run with model.kind = "transformer"\n'

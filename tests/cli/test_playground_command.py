@@ -49,14 +49,14 @@ def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
     assert told["steps"][0]["values"] == [[[25, 4], [4, 1]]]
     answer = firth("playground", "a c", "--vectors", file)
     assert answer.code == 2
-    assert '"c" is not among the 2 words' in answer.err
+    assert '"c" is not in the vocabulary of 2 words' in answer.err
 
 
 def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
     for arguments, message in (
-        (("a b", "--example", "roles"), "a sentence and --example are given"),
-        (("--query", "x"), "--table and --query belong together"),
-        (("--example", "roles", "--vectors", "v.firth"), "--vectors is given, but an example has its own"),
+        (("a b", "--example", "roles"), "a sentence and --example cannot be combined"),
+        (("--query", "x"), "--table and --query must be used together; --table is missing"),
+        (("--example", "roles", "--vectors", "v.firth"), "--vectors does not apply to an example"),
         (("a", "--score", "cosin"), 'score is "cosin"; expected one of'),
     ):
         answer = firth("playground", *arguments)

@@ -53,22 +53,22 @@ def test_pairs_are_measured(firth: Firth, bpe_run: Path, tmp_path: Path) -> None
     assert {"accuracy", "threshold", "layer", "pairs", "static_accuracy"} < told.keys()
     assert told == load(bpe_run).wic(folder)
     lines = firth("senses", bpe_run, "--wic", "--data", folder).out.splitlines()
-    assert lines[0] == f"{'pairs':<20}{len(PAIRS)}; layer and thresholds from {len(PAIRS)} others"
-    assert lines[1].startswith(f"{'accuracy':<20}{told['accuracy']:.4f}, the same sense where cos ≥ ")
-    assert lines[2].startswith(f"{'static':<20}{told['static_accuracy']:.4f}, where cos ≥ ")
+    assert lines[0] == f"{'pairs':<20}{len(PAIRS)}; layer and thresholds chosen on {len(PAIRS)} training pairs"
+    assert lines[1].startswith(f"{'accuracy':<20}{told['accuracy']:.4f}, same sense if cos ≥ ")
+    assert lines[2].startswith(f"{'static':<20}{told['static_accuracy']:.4f}, same sense if cos ≥ ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "there is nothing to compare; give a word and two sentences or more that have it, or --wic"),
-        (("list",), "there is nothing to compare"),
-        (("list", SENTENCES[0]), r"senses compares one word across sentences\. Give a list of two"),
-        (("list", *SENTENCES, "--data", "pairs"), "--data pairs is a folder of pairs for --wic"),
-        (("list", *SENTENCES, "--wic"), "--wic measures all its pairs in all layers; leave the word"),
-        (("--wic", "--layer", "1"), "--wic measures all its pairs in all layers"),
-        (("name", *SENTENCES), 'the word "name" stands not in the sentence "the list is empty."'),
-        (("list", *SENTENCES, "--layer", "2"), "layer 2 is asked for; this model has the layers 0, the embedding, to 1"),
+        ((), "nothing to compare. Give a word and two or more sentences that contain it, or --wic"),
+        (("list",), "nothing to compare. Give a word"),
+        (("list", SENTENCES[0]), "senses compares one word across sentences. Give a list of two"),
+        (("list", *SENTENCES, "--data", "pairs"), "--data pairs only applies to --wic"),
+        (("list", *SENTENCES, "--wic"), "--wic evaluates all layers on its own pairs. Remove the word"),
+        (("--wic", "--layer", "1"), "--wic evaluates all layers"),
+        (("name", *SENTENCES), '"name" does not occur in the sentence "the list is empty."'),
+        (("list", *SENTENCES, "--layer", "2"), "layer is 2, but this model has layers 0 (the embedding) to 1"),
     ],
     ids=range(8),
 )

@@ -460,7 +460,7 @@ def test_the_page_of_an_alignment_names_what_the_run_wrote_as_it_is_written(
 
 def test_what_cannot_be_aligned_is_one_line(firth: Firth, run: Path, char_pairs: Path, fixed_vector: Path) -> None:
     for arguments, message in (
-        ((fixed_vector, "1 2"), 'one fixed vector (model.attention = "none"): it looks at no source word'),
+        ((fixed_vector, "1 2"), 'this model has no attention (model.attention = "none"), so there is no alignment'),
         ((run, "  "), "which has nothing to read; expected a word or more"),
         ((char_pairs, "1 2", "Ω"), "Ω"),
         ((run, "1 2", "--beam", 0), "decoding.beam is 0"),

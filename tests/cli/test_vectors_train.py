@@ -34,7 +34,7 @@ def test_train_writes_a_file_and_says_what_is_in_it(firth: Firth, corpus: Path, 
     answer = firth("vectors", "train", corpus, "--out", out, *SMALL)
     assert answer.code == 0, answer
     vectors = load(out)
-    assert f"{len(vectors)} words of 8 numbers, loss " in answer.out
+    assert f"{len(vectors)} words, dimension 8, loss " in answer.out
     assert "words/s" in answer.err
     assert "loss" in answer.err
 
@@ -104,17 +104,17 @@ def test_continue_trains_further_on_more_text(firth: Firth, corpus: Path, tmp_pa
 
 
 MISTAKES = {
-    "a file that is there": (["--out", "there.firth"], "there.firth already exists; add --continue to train it further"),
+    "a file that is there": (["--out", "there.firth"], "there.firth already exists. Add --continue to train it further"),
     "no such corpus": (["nowhere.txt", "--out", "v"], "nowhere.txt does not exist"),
-    "everything is rare": (["--out", "v", "--min-count", "100000"], "min_count 100000 leaves no word of corpus.txt"),
+    "everything is rare": (["--out", "v", "--min-count", "100000"], "min_count 100000 leaves no words of corpus.txt"),
     "no such model": (["--out", "v", "--model", "skip"], "model is 'skip'; expected one of skipgram, cbow"),
     "no such format": (["--out", "v", "--format", "doc"], "format is 'doc'; expected one of auto, txt"),
-    "no dimension": (["--out", "v", "--dim", "0"], "dim is 0; expected a whole number, at least 1"),
+    "no dimension": (["--out", "v", "--dim", "0"], "dim is 0; expected an integer ≥ 1"),
     "no vectors to go on with": (["--out", "corpus.txt", "--continue"], "corpus.txt"),
-    "a folder": (["--out", "."], ". is a folder; expected the name of a file"),
+    "a folder": (["--out", "."], ". is a folder; expected a file name"),
     "below a file": (["--out", "corpus.txt/v"], "cannot write corpus.txt/v"),
-    "empty lines": (["empty.txt", "--out", "v"], "empty.txt has no words"),
-    "one word": (["one.txt", "--out", "v"], 'one.txt has one word that occurs 5 times, "word"'),
+    "empty lines": (["empty.txt", "--out", "v"], "empty.txt contains no words"),
+    "one word": (["one.txt", "--out", "v"], 'one.txt has only one word that occurs 5 times, "word"'),
 }
 
 
@@ -190,7 +190,7 @@ def test_phrases_writes_text_with_phrases_joined(firth: Firth, tmp_path: Path) -
     assert len(result["phrases"]) == 2
     assert result["best"][0][0].keys() == {"phrase", "score"}
     plain = firth("vectors", "phrases", source, "--out", out, "--threshold", 5)
-    assert plain.out.startswith("pass 1: 6 kinds of phrases\n")
+    assert plain.out.startswith("pass 1: 6 distinct phrases\n")
     assert "he_went" in plain.out
     wrong = firth("vectors", "phrases", source, "--out", out, "--threshold", 0)
     assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
@@ -211,7 +211,7 @@ def test_contexts_are_aligned_and_side_by_side(firth: Firth, tmp_path: Path, mon
     heading = next(line for line in lines if "near banking" in line)
     assert "near lending" in heading
     assert any("* crises" in line for line in lines)
-    assert lines[-1] == "* near more than one of them"
+    assert lines[-1] == "* near more than one of these words"
     result = json.loads(firth("vectors", "contexts", source, "banking", "--json", "--top", 3).out)
     assert result[0]["count"] == 2
     assert result[0]["lines"][0]["right"] == ["crises"]

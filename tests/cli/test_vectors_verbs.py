@@ -110,7 +110,7 @@ def test_map_writes_a_page_with_the_words_asked_for(firth: Firth, vectors: WordV
 
 @pytest.mark.parametrize(("out", "option"), [("v.bin", []), ("v.vec", []), ("v.txt", []), ("g.txt", ["--to", "glove"])])
 def test_convert_there_and_back_gives_the_same_vectors(out: str, option: list[str], firth: Firth, vectors: WordVectors) -> None:
-    assert said(firth("vectors", "convert", "v.firth", out, *option)).startswith(f"{out}: 7 words of 4 numbers")
+    assert said(firth("vectors", "convert", "v.firth", out, *option)).startswith(f"{out}: 7 words, dimension 4, format ")
     facts = json.loads(said(firth("vectors", "convert", out, "back.firth", "--json")))
     assert facts == {"out": "back.firth", "format": "firth", "words": 7, "width": 4}
     assert load("back.firth").vectors.tobytes() == vectors.vectors.tobytes()
@@ -126,19 +126,25 @@ def test_counts_shows_the_known_answers(firth: Firth) -> None:
 
 
 MISTAKES: dict[str, tuple[list[str], list[str]]] = {
-    "unknown word": (["neighbors", "v.firth", "aple"], ['"aple" is not among the 7 words', 'Did you mean "apple"?']),
-    "missing file": (["similarity", "w.firth", "a", "b"], ["w.firth does not exist", "expected a file of word vectors"]),
-    "unknown method": (["analogy", "v.firth", "spain", "madrid", "france", "--method", "div"], ['no method "div"', "add or mul"]),
+    "unknown word": (["neighbors", "v.firth", "aple"], ['"aple" is not in the vocabulary of 7 words', 'Did you mean "apple"?']),
+    "missing file": (["similarity", "w.firth", "a", "b"], ["w.firth does not exist", "expected a word-vectors file"]),
+    "unknown method": (
+        ["analogy", "v.firth", "spain", "madrid", "france", "--method", "div"],
+        ['method "div"', "add or mul"],
+    ),
     "nothing to evaluate on": (["evaluate", "v.firth"], ["--similarity FILE", "firth data get wordsim"]),
     "missing pairs": (["evaluate", "v.firth", "--similarity", "pairs"], ["pairs does not exist"]),
     "unknown projection": (
         ["map", "v.firth", "--out", "x.html", "--projection", "umap"],
-        ['no projection "umap"', "pca or tsne"],
+        ['unknown projection "umap"', "pca or tsne"],
     ),
-    "words and top": (["map", "v.firth", "--out", "x.html", "--words", "a", "--top", "5"], ["both given"]),
-    "too few words": (["map", "v.firth", "--out", "x.html", "--words", "apple,banana"], ["give at least 3"]),
-    "unknown format": (["convert", "v.firth", "x.txt", "--to", "glov"], ['no format "glov"', 'Did you mean "glove"?']),
-    "unknown suffix": (["convert", "v.firth", "x.abc"], ["does not tell in which format", "--to"]),
+    "words and top": (
+        ["map", "v.firth", "--out", "x.html", "--words", "a", "--top", "5"],
+        ["cannot be combined"],
+    ),
+    "too few words": (["map", "v.firth", "--out", "x.html", "--words", "apple,banana"], ["Give at least 3"]),
+    "unknown format": (["convert", "v.firth", "x.txt", "--to", "glov"], ['unknown format "glov"', 'Did you mean "glove"?']),
+    "unknown suffix": (["convert", "v.firth", "x.abc"], ["does not determine a format", "--to"]),
     "broken file": (["convert", "broken.txt", "x.bin"], ["broken.txt", "line 2"]),
     "pickle": (["neighbors", "model.kv", "apple"], ["pickle", "save_word2vec_format"]),
 }
@@ -157,11 +163,11 @@ def test_a_mistake_is_one_line_and_leaves_nothing(case: str, firth: Firth, vecto
 
 
 def test_a_damaged_file_is_not_converted(firth: Firth, vectors: WordVectors, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.vectors import container
+    from firth.vectors import firth_file
 
-    monkeypatch.setattr(container, "CHEAP", 0)  # as if it were a large one
+    monkeypatch.setattr(firth_file, "CHEAP", 0)  # as if it were a large one
     content = bytearray(Path("v.firth").read_bytes())
     content[-60] ^= 1
     Path("v.firth").write_bytes(content)
-    assert "does not match the checksum" in mistake(firth("vectors", "convert", "v.firth", "v.bin"))
+    assert "its checksum does not match" in mistake(firth("vectors", "convert", "v.firth", "v.bin"))
     assert not Path("v.bin").exists()

@@ -16,12 +16,12 @@ def test_rows_are_true_classes_and_colours_their_shares() -> None:
     assert [list(row) for row in cells.z] == [[0.25, 0.75, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     assert (cells.zmin, cells.zmax) == (0, 1)
     assert (plot.layout.xaxis.title.text, plot.layout.yaxis.title.text, plot.layout.yaxis.autorange) == (
-        "said",
-        "true",
+        "predicted class",
+        "true class",
         "reversed",
     )
     assert list(plot.layout.xaxis.ticktext) == list(plot.layout.yaxis.ticktext) == ["&lt;b&gt;", "1", "none"]
-    assert cells.hovertext[0][1] == "&lt;b&gt; said to be 1: 3, 75.0% of &lt;b&gt;"
+    assert cells.hovertext[0][1] == "&lt;b&gt; predicted as 1: 3, 75.0% of &lt;b&gt;"
 
 
 def test_each_cell_says_its_count_in_a_colour_that_reads_on_it() -> None:
@@ -41,11 +41,11 @@ def test_many_classes_have_numbers_under_the_mouse_only() -> None:
 
 def test_the_table_has_every_count_and_share() -> None:
     table = confusion_map(LABELS, COUNTS).table
-    assert table.headings == ("true", "said", "texts", "share of the true class")
+    assert table.headings == ("true class", "predicted class", "texts", "share of the true class")
     assert table.rows[1] == ("<b>", "1", "3", "0.7500")
     assert "&lt;b&gt;" in table.html()
 
 
 def test_counts_that_are_not_square_are_refused() -> None:
-    with pytest.raises(DataError, match="2 rows of counts for 3 classes"):
+    with pytest.raises(DataError, match="the confusion matrix has 2 rows; expected 3 rows of 3 counts"):
         confusion_map(LABELS, COUNTS[:2])

@@ -26,9 +26,9 @@ def test_each_model_is_a_line_and_what_can_be_done_another() -> None:
     assert lines(figure.plot) == {
         "one": ([0, 1, 2], [0.1, 0.5, 0.9]),
         "other": ([0, 1, 2], [0.1, 0.1, 0.1]),
-        "all that the examples tell": ([0, 1, 2], [0.2, 0.6, 1.0]),
+        "best possible from the examples": ([0, 1, 2], [0.2, 0.6, 1.0]),
     }
-    assert figure.table.headings == ("examples", "one", "other", "all that the examples tell")
+    assert figure.table.headings == ("examples", "one", "other", "best possible from the examples")
     assert figure.table.rows[1] == ("1", "0.5000", "0.1000", "0.6000")
     styles = [(trace.line.color, trace.line.dash) for trace in figure.plot.data]
     assert len(set(styles)) == 3
@@ -60,7 +60,7 @@ def test_a_name_that_looks_like_markup_is_text() -> None:
 
 def test_the_text_has_a_line_for_each_number_of_examples_and_a_bar() -> None:
     told = examples_text(GOOD, "accuracy").splitlines()
-    assert told[0].split() == ["examples", "accuracy", "all", "that", "the", "examples", "tell"]
+    assert told[0].split() == ["examples", "accuracy", "best", "possible", "from", "the", "examples"]
     assert [line.split()[:3] for line in told[1:]] == [
         ["0", "0.1000", "0.2000"],
         ["1", "0.5000", "0.6000"],
@@ -73,10 +73,10 @@ def test_the_text_has_a_line_for_each_number_of_examples_and_a_bar() -> None:
 @pytest.mark.parametrize(
     ("models", "complaint"),
     [
-        ({}, "nothing was measured"),
-        ({"one": []}, "nothing was measured"),
-        ({"one": GOOD, "two": ERRORS}, '"two" has no accuracy; compare models of one kind of task'),
-        ({"one": GOOD, "two": GOOD[:2]}, 'up to 2 examples for "one" and up to 1 for "two"; give runs of one'),
+        ({}, "there are no results to plot"),
+        ({"one": []}, "there are no results to plot"),
+        ({"one": GOOD, "two": ERRORS}, '"two" has no accuracy; expected models of the same kind of task'),
+        ({"one": GOOD, "two": GOOD[:2]}, 'up to 2 examples for "one" and up to 1 for "two". Use runs with the same'),
     ],
 )
 def test_what_cannot_be_compared_is_refused(models: dict[str, Any], complaint: str) -> None:

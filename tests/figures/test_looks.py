@@ -58,7 +58,7 @@ def test_states_have_a_row_for_each_unit_and_a_sign() -> None:
     assert figure.table.rows[1] == ("7", SCRIPT, "1", "-0.5000")
     gate = states_map(["a"], [7], [[0.5]], "level 0: forget", "forget").plot.data[0]
     assert (gate.zmin, gate.zmax) == (0, 1)
-    with pytest.raises(DataError, match=r"values are \(1, 2\) for 1 units and 1 tokens"):
+    with pytest.raises(DataError, match=r"the values have shape \(1, 2\); expected one row for each of 1 units"):
         states_map(["a"], [7], [[0.5, 0.5]], "t", "h")
 
 

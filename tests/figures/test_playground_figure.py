@@ -70,5 +70,5 @@ def test_long_and_unprintable_words_are_cut_and_made_visible() -> None:
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DataError, match="1 rows of numbers in the step scores for 1 queries and 3 columns"):
+    with pytest.raises(DataError, match="the step scores has 1 rows of numbers; expected 1 rows of 3 numbers"):
         panel_figure(Panel("scores", "a", ("x",), ("x", "y", "z"), [[1.0]], False))

@@ -64,7 +64,7 @@ def test_the_text_has_both_side_by_side_or_below_each_other() -> None:
 
 @pytest.mark.parametrize("matrix", [[[1.0]], [[1.0, 2.0], [1.0]], []], ids=str)
 def test_a_matrix_of_other_sentences_is_refused(matrix: list[list[float]]) -> None:
-    with pytest.raises(DataError, match=rf"{len(matrix)} rows of cosines for 2 sentences; expected a row for each"):
+    with pytest.raises(DataError, match=rf"{len(matrix)} rows of cosines for 2 sentences; expected 2 rows of 2 cosines"):
         senses_map("light", SENTENCES, [matrix], 0)
     with pytest.raises(DataError, match="rows of cosines"):
         senses_text(SENTENCES, LAYERS[0], matrix, 0, 0)

@@ -102,7 +102,7 @@ def test_a_terminal_obeys_no_word() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "weights", "told"),
     [
-        (SOURCE, TARGET, ALPHA[:1], "1 rows of 3 weights for 2 target and 3 source words; expected a row for each target word"),
+        (SOURCE, TARGET, ALPHA[:1], "1 rows of 3 weights for 2 target and 3 source words; expected one row per target word"),
         (SOURCE, TARGET, [[1.0], [0.5, 0.5]], "2 rows of 1 or 2 weights for 2 target and 3 source words"),
         (SOURCE, [], [], "0 rows of no weights for 0 target and 3 source words"),
         ([], ["x"], [[]], "1 rows of 0 weights for 1 target and 0 source words"),
@@ -134,7 +134,7 @@ def test_each_model_is_a_line_of_its_scores() -> None:
     first, second = (trace.line for trace in plot.data)
     assert first.color != second.color
     assert first.dash != second.dash
-    assert plot.layout.xaxis.title.text == "length of the source, words"
+    assert plot.layout.xaxis.title.text == "source length, words"
 
 
 def test_lengths_rise_from_left_to_right_also_where_models_have_other_buckets() -> None:

@@ -110,5 +110,5 @@ def test_it_can_be_drawn_and_printed() -> None:
 
 
 def test_a_fixed_vector_looks_at_nothing() -> None:
-    with pytest.raises(ConfigError, match=r'model\.attention = "none"\): it looks at no source word; align a run with attention'):
+    with pytest.raises(ConfigError, match=r'model\.attention = "none"\), so there is no alignment\. Use a run with attention'):
         looked(random_translator("rnnenc", SOURCE_V, VOCAB))

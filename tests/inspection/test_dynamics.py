@@ -94,9 +94,9 @@ def test_a_chain_of_neighbours_is_one_cluster() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n": 1}, "n is 1; expected 2 or more"),
-        ({"d": 0}, "d is 0; expected 1 or more"),
-        ({"name": "cluster"}, 'no preset "cluster"'),
+        ({"n": 1}, "n is 1; expected at least 2"),
+        ({"d": 0}, "d is 0; expected at least 1"),
+        ({"name": "cluster"}, 'unknown preset "cluster"'),
     ],
 )
 def test_what_cannot_move(given: dict[str, object], message: str) -> None:
@@ -106,7 +106,7 @@ def test_what_cannot_move(given: dict[str, object], message: str) -> None:
 
 def test_points_that_leave_all_bounds_say_so() -> None:
     system = System(np.array([[1e200], [-1e200]]), 1e200 * np.eye(1), np.eye(1))
-    with np.errstate(all="ignore"), pytest.raises(ConfigError, match="left all bounds after 1 layers"):
+    with np.errstate(all="ignore"), pytest.raises(ConfigError, match="overflow after 1 layers"):
         evolve(system, 3)
     with pytest.raises(ConfigError, match="depth is 0"):
         evolve(preset("lecture"), 0)

@@ -20,7 +20,7 @@ from firth.inspection.playground import (
     STEPS,
     Array,
     MaskName,
-    Played,
+    PlaygroundResult,
     Settings,
     example,
     of_sentence,
@@ -46,7 +46,7 @@ ALLOWED: Mapping[str, Callable[[int, int, int, int], bool]] = {  # with a limit 
 }
 
 
-def _score(played: Played) -> oracle.Score:
+def _score(played: PlaygroundResult) -> oracle.Score:
     given = played.parameters
     match played.settings.score:
         case "dot":
@@ -63,7 +63,7 @@ def _score(played: Played) -> oracle.Score:
             return oracle.cosine(given["log_tau"])
 
 
-def _position(played: Played) -> oracle_position.Position:
+def _position(played: PlaygroundResult) -> oracle_position.Position:
     given = played.parameters
     match played.settings.position:
         case "rotary":
@@ -78,7 +78,7 @@ def _position(played: Played) -> oracle_position.Position:
             return oracle_position.ABSENT
 
 
-def _assert_as_the_oracle(played: Played, q_start: int) -> None:
+def _assert_as_the_oracle(played: PlaygroundResult, q_start: int) -> None:
     q, k, v = played.q_HQD[None], played.k_HKD[None], played.v_HKE[None]
     score, position, scale = _score(played), _position(played), played.settings.scale
     keys_only = position._replace(bias=lambda h, distance: 0.0)
@@ -227,18 +227,21 @@ def test_json_has_null_for_minus_infinity() -> None:
     [
         (lambda: of_sentence("  "), "the sentence has no words"),
         (lambda: of_sentence("a " * (MOST + 1)), f"65 words; .* at most {MOST}"),
-        (lambda: of_sentence("a", Settings(heads=3)), "8 numbers cannot be cut into 3 heads"),
-        (lambda: of_sentence("a", Settings(width=3, position="sinusoidal")), "the width must be even; given 3"),
+        (lambda: of_sentence("a", Settings(heads=3)), "vectors of dimension 8 cannot be split into 3 heads"),
+        (
+            lambda: of_sentence("a", Settings(width=3, position="sinusoidal")),
+            "the dimension is 3; sinusoidal positions need an even one",
+        ),
         (lambda: of_sentence("a", Settings(width=6, heads=2, position="rotary")), "even width; given 3"),
         (lambda: of_table([], "a"), "the table has no rows"),
         (lambda: of_table([("a", "")], "a"), "row 1 of the table"),
         (lambda: of_table(ROLES, " "), "the query is empty"),
         (lambda: of_table([("1 2", "x")], "3"), "1 and 2 numbers"),
         (lambda: of_table([("1 2", "x")], "Mina"), '"Mina" among numbers'),
-        (lambda: of_sentence("a").figure(1), "head 1 is asked for; there are 1"),
-        (lambda: example("nothing"), 'no example "nothing"; expected scores or roles'),  # type: ignore[arg-type]
+        (lambda: of_sentence("a").figure(1), "head is 1; expected 0"),
+        (lambda: example("nothing"), 'unknown example "nothing"; expected scores or roles'),  # type: ignore[arg-type]
         (lambda: Settings(score="cosin"), 'score is "cosin"; expected one of scaled_dot'),  # type: ignore[arg-type]
-        (lambda: Settings(limit=0), "limit is 0; expected 1 or more"),
+        (lambda: Settings(limit=0), "limit is 0; expected at least 1"),
         (lambda: Settings(width=5000), "width is 5000; expected 1 to 1,024"),
         (lambda: Settings(scale=math.inf), "scale is inf"),
     ],

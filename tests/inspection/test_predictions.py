@@ -82,7 +82,7 @@ def test_ranks_count_what_is_more_probable_and_ties_share_the_better_one() -> No
     assert found.rank.tolist() == [1, 3]
     assert found.top[1] == (("2", pytest.approx(0.7)), ("1", pytest.approx(0.2)))
     assert predictions([log_p[:1], log_p[1:]], np.array([1]), str, 9).next[0][0] == "2"
-    with pytest.raises(ConfigError, match="the 0 most probable tokens are asked for; expected at least 1"):
+    with pytest.raises(ConfigError, match="top is 0; expected at least 1"):
         predictions([log_p], np.array([1, 0]), str, 0)
 
 
@@ -111,7 +111,7 @@ def test_it_can_be_drawn_and_printed(char_run: Path) -> None:
 def test_what_is_too_long_for_a_picture_still_has_numbers(char_run: Path) -> None:
     found = load(char_run).predictions("the list is empty.\n" * 500)
     assert len(found.surprisal) == 9500
-    with pytest.raises(DataError, match=r"9,500 tokens are too many for one picture; the most are 8,192: give a shorter one"):
+    with pytest.raises(DataError, match=r"9,500 tokens are too many for one figure \(at most 8,192\). Use a shorter text"):
         found.figure()
 
 

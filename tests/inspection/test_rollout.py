@@ -34,7 +34,7 @@ def test_rows_sum_to_one_whatever_the_rows_of_attention_do() -> None:
 
 @pytest.mark.parametrize(
     ("layers", "message"),
-    [([], "there are no layers to roll out"), ([[[1.0, 0.0]]], r"attention of shape \(1, 2\); expected a square for each layer")],
+    [([], "at least one layer; got none"), ([[[1.0, 0.0]]], r"attention has shape \(1, 2\); rollout needs the square matrices")],
     ids=["none", "cross"],
 )
 def test_what_is_no_self_attention_is_refused(layers: list[list[list[float]]], message: str) -> None:

@@ -35,7 +35,7 @@ def test_a_word_is_found_whatever_its_case_and_what_stands_around_it(sentence: s
 def test_the_number_behind_a_word_says_which_of_them() -> None:
     sentence = "light light Light"
     assert [occurrence(sentence, word)[0] for word in ("light", "light#1", "light#2", "LIGHT#3")] == [0, 0, 6, 12]
-    with pytest.raises(FirthError, match='"light" stands 3 times in the sentence "light light Light"; 4 times are asked for'):
+    with pytest.raises(FirthError, match='"light" occurs 3 times in the sentence "light light Light", not 4 times'):
         occurrence(sentence, "light#4")
 
 

@@ -117,13 +117,13 @@ def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Pat
 
 def test_a_model_without_attention_is_told_of_and_another_can_be_chosen(visit: Visit, transformer_run: Path) -> None:
     page = visit(f"#/attention?run=char&text={quote(TEXT)}")
-    assert "has no attention to look at" in page.alert()
+    assert "has no attention. Use a run" in page.alert()
     assert not page.page.locator("[data-look=one]").is_visible()
     page.set("run", "transformer")
     assert page.page.locator("[role=alert]").count() == 0
     _assert_map(page, load(transformer_run).attention(TEXT), 0, 0)
     page.set("run", "char")
-    assert "has no attention to look at" in page.alert()
+    assert "has no attention. Use a run" in page.alert()
     assert page.page.locator("[data-figure]:visible").count() == 0
 
 
@@ -135,7 +135,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_r
         (f"#/attention?run=bpe&text={'a' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/attention?run=bpe&text={'a' * 9_000}", "tokens"),
         ("#/attention?run=transformer&text=Ω", "which this model never saw in training"),
-        ("#/attention?run=bpe&text=the&part=cross", 'there is no attention "cross" here, only "self"'),
+        ("#/attention?run=bpe&text=the&part=cross", 'this model has no "cross" attention, only "self"'),
     ):
         page.open(address)
         page.page.locator("[role=alert]", has_text=message).wait_for()

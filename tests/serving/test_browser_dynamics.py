@@ -81,7 +81,7 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
     [
         ("#/dynamics?n=1&beside=false", "n is 1; expected a whole number from 2 to 256"),
         ("#/dynamics?depth=many&beside=false", 'depth is "many"; expected a whole number'),
-        ("#/dynamics?p=9&depth=1000&beside=false", "the points have left all bounds after"),
+        ("#/dynamics?p=9&depth=1000&beside=false", "the points grow without bound: they overflow after"),
         ("#/dynamics?depth=5&beside=false&run=transformer&text=", "the text is empty"),
         (
             "#/dynamics?depth=5&beside=false&run=transformer&text=" + "a" * 20_001,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from browsing import Screenshot, Visit, Watched, executed
 
-from firth.inspection.playground import STEPS, Played, Settings, example, of_sentence, of_table
+from firth.inspection.playground import STEPS, PlaygroundResult, Settings, example, of_sentence, of_table
 
 
-def _assert_shows(page: Watched, played: Played, head: int = 0) -> None:
+def _assert_shows(page: Watched, played: PlaygroundResult, head: int = 0) -> None:
     for step in played.steps:
         cells = page.plot(step.name)["data"][0]
         given = [[-math.inf if value is None else value for value in row] for row in cells["z"]]
@@ -97,7 +97,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
         (f"#/playground?of=sentence&text={'x' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/playground?of=sentence&text={'x+' * 100}", "the sentence has 100 words"),
         ("#/playground?score=cosin", 'score is "cosin"; expected one of scaled_dot'),
-        ("#/playground?heads=3", "64 numbers cannot be cut into 3 heads"),
+        ("#/playground?heads=3", "dimension 64 cannot be split into 3 heads"),
         ("#/playground?heads=2&head=2", "head is 2; expected a whole number from 0 to 1"),
         ("#/playground?of=table&table=nothing", 'line 1 of the table is "nothing"'),
     ):

@@ -66,14 +66,14 @@ def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
 ) -> None:
     page = visit("#/translate?run=rnnenc&text=4+7+1&beam=2&target=one", at=pair_lab)
     assert page.table("translations") == _rows(pair_library, "rnnenc", "4 7 1", 2)
-    assert "it looks at no source word" in page.alert()
+    assert '(model.attention = "none")' in page.alert()
     assert not page.page.locator("[data-figure=alignment]").is_visible()
     page.set("run", "rnnsearch")
     assert page.page.locator("[role=alert]").count() == 0
     _assert_alignment(page, pair_library, "rnnsearch", "4 7 1", _rows(pair_library, "rnnsearch", "4 7 1", 2)[0][1])
     page.set("run", "rnnenc")
     page.set("target", "one")
-    assert "it looks at no source word" in page.alert()
+    assert '(model.attention = "none")' in page.alert()
     assert not page.page.locator("[data-figure=alignment]").is_visible()
 
 

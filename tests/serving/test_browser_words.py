@@ -11,7 +11,7 @@ from browsing import WORDS, Screenshot, Visit, executed, serving, small_vectors
 from firth.errors import ConfigError
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms.words import _starting_words
-from firth.vectors.contexts import company
+from firth.vectors.contexts import word_contexts
 from firth.vectors.encoding import encoded
 from firth.vectors.map import word_map
 
@@ -122,7 +122,7 @@ def test_a_word_that_looks_like_markup_is_shown_as_it_is_spelled(visit: Visit) -
 @pytest.mark.long
 def test_an_unknown_word_is_told_with_near_ones_and_the_room_goes_on(visit: Visit) -> None:
     page = visit("#/words?look=neighbours&vectors=small.firth&word=quen")
-    assert '"quen" is not among the 12 words. Did you mean "queen"?' in page.alert()
+    assert '"quen" is not in the vocabulary of 12 words. Did you mean "queen"?' in page.alert()
     page.set("word", "queen")
     assert page.page.locator("[role=alert]").count() == 0
     assert page.plot("neighbours")["data"][0]["customdata"][0] == small_vectors().most_similar("queen")[0][0]
@@ -146,10 +146,12 @@ def test_the_company_of_words_side_by_side(visit: Visit, vectors_file: Path, tmp
     text.write_text(GREENS, encoding="utf-8")
     with serving(RunLibrary([], [vectors_file], [str(text)])) as address:
         page = visit("#/words?look=contexts&words=choy+spinach", at=address)
-        expected = [company(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
+        expected = [word_contexts(encoded(str(text), lower=True), word, topn=12) for word in ("choy", "spinach")]
         for one in expected:
             (bars,) = page.plot(f"near {one.word}")["data"]
-            assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx({t.word: t.score for t in one.telling})
+            assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(
+                {t.word: t.score for t in one.collocates}
+            )
         rows = [[" ".join(line.left), one.word, " ".join(line.right)] for one in expected for line in one.lines]
         assert page.table("contexts") == rows
         copied = executed(page.python())

@@ -156,7 +156,7 @@ def fail(disk: Disk, folder: Path, name: str) -> None:
         run_on(disk, folder)
     except RunError as error:
         message = str(error)
-        assert re.fullmatch(rf"cannot write {re.escape(str(folder))}.*: No space left on device; free space or .*", message)
+        assert re.fullmatch(rf"cannot write {re.escape(str(folder))}.*: No space left on device\. Free some space or .*", message)
         assert name == "unlink" or {path.name for path in folder.rglob(files.TEMPORARY + "*")} <= {files.TEMPORARY + "run"}
     else:
         assert name == "unlink", f"a failed {name} went unnoticed"  # a temporary that was renamed need not be removed

@@ -5,10 +5,10 @@ import pytest
 
 from firth.errors import ConfigError, DataError
 from firth.vectors import contexts
-from firth.vectors.contexts import company, log_likelihood_ratio, shared
+from firth.vectors.contexts import log_likelihood_ratio, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
 
-# Jurafsky & Martin's example: who has never heard of ong choy learns from its company that it is a leafy green.
+# Jurafsky & Martin's example: its contexts show a reader who has never heard of ong choy that it is a leafy green.
 GREENS = [
     "ong choy is delicious sauteed with garlic",
     "ong choy is superb over rice",
@@ -20,16 +20,16 @@ GREENS = [
 
 
 def test_the_places_of_a_word_are_its_places_in_the_text() -> None:
-    found = company(encoded(GREENS), "choy", lines=10)
+    found = word_contexts(encoded(GREENS), "choy", lines=10)
     assert found.count == 3
     assert [" ".join([*line.left, "choy", *line.right]) for line in found.lines] == GREENS[:3]
 
 
 def test_lines_are_spread_over_the_text_and_never_twice() -> None:
     text = encoded([f"place{n} word" for n in range(100)])
-    assert [line.left for line in company(text, "word", lines=3).lines] == [["place0"], ["place49"], ["place99"]]
-    assert [line.left for line in company(text, "place7", lines=3).lines] == [[]]
-    assert company(text, "word", lines=0).lines == []
+    assert [line.left for line in word_contexts(text, "word", lines=3).lines] == [["place0"], ["place49"], ["place99"]]
+    assert [line.left for line in word_contexts(text, "place7", lines=3).lines] == [[]]
+    assert word_contexts(text, "word", lines=0).lines == []
 
 
 def near_by_hand(sentences: list[str], word: str, window: int) -> tuple[dict[str, int], int]:
@@ -50,7 +50,7 @@ def test_scores_are_the_likelihood_ratio_of_scipy() -> None:
     sentences = [" ".join(f"w{int(n)}" for n in generator.geometric(0.1, 15)) for _ in range(80)]
     words = " ".join(sentences).split()
     for window in (1, 3):
-        found = company(encoded(sentences), "w2", window=window, topn=1000)
+        found = word_contexts(encoded(sentences), "w2", window=window, topn=1000)
         counts, places = near_by_hand(sentences, "w2", window)
         expected = {}
         for word, together in counts.items():
@@ -58,9 +58,9 @@ def test_scores_are_the_likelihood_ratio_of_scipy() -> None:
             if together / places > elsewhere / others:
                 table = [[together, places - together], [elsewhere, others - elsewhere]]
                 expected[word] = float(scipy_stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")[0])
-        assert {telling.word: telling.score for telling in found.telling} == pytest.approx(expected, abs=1e-9)
-        assert {telling.word: telling.together for telling in found.telling} == {word: counts[word] for word in expected}
-        scores = [telling.score for telling in found.telling]
+        assert {near.word: near.score for near in found.collocates} == pytest.approx(expected, abs=1e-9)
+        assert {near.word: near.together for near in found.collocates} == {word: counts[word] for word in expected}
+        scores = [near.score for near in found.collocates]
         assert scores == sorted(scores, reverse=True)
 
 
@@ -70,20 +70,20 @@ def test_the_ratio_is_zero_where_nothing_differs() -> None:
 
 def test_shared_company_shows_what_two_words_have_in_common() -> None:
     text = encoded(GREENS * 3)
-    both = shared([company(text, "choy", topn=20), company(text, "spinach", topn=20)])
+    both = shared_collocates([word_contexts(text, "choy", topn=20), word_contexts(text, "spinach", topn=20)])
     assert {"sauteed", "garlic"} <= both
     assert "leafy" not in both
 
 
 def test_looking_in_small_steps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = encoded(GREENS)
-    whole = company(text, "leaves")
+    whole = word_contexts(text, "leaves")
     monkeypatch.setattr(contexts, "_AT_ONCE", 3)
-    assert company(text, "leaves") == whole
+    assert word_contexts(text, "leaves") == whole
 
 
 def test_a_word_that_does_not_occur_gets_near_spellings() -> None:
-    with pytest.raises(DataError, match=r'"spinich" does not occur in the sentences given. Did you mean "spinach"'):
-        company(encoded(GREENS), "spinich")
+    with pytest.raises(DataError, match=r'"spinich" does not occur in the list of sentences. Did you mean "spinach"'):
+        word_contexts(encoded(GREENS), "spinich")
     with pytest.raises(ConfigError, match="window is 0; expected at least 1"):
-        company(encoded(GREENS), "spinach", window=0)
+        word_contexts(encoded(GREENS), "spinach", window=0)

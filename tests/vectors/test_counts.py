@@ -63,7 +63,7 @@ def test_the_vocabulary_of_texts_is_in_order_of_first_use() -> None:
 def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(ConfigError, match="expected p ≥ 1"):
         norm([1], 0.5)
-    with pytest.raises(ConfigError, match=r"shape \(2,\) and \(3,\)"):
+    with pytest.raises(ConfigError, match=r"shapes \(2,\) and \(3,\)"):
         dot([1, 2], [1, 2, 3])
     with pytest.raises(DataError, match=r'"motl" is not in the vocabulary\. Did you mean "motel"'):
         one_hot("motl", ["motel", "hotel"])

@@ -98,7 +98,7 @@ def test_a_data_set_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
     write(tmp_path / "wiki8", TEXT)
     assert sentences(encoded("wiki8")) == slowly(TEXT, 1)
-    with pytest.raises(DataError, match="wordsim is no running text; give one of its files"):
+    with pytest.raises(DataError, match=r"wordsim is not running text\. Use one of its files"):
         encoded("wordsim")
 
 
@@ -131,7 +131,7 @@ def test_ten_megabytes_without_a_space_are_one_word(tmp_path: Path) -> None:
 
 def test_what_is_no_text_at_all_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_WORD_LIMIT", 1 << 20)
-    with pytest.raises(DataError, match="more than 1 MB without white space; expected words"):
+    with pytest.raises(DataError, match="over 1 MB without white space; expected separate words"):
         encoded(write(tmp_path / "a.txt", "x" * (4 << 20)))
 
 
@@ -199,11 +199,11 @@ def test_words_of_a_base_vocabulary_keep_their_place_in_the_ids(tmp_path: Path) 
     ("source", "complaint"),
     [
         ("nowhere.txt", "nowhere.txt does not exist"),
-        ([], "the sentences given is empty"),
-        (["", " "], "the sentences given has no words"),
-        ([["new york"]], "sentence 1 has the word 'new york'; expected strings without white space, such as 'new_york'"),
-        (["fine", ["a", ""]], "sentence 2 has the word ''"),
-        ([["a", 5]], "sentence 1 has the word 5"),
+        ([], "the list of sentences is empty"),
+        (["", " "], "the list of sentences contains no words"),
+        ([["new york"]], "sentence 1 contains 'new york'; expected words without white space, such as 'new_york'"),
+        (["fine", ["a", ""]], "sentence 2 contains ''"),
+        ([["a", 5]], "sentence 1 contains 5"),
         ([b"bytes"], "sentence 1 is b'bytes'; expected a string or a list of words"),
         ([7], "sentence 1 is 7; expected a string or a list of words"),
         (["\ud800"], "half of a surrogate pair"),

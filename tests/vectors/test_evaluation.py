@@ -173,7 +173,7 @@ def test_similarity_files_are_read_as_they_come(text: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no pairs"),
+        ("", "contains no word pairs"),
         ("tiger cat 7.35\nbook paper\n", 'line 2: "book paper"; expected two words and a score'),
         ("tiger cat 7.35\nbook paper many\n", 'line 2: "book paper many"'),
         ("tiger cat 7.35\nbook paper nan\n", 'line 2: "book paper nan"'),
@@ -188,7 +188,7 @@ def test_a_bad_similarity_file_is_told_by_line(text: str, message: str, tmp_path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (": family\n", "holds no questions"),
+        (": family\n", "contains no questions"),
         ("a b c d\n", "line 1: a question before the first section"),
         (": family\na b c\n", 'line 2: "a b c"; expected four words'),
     ],

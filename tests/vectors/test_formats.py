@@ -151,7 +151,7 @@ def test_a_word_with_a_space_in_it_is_read_from_the_right(tmp_path: Path) -> Non
     vectors.save(tmp_path / "v.firth")
     assert_same(load(tmp_path / "v.firth"), vectors)
     for to in FOREIGN:
-        with pytest.raises(DataError, match=r'word 2 is "\. \."; .* cannot hold .* white space'):
+        with pytest.raises(DataError, match=r'word 2 is "\. \."; .* cannot store .* white space'):
             save(vectors, tmp_path / "out", to)
     assert not (tmp_path / "out").exists()
 
@@ -164,9 +164,9 @@ A, B = (b"a", [0.3, 0.7]), (b"b", [0.1, 0.9])
 
 BROKEN: dict[str, tuple[bytes, list[str]]] = {
     "empty": (b"", ["is empty"]),
-    "header alone": (b"2 2\n", ["promises 2 words, but there are 0"]),
-    "no words promised": (b"0 2\n", ["promises 0 words of 2 numbers"]),
-    "not vectors": (b"The quick brown fox\njumps\n", ['line 1: "The quick brown fox"', "expected a word and its numbers"]),
+    "header alone": (b"2 2\n", ["has 0 words, but its header says 2"]),
+    "no words promised": (b"0 2\n", ["header for 0 words of dimension 2"]),
+    "not vectors": (b"The quick brown fox\njumps\n", ['line 1: "The quick brown fox"', "expected a word and its vector"]),
     "one field": (b"word\n", ['line 1: "word"']),
     "row too short": (b"2 2\na 1 2\nb 1\n", ["line 3", "1 numbers, expected 2"]),
     "row too long": (b"a 1 2\nb 1 2 3\n", ["line 2", "3 numbers, expected 2"]),
@@ -175,20 +175,20 @@ BROKEN: dict[str, tuple[bytes, list[str]]] = {
     "python's spelling": (b"a 1 2\nb 1 1_0\n", ["line 2", '"1_0" is not a number']),
     "nan": (b"a 1 2\nb 1 nan\n", ["row 2", '"b"', "number 2 is nan"]),
     "too large for float32": (b"a 1 2\nb 1e39 1\n", ["row 2", "number 1 is inf"]),
-    "twice": (b"a 1 2\nb 3 4\na 5 6\n", ['"a" stands in row 1 and again in row 3']),
-    "fewer words than promised": (b"3 2\na 1 2\nb 3 4\n", ["promises 3 words, but there are 2"]),
-    "more words than promised": (b"1 2\na 1 2\nb 3 4\n", ["promises 1 words, but there are 2"]),
+    "twice": (b"a 1 2\nb 3 4\na 5 6\n", ['"a" occurs in rows 1 and 3']),
+    "fewer words than promised": (b"3 2\na 1 2\nb 3 4\n", ["has 2 words, but its header says 3"]),
+    "more words than promised": (b"1 2\na 1 2\nb 3 4\n", ["has 2 words, but its header says 1"]),
     "other width than promised": (b"2 3\na 1 2\nb 3 4\n", ["line 2", "2 numbers, expected 3"]),
     "latin1 word": (b"a 1 2\nsch\xf6n 3 4\n", ["row 2", "is not UTF-8"]),
-    "no word": (b"a 1 2\n 3 4\n", ["row 2: there is no word before the numbers"]),
-    "binary, cut in a vector": (binary(b"2 2", A, B)[:-3], ["is truncated", "promises 2 words of 2", "ends inside row 2"]),
-    "binary, cut in a word": (binary(b"2 2", A, (b"bbb", [1, 2]))[:-11], ["is truncated", "inside row 2"]),
-    "binary, too few": (binary(b"3 2", A, B), ["is truncated", "inside row 3"]),
-    "binary, too many": (binary(b"1 2", A, B), ["promises 1 words of 2 numbers, but there is more"]),
+    "no word": (b"a 1 2\n 3 4\n", ["row 2: no word before the numbers"]),
+    "binary, cut in a vector": (binary(b"2 2", A, B)[:-3], ["is truncated", "ends in row 2 of 2 (dimension 2)"]),
+    "binary, cut in a word": (binary(b"2 2", A, (b"bbb", [1, 2]))[:-11], ["is truncated", "ends in row 2"]),
+    "binary, too few": (binary(b"3 2", A, B), ["is truncated", "ends in row 3"]),
+    "binary, too many": (binary(b"1 2", A, B), ["continues after the 1 words of dimension 2"]),
     "binary, nan": (binary(b"2 2", A, (b"b", [np.nan, 1])), ["row 2", '"b"', "number 1 is nan"]),
-    "binary, twice": (binary(b"2 2", A, A), ['"a" stands in row 1 and again in row 2']),
+    "binary, twice": (binary(b"2 2", A, A), ['"a" occurs in rows 1 and 2']),
     "binary, other width": (binary(b"2 3", A, B), ["v.bin"]),
-    "zip": (b"PK\3\4" + bytes(30), ["is a zip archive; unpack it"]),
+    "zip": (b"PK\3\4" + bytes(30), ["is a zip archive. Unpack it"]),
     "fastText model": ((793712314).to_bytes(4, "little") + bytes(30), ["is a fastText model", ".vec"]),
     "damaged gz": (gzip.compress(b"a 1 2\n" * 99)[:-9], ["damaged or truncated compressed file"]),
     "safetensors of something else": ((2).to_bytes(8, "little") + b"{}", ["v.bin"]),
@@ -216,7 +216,7 @@ def test_gensims_pickles_are_refused_with_the_command_that_converts_them(model: 
         gensims(neighbours()).save(str(path))
     else:
         models.Word2Vec([["a", "b", "a", "b"]] * 5, vector_size=4, min_count=1).save(str(path))
-    with pytest.raises(DataError, match="Python pickle, as gensim saves it") as caught:
+    with pytest.raises(DataError, match="Python pickle, as saved by gensim") as caught:
         load(path)
     command = str(caught.value).split('python -c "')[1].rstrip('"')
     target = str(tmp_path / "model.bin")
@@ -232,14 +232,14 @@ def test_a_pickle_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firth.vectors import rows
+    from firth.vectors import word2vec_format
 
-    monkeypatch.setattr(rows, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(word2vec_format, "_LONGEST", 1 << 20)
     (tmp_path / "v.txt").write_bytes(b"a 1 2\n" + b"x" * (5 << 20))
-    with pytest.raises(DataError, match="line 2: over 1 MB and no end"):
+    with pytest.raises(DataError, match="line 2 is over 1 MB long"):
         load(tmp_path / "v.txt")
     (tmp_path / "v.bin").write_bytes(b"2 2\n" + b"x" * (5 << 20))
-    with pytest.raises(DataError, match="row 1: no space behind the word"):
+    with pytest.raises(DataError, match="row 1: no space after the word"):
         load(tmp_path / "v.bin", "word2vec-binary")
 
 
@@ -253,7 +253,7 @@ def test_what_is_not_a_file_is_told(make: Callable[[Path], None], message: str, 
 def test_the_name_of_a_file_tells_what_to_write() -> None:
     names = {"v.firth": "firth", "v.BIN": "word2vec-binary", "v.vec": "fasttext", "v.txt": "word2vec"}
     assert {name: format_for(Path(name)) for name in names} == names
-    with pytest.raises(ConfigError, match=r"end it in \.firth .* --to"):
+    with pytest.raises(ConfigError, match=r"End it in \.firth .* --to"):
         format_for(Path("v.txt.gz"))
 
 

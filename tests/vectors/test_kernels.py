@@ -13,9 +13,9 @@ from firth.errors import ConfigError
 from firth.oracles import word2vec
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
-from firth.vectors.kernels import Counts, hot, kernel_for, output_rows, zeros
-from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
-from firth.vectors.kernels.loops import find_repeats
+from firth.vectors.kernels import Counts, hot_rows, kernel_for, output_rows, zeros
+from firth.vectors.kernels.random_draws import draw_negatives, draw_spans, subsample
+from firth.vectors.kernels.training_loop import find_repeats
 from firth.vectors.sampling import alias_table, keep_probability, negative_probability, thresholds
 
 MODELS, LOSSES = ("skipgram", "cbow"), ("ns", "hs", "softmax")
@@ -118,36 +118,36 @@ def test_every_window_equals_the_oracle(window):
 @pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, ["ns", "hs"])])
 @pytest.mark.parametrize("words", [120, 3_000])  # with one merge at the end, and with some before it
 def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, words, monkeypatch):
-    monkeypatch.setattr(hot, "SHARE", 1)
-    monkeypatch.setattr(hot, "TOGETHER", 1e9)
+    monkeypatch.setattr(hot_rows, "SHARE", 1)
+    monkeypatch.setattr(hot_rows, "TOGETHER", 1e9)
     config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3)
-    assert hot.hot_rows(config, 12) == 4
+    assert hot_rows.hot_row_count(config, 12) == 4
     check_against_the_oracle(config, words=words)
 
 
 def test_a_merge_keeps_what_both_sides_have_added():
     matrix = np.array([[0, 0], [1, 2], [3, 4]], np.float32)
-    shared, own, before, ease = hot.copies(matrix, 1, np.array([1, 0.5], np.float32))
+    shared, own, before, ease = hot_rows.copies(matrix, 1, np.array([1, 0.5], np.float32))
     own += np.array([10, 0, 5, 6], np.float32)
     matrix[1:] += np.array([[0, 200], [100, 0]], np.float32)  # another thread's
-    hot.merge(shared, own, before, ease, 2)
+    hot_rows.merge(shared, own, before, ease, 2)
     assert matrix.tolist() == [[0, 0], [11, 202], [105.5, 7]]
     assert own.tolist() == before.tolist() == [11, 202, 105.5, 7]
 
 
 def test_rows_that_all_threads_change_often_are_changed_by_less():
-    busy = np.array([0, 0.001, hot.TOGETHER / hot.MERGE / 4, 0.5])
-    np.testing.assert_allclose(hot.eases(busy, 4), [1, 1, 1, hot.TOGETHER / (4 * hot.MERGE * 0.5)], rtol=1e-6)
+    busy = np.array([0, 0.001, hot_rows.TOGETHER / hot_rows.MERGE / 4, 0.5])
+    np.testing.assert_allclose(hot_rows.eases(busy, 4), [1, 1, 1, hot_rows.TOGETHER / (4 * hot_rows.MERGE * 0.5)], rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["ns", "hs"])
 def test_many_threads_that_merge_at_once_do_not_diverge(loss, monkeypatch):
     """Sixteen calls from the same matrices whose changes are added up: what as many cores do between two merges."""
-    monkeypatch.setattr(hot, "SHARE", Fraction(1, 16))
+    monkeypatch.setattr(hot_rows, "SHARE", Fraction(1, 16))
     config = VectorsConfig(dim=8, window=3, sample=0, loss=loss, threads=16)
-    ids, _, count_V = corpus(words=16 * hot.MERGE)
-    ends = np.arange(1, 17) * hot.MERGE
-    assert hot.hot_rows(config, len(count_V)) == len(count_V)
+    ids, _, count_V = corpus(words=16 * hot_rows.MERGE)
+    ends = np.arange(1, 17) * hot_rows.MERGE
+    assert hot_rows.hot_row_count(config, len(count_V)) == len(count_V)
     shared = matrices(config, len(count_V))
     kernel, losses = kernel_for(config, count_V, *shared), []
     for turn in range(20):
@@ -163,10 +163,10 @@ def test_many_threads_that_merge_at_once_do_not_diverge(loss, monkeypatch):
 
 
 def test_copies_of_hot_rows_stay_small_and_one_thread_has_none():
-    assert hot.hot_rows(VectorsConfig(threads=1), 10**6) == 0
-    assert hot.hot_rows(VectorsConfig(threads=4, deterministic=True), 10**6) == 0
+    assert hot_rows.hot_row_count(VectorsConfig(threads=1), 10**6) == 0
+    assert hot_rows.hot_row_count(VectorsConfig(threads=4, deterministic=True), 10**6) == 0
     for threads, V, dim in itertools.product((2, 16, 64), (100, 70_000, 10**6), (1, 100, 300)):
-        rows = hot.hot_rows(VectorsConfig(threads=threads, dim=dim), V)
+        rows = hot_rows.hot_row_count(VectorsConfig(threads=threads, dim=dim), V)
         assert 2 * threads * rows <= V / 20
 
 

@@ -84,12 +84,12 @@ def test_without_scikit_learn_tsne_says_what_to_install(monkeypatch: pytest.Monk
 
 def test_what_cannot_be_drawn_is_told() -> None:
     vectors = made()
-    for words, dimensions, message in ((["w1", "w2"], 2, "give at least 3"), (["w1", "w1", "w1"], 2, "1 words")):
+    for words, dimensions, message in ((["w1", "w2"], 2, "Give at least 3"), (["w1", "w1", "w1"], 2, "1 words")):
         with pytest.raises(ConfigError, match=message):
             word_map(vectors, words, "pca", dimensions)
     with pytest.raises(ConfigError, match="expected 2 or 3"):
         word_map(vectors, ["w1", "w2", "w3"], "pca", 4)
-    with pytest.raises(DataError, match='"w99" is not among'):
+    with pytest.raises(DataError, match='"w99" is not in the vocabulary'):
         word_map(vectors, ["w1", "w2", "w99"])
 
 

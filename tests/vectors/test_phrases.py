@@ -115,8 +115,8 @@ def test_a_long_line_in_pieces_is_joined_like_a_short_one(tmp_path: Path, monkey
     ("wrong", "complaint"),
     [
         ({"discount": -1}, "discount is -1; expected at least 0"),
-        ({"threshold": 0.0}, "threshold is 0.0; expected more than 0"),
-        ({"joiner": " "}, "joiner is ' '; expected something without white space"),
+        ({"threshold": 0.0}, "threshold is 0.0; expected a number above 0"),
+        ({"joiner": " "}, "joiner is ' '; expected a string without white space"),
         ({"joiner": ""}, "joiner is ''"),
         ({"passes": 0}, "passes is 0; expected at least 1"),
     ],

@@ -10,7 +10,7 @@ from scipy import stats
 
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
-from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
+from firth.vectors.kernels.random_draws import draw_negatives, draw_spans, subsample
 from firth.vectors.sampling import alias_table, busy_rows, keep_probability, negative_probability, thresholds
 
 UNLIKELY = 1e-4  # the draws are the same in every run; a right table fails for one seed in ten thousand

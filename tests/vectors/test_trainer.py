@@ -18,7 +18,7 @@ from firth.vectors import load, trainer
 from firth.vectors.config import VectorsConfig
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.kernels import Counts
-from firth.vectors.trainer import Report, Training, Watcher, fit, settings, train
+from firth.vectors.trainer import Report, Training, TrainingCallbacks, fit, settings, train
 from firth.vectors.wordvectors import WordVectors
 
 GENERATOR = np.random.default_rng(0)
@@ -128,7 +128,7 @@ def test_an_epoch_without_a_prediction_has_no_loss(text: EncodedCorpus) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_the_training(text: EncodedCorpus) -> None:
-    with pytest.raises(Diverged, match=r"the loss became nan in epoch 1; try a smaller rate than 0.025"):
+    with pytest.raises(Diverged, match=r"the loss became nan in epoch 1\. Try a rate smaller than 0.025"):
         list(fit(recorded(text, lambda *given: Counts(float("nan"), 1, 0))))
 
 
@@ -172,21 +172,21 @@ def test_training_lowers_the_loss(model: str, loss: str) -> None:
 def test_deterministic_vectors_are_the_same_to_the_bit_whatever_the_threads() -> None:
     notices: list[str] = []
     one = vectors_of(deterministic=True, threads=1)
-    four = vectors_of(deterministic=True, threads=4, watcher=Watcher(notice=notices.append))
+    four = vectors_of(deterministic=True, threads=4, watcher=TrainingCallbacks(notice=notices.append))
     assert one.vectors.tobytes() == four.vectors.tobytes()
-    assert "deterministic: one block after the other, in one thread" in notices
+    assert "deterministic: training in one thread" in notices
     other = vectors_of(deterministic=True, seed=1)
     assert one.vectors.tobytes() != other.vectors.tobytes()
 
 
-def test_first_vectors_are_small_uniform_and_seeded() -> None:
-    first = trainer.first_vectors(5000, VectorsConfig(dim=20))
+def test_initial_vectors_are_small_uniform_and_seeded() -> None:
+    first = trainer.initial_vectors(5000, VectorsConfig(dim=20))
     assert first.dtype == np.float32
     assert abs(first).max() <= 1 / 20
     assert np.var(first) == pytest.approx((2 / 20) ** 2 / 12, rel=0.02)
     assert abs(first.mean()) < 1e-3
-    assert (first == trainer.first_vectors(5000, VectorsConfig(dim=20))).all()
-    assert (first != trainer.first_vectors(5000, VectorsConfig(dim=20, seed=1))).any()
+    assert (first == trainer.initial_vectors(5000, VectorsConfig(dim=20))).all()
+    assert (first != trainer.initial_vectors(5000, VectorsConfig(dim=20, seed=1))).any()
 
 
 def test_words_that_keep_the_same_company_get_similar_vectors() -> None:
@@ -219,7 +219,7 @@ def test_the_metadata_says_how_it_was_made(tmp_path: Path) -> None:
 
 def test_a_stop_leaves_a_file_marked_interrupted(tmp_path: Path) -> None:
     seen: list[Report] = []
-    watcher = Watcher(block=seen.append, stopping=lambda: len(seen) == 2)
+    watcher = TrainingCallbacks(block=seen.append, stopping=lambda: len(seen) == 2)
     vectors = vectors_of(out=tmp_path / "v.firth", watcher=watcher)
     assert vectors.metadata["state"] == "interrupted"
     assert 0 < float(vectors.metadata["epochs"]) < 3
@@ -228,15 +228,15 @@ def test_a_stop_leaves_a_file_marked_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_stop_at_the_last_block_is_none(tmp_path: Path) -> None:
-    assert vectors_of(watcher=Watcher(stopping=lambda: True), epochs=1, loss="hs").metadata["state"] == "interrupted"
+    assert vectors_of(watcher=TrainingCallbacks(stopping=lambda: True), epochs=1, loss="hs").metadata["state"] == "interrupted"
     seen: list[Report] = []
-    late = Watcher(block=seen.append, stopping=lambda: seen[-1].words == seen[-1].of)
+    late = TrainingCallbacks(block=seen.append, stopping=lambda: seen[-1].words == seen[-1].of)
     assert vectors_of(watcher=late).metadata["state"] == "finished"
 
 
 def test_ctrl_c_in_python_saves_and_goes_on_as_ctrl_c(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        vectors_of(out=tmp_path / "v.firth", watcher=Watcher(block=lambda report: signal.raise_signal(signal.SIGINT)))
+        vectors_of(out=tmp_path / "v.firth", watcher=TrainingCallbacks(block=lambda report: signal.raise_signal(signal.SIGINT)))
     assert load(tmp_path / "v.firth").metadata["state"] == "interrupted"
 
 
@@ -267,29 +267,33 @@ def test_settings_not_given_are_those_of_the_vectors_trained_further() -> None:
     lowered = vectors_of(lower=True)
     assert json.loads(train(["BRAND New"] * 9, start=lowered).metadata["lower"]) is True
     assert json.loads(train(["BRAND New"] * 9, start=lowered, lower=False).metadata["lower"]) is False
-    with pytest.raises(ConfigError, match="dim is 5, but the vectors to train further have 8; leave dim out"):
+    with pytest.raises(ConfigError, match=r"dim is 5, but the vectors to train further have dimension 8\. Leave dim out"):
         settings({"dim": 5}, old)
 
 
 def test_vectors_without_counts_or_contexts_can_be_trained_further_and_it_says_so() -> None:
     bare = WordVectors(["w1", "elsewhere"], np.ones((2, 8), np.float32))
     notices: list[str] = []
-    vectors = train(SENTENCES, start=bare, min_count=2, epochs=1, watcher=Watcher(notice=notices.append))
+    vectors = train(SENTENCES, start=bare, min_count=2, epochs=1, watcher=TrainingCallbacks(notice=notices.append))
     assert "elsewhere" in vectors
     assert any("have no counts" in notice for notice in notices)
     assert any("have no context vectors" in notice for notice in notices)
     assert vectors["elsewhere"].tolist() == [1] * 8
     tree = vectors_of(loss="hs")
-    train(SENTENCES, start=tree, epochs=1, watcher=Watcher(notice=notices.append))
+    train(SENTENCES, start=tree, epochs=1, watcher=TrainingCallbacks(notice=notices.append))
     assert any("Huffman tree" in notice for notice in notices)
 
 
 @pytest.mark.parametrize(
     ("corpus", "given", "complaint"),
     [
-        (["a", "b", "a", "b"], {"min_count": 1}, "no word has a neighbour: every sentence has one word"),
-        (["a a a a a"], {}, "the sentences given has one word that occurs 5 times"),
-        (["a b c"], {}, "min_count 5 leaves no word of the sentences given"),
+        (
+            ["a", "b", "a", "b"],
+            {"min_count": 1},
+            "no word in the list of sentences has a neighbour",
+        ),
+        (["a a a a a"], {}, "the list of sentences has only one word that occurs 5 times"),
+        (["a b c"], {}, "min_count 5 leaves no words of the list of sentences"),
     ],
 )
 def test_text_without_anything_to_learn_is_refused(corpus: list[str], given: dict[str, Any], complaint: str) -> None:
@@ -300,7 +304,7 @@ def test_text_without_anything_to_learn_is_refused(corpus: list[str], given: dic
 
 def test_a_gpu_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(ConfigError, match="torch finds no such GPU here"):
+    with pytest.raises(ConfigError, match="torch finds no CUDA GPU"):
         vectors_of(device="cuda")
 
 

@@ -58,10 +58,10 @@ def test_words_of_a_base_stay_and_count_on() -> None:
 @pytest.mark.parametrize(
     ("text", "min_count", "complaint"),
     [
-        ("", 1, "it has no words"),
-        ("a b b c", 5, 'min_count 5 leaves no word of it: the most frequent, "b", occurs 2 times; give more text or a smaller'),
-        ("a a a", 1, 'it has one word that occurs 1 times, "a"; vectors tell words apart and need at least two'),
-        ("a b b", 2, 'it has one word that occurs 2 times, "b"'),
+        ("", 1, "it contains no words"),
+        ("a b b c", 5, 'min_count 5 leaves no words of it: the most frequent, "b", occurs 2 times. Use more text or a smaller'),
+        ("a a a", 1, 'it has only one word that occurs 1 times, "a"; training needs at least two'),
+        ("a b b", 2, 'it has only one word that occurs 2 times, "b"'),
         ("x" * 1000, 5, f'"{"x" * 40}…"'),
     ],
 )

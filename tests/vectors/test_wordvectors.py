@@ -13,7 +13,7 @@ import pytest
 
 from firth import files
 from firth.errors import ConfigError, CorruptFile, DataError, RunError
-from firth.vectors import WordVectors, container, load, search
+from firth.vectors import WordVectors, firth_file, load, search
 
 WORDS = ["the", "king", "queen", "man", "woman", "apple", "Apple", "banana", "œuvre", "new_york"]
 
@@ -120,7 +120,7 @@ def test_a_missing_word_names_near_spellings() -> None:
         with pytest.raises(DataError) as caught:
             vectors[given]
         message = str(caught.value)
-        assert message.startswith(f'"{given}" is not among the 10 words.')
+        assert message.startswith(f'"{given}" is not in the vocabulary of 10 words.')
         assert (f"Did you mean {expected}" in message) if expected else message.endswith("words.")
     with pytest.raises(DataError, match='Did you mean "apple" or "Apple"'):
         vectors["APPLE"]
@@ -129,14 +129,14 @@ def test_a_missing_word_names_near_spellings() -> None:
 def test_questions_that_make_no_sense_are_told() -> None:
     vectors = made()
     for ask, message in (
-        (lambda: vectors.most_similar([]), "no word"),
+        (lambda: vectors.most_similar([]), "at least one positive or negative word"),
         (lambda: vectors.most_similar("king", topn=0), "expected at least 1"),
         (lambda: vectors.most_similar("king", restrict_vocab=0), "restrict_vocab is 0"),
         (lambda: vectors.doesnt_match(["king"]), "at least two"),
-        (lambda: vectors.nearest([1.0, 2.0]), "expected one vector of 12 numbers"),
-        (lambda: vectors.nearest([np.nan] * 12), "nan or an infinity"),
-        (lambda: WordVectors(["a"], np.zeros((2, 2), np.float32)), "one row for each word"),
-        (lambda: WordVectors(["a"], np.zeros((1, 2), np.float32), np.zeros(2, np.int64)), "one for each word"),
+        (lambda: vectors.nearest([1.0, 2.0]), "expected a vector of dimension 12"),
+        (lambda: vectors.nearest([np.nan] * 12), "nan or infinity"),
+        (lambda: WordVectors(["a"], np.zeros((2, 2), np.float32)), "one row per word"),
+        (lambda: WordVectors(["a"], np.zeros((1, 2), np.float32), np.zeros(2, np.int64)), "one count per word"),
     ):
         with pytest.raises((ConfigError, DataError), match=message):
             ask()
@@ -182,17 +182,17 @@ def test_a_changed_bit_is_noticed_when_asked_and_in_small_files_always(tmp_path:
     content = bytearray(path.read_bytes())
     content[-200] ^= 1
     path.write_bytes(content)
-    with pytest.raises(CorruptFile, match="does not match the checksum"):
+    with pytest.raises(CorruptFile, match="its checksum does not match"):
         load(path)
-    monkeypatch.setattr(container, "CHEAP", 10)
+    monkeypatch.setattr(firth_file, "CHEAP", 10)
     assert len(load(path)) == 10
-    with pytest.raises(CorruptFile, match="does not match the checksum"):
+    with pytest.raises(CorruptFile, match="its checksum does not match"):
         load(path, verify=True)
 
 
 @pytest.mark.parametrize("kept", [4, 9, 60, -1])
 def test_a_truncated_file_is_told_at_any_size(kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "CHEAP", 0)
+    monkeypatch.setattr(firth_file, "CHEAP", 0)
     path = tmp_path / "v.firth"
     made().save(path)
     path.write_bytes(path.read_bytes()[:kept])
@@ -202,11 +202,11 @@ def test_a_truncated_file_is_told_at_any_size(kept: int, tmp_path: Path, monkeyp
 
 
 def test_bytes_behind_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "CHEAP", 0)
+    monkeypatch.setattr(firth_file, "CHEAP", 0)
     path = tmp_path / "v.firth"
     made().save(path)
     path.write_bytes(path.read_bytes() + b"more")
-    with pytest.raises(CorruptFile, match="more than its header describes"):
+    with pytest.raises(CorruptFile, match="longer than its header says"):
         load(path)
 
 
@@ -224,11 +224,11 @@ def rewritten(path: Path, **changed: Any) -> None:
 def test_headers_that_lie_are_told(tmp_path: Path) -> None:
     path = tmp_path / "v.firth"
     for changed, kind, message in (
-        ({"__metadata__": {"version": "99"}}, RunError, "has format 99; this firth reads up to 1"),
+        ({"__metadata__": {"version": "99"}}, RunError, "has format version 99; this firth reads up to 1"),
         ({"__metadata__": {"format": "something"}}, DataError, "no word vectors"),
-        ({"vectors": {"shape": [10, 13]}}, CorruptFile, 'describes "vectors" wrongly'),
-        ({"counts": {"dtype": "F32"}}, CorruptFile, 'describes "counts" wrongly'),
-        ({"surprise": {"dtype": "F32"}}, CorruptFile, 'describes "surprise" wrongly'),
+        ({"vectors": {"shape": [10, 13]}}, CorruptFile, 'entry for "vectors" is invalid'),
+        ({"counts": {"dtype": "F32"}}, CorruptFile, 'entry for "counts" is invalid'),
+        ({"surprise": {"dtype": "F32"}}, CorruptFile, 'entry for "surprise" is invalid'),
     ):
         made().save(path)
         rewritten(path, **changed)
@@ -242,7 +242,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     before = path.read_bytes()
     broken = made()
     broken.vectors[3, 4] = np.nan
-    with pytest.raises(DataError, match='vector of "man" holds a nan'):
+    with pytest.raises(DataError, match='vector of "man" contains nan'):
         broken.save(path)
     for words in (["a\nb", "c"], ["", "c"], ["c", "c"]):
         with pytest.raises(DataError):

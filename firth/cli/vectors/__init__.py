@@ -1,4 +1,4 @@
-"""firth vectors …: one file per verb."""
+"""The verbs of `firth vectors`, one file per verb."""
 
 from firth.cli.vectors import analogy, contexts, convert, counts, evaluate, map, neighbors, phrases, similarity, train
 

@@ -1,15 +1,9 @@
-"""firth vectors analogy"""
+"""firth vectors analogy: solve an analogy."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import File, MethodName, Restrict, Top, as_rows, group, method_named, opened, print_neighbors
-
-Word = Annotated[str, typer.Argument(show_default=False)]
+from firth.cli.vectors.group import File, MethodName, Restrict, Top, Word, as_rows, group, method_named, opened, print_neighbors
 
 
 @verb(within=group)
@@ -17,7 +11,9 @@ def analogy(
     file: File, a: Word, b: Word, c: Word, method: MethodName = "add", top: Top = 5, restrict_vocab: Restrict = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """A is to B as C is to what? For spain madrid france: paris, one hopes."""
+    """Solve an analogy: A is to B as C is to …
+
+    For spain madrid france, the expected answer is paris."""
     found = opened(file).analogy(a, b, c, top, method_named(method), restrict_vocab)
     if as_json:
         answers = as_rows(found, "cosine" if method == "add" else "score")

@@ -1,4 +1,4 @@
-"""firth vectors convert"""
+"""firth vectors convert: write word vectors in another format."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ import typer
 from firth.cli.app import Json, print_json, verb
 from firth.cli.vectors.group import File, group
 
-FormatName = Annotated[str | None, typer.Option(help="firth, word2vec, word2vec-binary, glove or fasttext.", show_default=False)]
+ToFormat = Annotated[
+    str | None,
+    typer.Option(help="Output format: firth, word2vec, word2vec-binary, glove or fasttext.  [default: by file name]"),
+]
 
 
 @verb(within=group)
 def convert(
     file: File,
-    out: Annotated[Path, typer.Argument(help="Its name tells the format: .firth, .bin, .vec, or .txt for word2vec text.")],
-    to: FormatName = None,
-    from_: Annotated[str | None, typer.Option("--from", help="The format of FILE, if its first bytes mislead.")] = None,
+    out: Annotated[Path, typer.Argument(help="Output file: .firth, .bin (word2vec binary), .txt (word2vec text) or .vec.")],
+    to: ToFormat = None,
+    from_: Annotated[str | None, typer.Option("--from", help="Input format, if it is detected wrongly.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write word vectors in another format, to the same bits. Counts and training state are kept in .firth only."""
+    """Convert word vectors to another format, without loss.
+
+    Every number keeps its exact value. Only .firth files keep counts and the training state."""
     from firth.cli.progress import Display
     from firth.vectors import formats
 
-    chosen = formats.checked_format(to) if to is not None else formats.format_for(out)
-    given = formats.checked_format(from_) if from_ is not None else None
+    target = formats.checked_format(to) if to is not None else formats.format_for(out)
+    source = formats.checked_format(from_) if from_ is not None else None
     with Display() as display:
-        vectors = formats.load(file, given, verify=True, progress=display.work)
-        formats.save(vectors, out, chosen, progress=display.work)
+        vectors = formats.load(file, source, verify=True, progress=display.work)
+        formats.save(vectors, out, target, progress=display.work)
     if as_json:
-        print_json({"out": str(out), "format": chosen, "words": len(vectors), "width": vectors.width})
+        print_json({"out": str(out), "format": target, "words": len(vectors), "width": vectors.width})
     else:
-        print(f"{out}: {len(vectors):,} words of {vectors.width} numbers, {chosen}")
+        print(f"{out}: {len(vectors):,} words, dimension {vectors.width}, format {target}")

@@ -1,4 +1,4 @@
-"""firth vectors counts"""
+"""firth vectors counts: texts as vectors of word counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def counts(
     texts: Annotated[list[str], typer.Argument(help='Texts in quotes: "I feel good" "I feel sad".', show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Texts as vectors of word counts, and the cosine of each two of them."""
+    """Compare short texts by the cosine of their word counts."""
     from firth.vectors.counts import cosine, occurrences, vocabulary_of
 
     vocabulary = vocabulary_of(texts)

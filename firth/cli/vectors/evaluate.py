@@ -1,4 +1,4 @@
-"""firth vectors evaluate"""
+"""firth vectors evaluate: similarity, analogy and composition tests."""
 
 from __future__ import annotations
 
@@ -18,24 +18,30 @@ if TYPE_CHECKING:
 @verb(within=group)
 def evaluate(
     file: File,
-    similarity: Annotated[list[Path] | None, typer.Option(help="A file of word, word, score; may be given again.")] = None,
-    analogy: Annotated[list[Path] | None, typer.Option(help="A file of questions in sections; may be given again.")] = None,
-    composition: Annotated[bool, typer.Option("--composition", help="czech + currency, german + airline …")] = False,
-    restrict_vocab: Annotated[int, typer.Option(help="Know the first so many words only.", min=1)] = 300_000,
-    case_sensitive: Annotated[bool, typer.Option("--case-sensitive", help="Paris and paris are different words.")] = False,
+    similarity: Annotated[
+        list[Path] | None, typer.Option(help="File of word pairs with human similarity scores; can be repeated.")
+    ] = None,
+    analogy: Annotated[
+        list[Path] | None, typer.Option(help="File of analogy questions in word2vec's format; can be repeated.")
+    ] = None,
+    composition: Annotated[bool, typer.Option("--composition", help="Add vectors: czech + currency, german + airline …")] = False,
+    restrict_vocab: Annotated[int, typer.Option(help="Use only the first N words of the file.", min=1)] = 300_000,
+    case_sensitive: Annotated[bool, typer.Option("--case-sensitive", help="Treat Paris and paris as different words.")] = False,
     as_json: Json = False,
 ) -> None:
-    """How good vectors are: similarity as people judge it (Spearman), analogies (3CosAdd, 3CosMul), composition."""
+    """Evaluate vectors on similarity, analogies and composition.
+
+    Similarity is Spearman's correlation with human judgements. Analogies are solved by 3CosAdd and by 3CosMul."""
     from firth.cli.progress import Display
     from firth.errors import ConfigError
     from firth.vectors import evaluation
 
     if not (similarity or analogy or composition):
         raise ConfigError(
-            "nothing to evaluate on; give --similarity FILE, --analogy FILE or --composition "
-            "(`firth data get wordsim` and `firth data get analogy` fetch the usual files)"
+            "nothing to evaluate. Add --similarity FILE, --analogy FILE or --composition "
+            "(`firth data get wordsim` and `firth data get analogy` fetch standard files)"
         )
-    pairs = {path: evaluation.read_pairs(path) for path in similarity or ()}  # a bad file is told before any work
+    pairs = {path: evaluation.read_pairs(path) for path in similarity or ()}  # report a bad file before the work starts
     questions = {path: evaluation.read_questions(path) for path in analogy or ()}
     vectors, fold = opened(file), not case_sensitive
     judged = [evaluation.similarity(vectors, rows, path.name, fold, restrict_vocab) for path, rows in pairs.items()]
@@ -87,8 +93,8 @@ def _print(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
         for a, m in zip(_parts(add), _parts(mul), strict=True):
             print(f"  {a.name:<30}{_percent(a):>8} {_percent(m):>8}  {a.covered:,} of {a.questions:,}")
     for made in composed:
-        near = ", ".join(word for word, _ in made.neighbors) or "not all of these words are known"
-        rank = f"{made.expected} is number {made.rank:,}" if made.rank else f"{made.expected} is not known"
+        near = ", ".join(word for word, _ in made.neighbors) or "not in the vocabulary"
+        rank = f"{made.expected} has rank {made.rank:,}" if made.rank else f"{made.expected} is not in the vocabulary"
         print(f"{' + '.join(made.words):<32}{near}" + (f"   ({rank})" if made.neighbors else ""))
 
 

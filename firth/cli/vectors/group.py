@@ -1,4 +1,4 @@
-"""The group of verbs, and what they share."""
+"""The `firth vectors` group, and the arguments and helpers that its verbs share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ from firth.cli.app import app
 if TYPE_CHECKING:
     from firth.vectors.wordvectors import Method, Neighbors, WordVectors
 
-group = typer.Typer(rich_markup_mode=None, help="Word vectors: train, search, evaluate, draw and convert them.")
+group = typer.Typer(rich_markup_mode=None, help="Train, search, evaluate, plot and convert word vectors.")
 app.add_typer(group, name="vectors")
 
 File = Annotated[Path, typer.Argument(help="Word vectors: .firth, word2vec text or binary, GloVe or fastText .vec.")]
-Top = Annotated[int, typer.Option(help="How many words to show.", min=1)]
-Restrict = Annotated[int | None, typer.Option(help="Look among the first so many words only.", min=1, show_default=False)]
-MethodName = Annotated[str, typer.Option(help="add (3CosAdd) or mul (3CosMul).")]
+Word = Annotated[str, typer.Argument(show_default=False)]
+Top = Annotated[int, typer.Option(help="Number of words to show.", min=1)]
+Restrict = Annotated[int | None, typer.Option(help="Search only the first N words of the file.", min=1, show_default=False)]
+MethodName = Annotated[str, typer.Option(help="Scoring method: add (3CosAdd) or mul (3CosMul).")]
+
+CorpusArgument = Annotated[
+    str, typer.Argument(help="File, folder, glob, named data set such as wiki8, or '-' for standard input.")
+]
+Lower = Annotated[bool, typer.Option("--lower", help="Convert the text to lower case.")]
+FormatName = Annotated[str, typer.Option(help="File format: txt, jsonl, csv, tsv or parquet; auto uses the file name.")]
+Field = Annotated[str, typer.Option(help="JSON key or column that holds the text.")]
 
 
 def opened(file: Path) -> WordVectors:
-    """The vectors of a file, with progress where it has to be read through."""
+    """Load a vectors file, with a progress bar for formats that must be parsed."""
     from firth.cli.progress import Display
     from firth.vectors import load
 
@@ -45,4 +53,4 @@ def method_named(name: str) -> Method:
     match name:
         case "add" | "mul":
             return name
-    raise ConfigError(f'there is no method "{name}"; expected add or mul')
+    raise ConfigError(f'unknown method "{name}"; expected add or mul')

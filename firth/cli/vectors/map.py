@@ -1,4 +1,4 @@
-"""firth vectors map"""
+"""firth vectors map: plot words in two or three dimensions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.html_page import save_page, section
 from firth.cli.vectors.group import File, group, opened
 
 if TYPE_CHECKING:
@@ -17,36 +18,35 @@ if TYPE_CHECKING:
 @verb(within=group)
 def map_(
     file: File,
-    out: Annotated[Path, typer.Option(help="The HTML page to write; it opens without a network.")],
-    words: Annotated[str | None, typer.Option(help="Words to draw, between commas; '-' reads them from standard input.")] = None,
-    top: Annotated[int | None, typer.Option(help="Draw the first so many words.  [default: 500]", min=1)] = None,
-    projection: Annotated[str, typer.Option(help="pca or tsne (needs scikit-learn).")] = "pca",
-    dimensions: Annotated[int, typer.Option(help="2 or 3.", min=2, max=3)] = 2,
-    seed: Annotated[int, typer.Option(help="Of t-SNE.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="HTML page to write; it works offline.")],
+    words: Annotated[
+        str | None, typer.Option(help="Words to plot, separated by commas; '-' reads them from standard input.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(help="Plot the first N words of the file.  [default: 500]", min=1)] = None,
+    projection: Annotated[str, typer.Option(help="Projection: pca, or tsne (needs scikit-learn).")] = "pca",
+    dimensions: Annotated[int, typer.Option(help="Dimensions of the map: 2 or 3.", min=2, max=3)] = 2,
+    seed: Annotated[int, typer.Option(help="Random seed for t-SNE.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw words as points on a page that can be searched."""
+    """Plot words as points on a searchable HTML page."""
     from firth.errors import ConfigError
-    from firth.figures.figure import Table
-    from firth.figures.page import Section, page
     from firth.figures.word_map import embedding_map
-    from firth.files import write_text
     from firth.vectors.map import Projection, word_map
 
     if words is not None and top is not None:
-        raise ConfigError("--words and --top were both given; expected one of them")
+        raise ConfigError("--words and --top cannot be combined. Remove one of them")
     chosen: Projection
     match projection:
         case "pca" | "tsne" as chosen:
             pass
         case _:
-            raise ConfigError(f'there is no projection "{projection}"; expected pca or tsne')
+            raise ConfigError(f'unknown projection "{projection}"; expected pca or tsne')
     vectors = opened(file)
     drawn = word_map(vectors, _given(words) if words is not None else list(vectors.words[: top or 500]), chosen, dimensions, seed)
     axes = _axes(drawn)
     figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)
-    lead = f"{len(drawn.words):,} words of {file.name} ({len(vectors):,} words, width {vectors.width}), {', '.join(axes)}."
-    write_text(out, page(f"Map of {file.name}", [Section("Words", lead, Table((), []), [figure])], "Drawn by firth vectors map."))
+    lead = f"{len(drawn.words):,} of the {len(vectors):,} words of {file.name} (dimension {vectors.width}). {', '.join(axes)}."
+    save_page(out, f"Map of {file.name}", [section("Words", lead, [figure])], "firth vectors map")
     if as_json:
         points = [{"word": word, "point": point} for word, point in zip(drawn.words, drawn.point_Nk.tolist(), strict=True)]
         print_json({"out": str(out), "projection": chosen, "explained": list(drawn.explained), "points": points})

@@ -1,4 +1,4 @@
-"""firth vectors neighbors"""
+"""firth vectors neighbors: nearest neighbours by cosine similarity."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from firth.cli.vectors.group import File, Restrict, Top, as_rows, group, opened,
 @verb(within=group)
 def neighbors(
     file: File,
-    words: Annotated[list[str], typer.Argument(help="One word or several.", show_default=False)],
+    words: Annotated[list[str], typer.Argument(help="One or more words.", show_default=False)],
     top: Top = 10,
     restrict_vocab: Restrict = None,
     as_json: Json = False,
 ) -> None:
-    """The words with the largest cosine to a word."""
+    """List the nearest neighbours of a word by cosine similarity."""
     vectors = opened(file)
     found = dict(zip(words, vectors.most_similar_batch(words, top, restrict_vocab), strict=True))
     if as_json:

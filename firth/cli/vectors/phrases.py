@@ -1,4 +1,4 @@
-"""firth vectors phrases"""
+"""firth vectors phrases: join frequent phrases into single words."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import group
+from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, group
 
-_SHOWN = 10  # phrases of each pass, the best
+_SHOWN = 10  # best phrases to print for each pass
 
 
 @verb(within=group)
 def phrases(
-    corpus: Annotated[str, typer.Argument(help="A file, folder, glob, named data set such as wiki8, or '-' for standard input.")],
-    out: Annotated[Path, typer.Option(help="The text file to write, phrases joined.")],
-    threshold: Annotated[
-        float, typer.Option(help="Join pairs that stand together more than so many times as often as chance.")
-    ] = 100,
-    discount: Annotated[int, typer.Option(help="Taken off the count of a pair, so that rare ones do not qualify.")] = 5,
-    passes: Annotated[int, typer.Option(help="Two join up to four words, and so on.")] = 1,
-    joiner: Annotated[str, typer.Option(help="What stands between the words of a phrase.")] = "_",
-    lower: Annotated[bool, typer.Option("--lower", help="Read the text in lower case.")] = False,
-    format: Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; by the name of each file.")] = "auto",
-    field: Annotated[str, typer.Option(help="The key or column that holds the text, where files have several.")] = "text",
+    corpus: CorpusArgument,
+    out: Annotated[Path, typer.Option(help="Text file to write.")],
+    threshold: Annotated[float, typer.Option(help="Join pairs that occur more than this many times as often as chance.")] = 100,
+    discount: Annotated[int, typer.Option(help="Subtracted from the count of each pair, to exclude rare pairs.")] = 5,
+    passes: Annotated[int, typer.Option(help="Number of passes; two passes join up to four words.")] = 1,
+    joiner: Annotated[str, typer.Option(help="String between the words of a phrase.")] = "_",
+    lower: Lower = False,
+    format: FormatName = "auto",
+    field: Field = "text",
     as_json: Json = False,
 ) -> None:
-    """Write a text again with its phrases as one word, new_york, for `firth vectors train`."""
+    """Join frequent phrases in a text into one word, as in new_york.
+
+    The result is a text file for `firth vectors train`."""
     from firth.cli.progress import Display
     from firth.vectors.phrases import write_phrases
 
@@ -41,7 +41,7 @@ def phrases(
             passes=passes,
             joiner=joiner,
             lower=lower,
-            format=format,  # type: ignore[arg-type]  # what it may be, the reader says
+            format=format,  # type: ignore[arg-type]  # the reader checks it
             field=field,
             progress=display.work,
         )
@@ -52,7 +52,7 @@ def phrases(
         print_json({"file": str(out), "phrases": [len(one.scores) for one in found], "best": best})
         return
     for number, (one, shown) in enumerate(zip(found, best, strict=True), start=1):
-        print(f"pass {number}: {len(one.scores):,} kinds of phrases")
+        print(f"pass {number}: {len(one.scores):,} distinct phrases")
         for row in shown:
             print(f"  {row['phrase']:<40}{row['score']:>12,.0f}")
-    print(f"{out}: written. Next: firth vectors train {out} --out FILE")
+    print(f"Wrote {out}. Next: firth vectors train {out} --out FILE")

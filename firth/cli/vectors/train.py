@@ -1,4 +1,4 @@
-"""firth vectors train"""
+"""firth vectors train: train word vectors."""
 
 from __future__ import annotations
 
@@ -11,51 +11,60 @@ import typer
 
 from firth.cli.app import Json, complain, print_json, verb
 from firth.cli.progress import Display
-from firth.cli.vectors.group import group
+from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, group
+from firth.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
     from firth.vectors.trainer import Report
     from firth.vectors.wordvectors import WordVectors
 
-_BETWEEN = 0.2  # seconds between two updates of the bar
+_BETWEEN = 0.2  # seconds between two updates of the progress bar
+
+
+def _setting(name: str, help: str, default: str | None = None) -> Any:
+    """An option for a VectorsConfig field. It is None unless given, so that --continue can keep the file's own settings."""
+    return typer.Option(help=f"{help}  [default: {default or getattr(VectorsConfig, name)}]")
 
 
 @verb(within=group)
 def train(
-    corpus: Annotated[str, typer.Argument(help="A file, folder, glob, named data set such as wiki8, or '-' for standard input.")],
+    corpus: CorpusArgument,
     out: Annotated[Path, typer.Option(help="The .firth file to write.")],
-    model: Annotated[str | None, typer.Option(help="skipgram (default) or cbow.")] = None,
+    model: Annotated[str | None, _setting("model", "Model: skipgram or cbow.")] = None,
     loss: Annotated[
         str | None,
-        typer.Option(help="ns, negative sampling (default); hs, hierarchical softmax; softmax, for small vocabularies."),
+        _setting("loss", "Loss: ns (negative sampling), hs (hierarchical softmax) or softmax (for small vocabularies)."),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Numbers per vector; 100.")] = None,
-    window: Annotated[int | None, typer.Option(help="Neighbours on each side, at most; 5.")] = None,
-    negatives: Annotated[int | None, typer.Option(help="Words drawn against each true neighbour; 5.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times the text is read; 5.")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Words seen less often are left out; 5.")] = None,
-    max_vocab: Annotated[int | None, typer.Option(help="Keep so many words, the most frequent; all.")] = None,
+    dim: Annotated[int | None, _setting("dim", "Dimension of the vectors.")] = None,
+    window: Annotated[int | None, _setting("window", "Largest number of context words on each side.")] = None,
+    negatives: Annotated[int | None, _setting("negatives", "Negative samples for each word (with --loss ns).")] = None,
+    epochs: Annotated[int | None, _setting("epochs", "Passes over the text.")] = None,
+    min_count: Annotated[int | None, _setting("min_count", "Ignore words that occur fewer times than this.")] = None,
+    max_vocab: Annotated[int | None, _setting("max_vocab", "Keep only the N most frequent words.", "all")] = None,
     sample: Annotated[
-        float | None, typer.Option(help="Thins out frequent words: the smaller, the more; 0 does not; 0.001.")
+        float | None,
+        _setting("sample", "Subsampling threshold for frequent words; smaller drops more of them, 0 turns it off."),
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate at the start; 0.025.")] = None,
-    final_rate: Annotated[float | None, typer.Option(help="Learning rate at the end; 0.0001.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads that train side by side; one per core.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where first weights and draws come from; 0.")] = None,
+    rate: Annotated[float | None, _setting("rate", "Initial learning rate.")] = None,
+    final_rate: Annotated[float | None, _setting("final_rate", "Final learning rate.")] = None,
+    threads: Annotated[int | None, _setting("threads", "Training threads.", "one per core")] = None,
+    seed: Annotated[int | None, _setting("seed", "Random seed for initial weights and sampling.")] = None,
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="One thread: same seed, same vectors, to the bit.")
+        bool, typer.Option("--deterministic", help="Train in one thread: the same seed gives bit-identical vectors.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu (default) or cuda.")] = None,
+    device: Annotated[str | None, _setting("device", "Device: cpu or cuda.")] = None,
     continue_: Annotated[
         bool,
-        typer.Option("--continue", help="Train the vectors in --out further, new words included; start if there are none."),
+        typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
     ] = False,
-    lower: Annotated[bool, typer.Option("--lower", help="Read the text in lower case.")] = False,
-    format: Annotated[str, typer.Option(help="txt, jsonl, csv, tsv or parquet; by the name of each file.")] = "auto",
-    field: Annotated[str, typer.Option(help="The key or column that holds the text, where files have several.")] = "text",
+    lower: Lower = False,
+    format: FormatName = "auto",
+    field: Field = "text",
     as_json: Json = False,
 ) -> None:
-    """Train word vectors on a text. A sentence is a line, a word is what white space separates."""
+    """Train word vectors on a text.
+
+    Each line is a sentence; words are separated by white space."""
     from firth.errors import Interrupted
     from firth.training.stop import StopRequest
     from firth.vectors import trainer
@@ -68,10 +77,10 @@ def train(
                 raise KeyboardInterrupt
             display.work(what, done, total)
 
-        watcher = trainer.Watcher(work, display.block, complain, lambda: stop.signal is not None)
+        watcher = trainer.TrainingCallbacks(work, display.block, complain, lambda: stop.signal is not None)
         vectors = trainer.train(
             corpus,
-            model=model,  # type: ignore[arg-type]  # what it may be, VectorsConfig says
+            model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
             loss=loss,  # type: ignore[arg-type]
             dim=dim,
             window=window,
@@ -94,10 +103,10 @@ def train(
             watcher=watcher,
         )
     if vectors.metadata["state"] == "interrupted":
-        asked = json.loads(vectors.metadata["config"])["epochs"]
+        epochs = json.loads(vectors.metadata["config"])["epochs"]
         raise Interrupted(
-            f"stopped after {vectors.metadata['epochs']} of {asked} epochs; {out} holds the vectors as they were then, "
-            f"and can be used or trained further with --continue",
+            f"stopped after {vectors.metadata['epochs']} of {epochs} epochs and saved the vectors to {out}. "
+            "Train them further with --continue",
             stop.signal or 2,
         )
     _print(out, vectors, display, as_json)
@@ -109,14 +118,14 @@ def _start(out: Path, going_on: bool) -> WordVectors | None:
     if not out.is_file():
         return None
     if not going_on:
-        raise RunError(f"{out} already exists; add --continue to train it further, or choose another --out")
+        raise RunError(f"{out} already exists. Add --continue to train it further, or choose another --out")
     from firth.vectors import load
 
     return load(out)
 
 
 class VectorsDisplay(Display):
-    """A bar with words/s, the time left and the loss of the epoch."""
+    """A progress bar with words/s, the time left and the loss of the epoch."""
 
     def __init__(self) -> None:
         super().__init__("training")
@@ -157,4 +166,4 @@ def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bo
         print_json(result)
         return
     loss = "" if losses[-1] is None else f", loss {losses[-1]:.4f} in the last epoch"
-    print(f"{out}: {len(vectors):,} words of {vectors.width} numbers{loss}. Next: firth vectors neighbors {out} WORD")
+    print(f"{out}: {len(vectors):,} words, dimension {vectors.width}{loss}. Next: firth vectors neighbors {out} WORD")

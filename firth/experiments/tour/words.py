@@ -15,10 +15,10 @@ from firth.figures.word_map import embedding_map
 from firth.text.datasets.docs import docs_corpus
 from firth.vectors import WordVectors
 from firth.vectors.config import VectorsConfig
-from firth.vectors.contexts import company
+from firth.vectors.contexts import word_contexts
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.map import word_map
-from firth.vectors.trainer import Watcher, artefact, begin, fit
+from firth.vectors.trainer import TrainingCallbacks, fit, prepare_training, trained_vectors
 
 SHOWN = ("list", "tensor", "file", "error", "true", "float", "matrix", "thread")
 DRAWN = 200  # words on the map
@@ -30,13 +30,13 @@ def visit(guide: Guide) -> Section:
     began = time.perf_counter()
     with guide.watching("word vectors") as watcher:
         text = encoded(_sentences(docs_corpus(watcher.work)), min_count=10, progress=watcher.work)
-        watch = Watcher(work=watcher.work, notice=watcher.notice)
+        watch = TrainingCallbacks(work=watcher.work, notice=watcher.notice)
         epochs = _epochs_that_fit(text, watch, guide.seconds - (time.perf_counter() - began))
-        training = begin(text, VectorsConfig(dim=64, min_count=10, epochs=epochs), watcher=watch)
+        training = prepare_training(text, VectorsConfig(dim=64, min_count=10, epochs=epochs), watcher=watch)
         for report in fit(training):
             watcher.work("word vectors", report.words, report.of)
         training.fetch()
-    vectors = artefact(training, "finished")
+    vectors = trained_vectors(training, "finished")
     vectors.save(guide.out / "words.firth")
     speed, losses = (training.last.words_per_second, training.last.losses) if training.last else (0.0, ())
     return _section(text, vectors, epochs, speed, losses)
@@ -49,10 +49,10 @@ def _sentences(path: Path) -> Iterator[list[str]]:
             yield _WORD.findall(line.lower())
 
 
-def _epochs_that_fit(text: EncodedCorpus, watch: Watcher, seconds: float) -> int:
-    """The number of epochs that fit into the time, from timing a few blocks after the kernel is compiled."""
+def _epochs_that_fit(text: EncodedCorpus, watch: TrainingCallbacks, seconds: float) -> int:
+    """Timed on a few blocks, after the kernel has been compiled."""
     began = time.perf_counter()
-    trial = fit(begin(text, VectorsConfig(dim=64, min_count=10), watcher=watch))
+    trial = fit(prepare_training(text, VectorsConfig(dim=64, min_count=10), watcher=watch))
     reports = list(islice(trial, 8))
     trial.close()
     left = seconds - (time.perf_counter() - began)
@@ -65,8 +65,8 @@ def _section(
     rows = []
     for word in (word for word in SHOWN if word in vectors):
         neighbours = ", ".join(near for near, _ in vectors.most_similar(word, topn=4))
-        telling = ", ".join(telling.word for telling in company(text, word, lines=0, topn=4).telling)
-        rows.append((word, neighbours, telling))
+        collocates = ", ".join(one.word for one in word_contexts(text, word, lines=0, topn=4).collocates)
+        rows.append((word, neighbours, collocates))
     drawn = word_map(vectors, list(vectors.words[:DRAWN]))
     axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)]
     fell = f"{losses[0]:.3f} to {losses[-1]:.3f}" if losses and losses[0] is not None and losses[-1] is not None else "unknown"

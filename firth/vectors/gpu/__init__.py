@@ -1,13 +1,13 @@
-"""word2vec on a GPU: the same objectives as firth/vectors/kernels, the same draws in law, in Triton (programs.py).
+"""word2vec on a GPU, in Triton (triton_programs.py): the objectives and sampling distributions of firth/vectors/kernels.
 
-The text of a call goes to the device once, words that subsampling leaves out are taken out there, and one launch trains on the
-rest: PROGRAMS programs side by side, each walking along its own stretch. A program sees its own updates, as in word2vec; between
-programs it is Hogwild, with no update lost.
+Each call copies its text to the device once, subsamples it there, and trains on the rest in one launch: PROGRAMS programs in
+parallel, each on its own stretch of text. A program sees its own updates, as in word2vec; between programs it is Hogwild, but
+with no update lost.
 
-That none is lost has a price. A row that hundreds of programs change at the same moment takes hundreds of steps from the same
-place, too far if each is a whole one: the root of the Huffman tree, on the way of every word, would diverge. So a row that more
-than TOGETHER programs are expected to change at once takes its steps shorter by that ratio (`ease`); it has the more of them.
-Letters: V vocabulary, P words, d width, N inner nodes or words.
+Losing no update has a price. A row that hundreds of programs update at the same moment takes hundreds of steps from the same
+weights, which overshoots: the root of the Huffman tree, on the path of every word, would diverge. So if more than TOGETHER
+programs are expected to update a row at once, its steps are scaled down by that ratio (`ease`).
+Letters: V vocabulary, P words, d dimension, N inner nodes or words.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from firth.vectors.sampling import alias_table, busy_rows, keep_probability, neg
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-PROGRAMS = 1024  # more are faster, and see less of one another
-SHORTEST = 64  # words that are worth a program
-TOGETHER = 32  # programs that may take whole steps from the same place
+PROGRAMS = 1024  # more are faster, but see fewer of each other's updates
+SHORTEST = 64  # fewest words per program
+TOGETHER = 32  # programs that may take full steps from the same weights
 WARPS = 1
 
 
 class GPUKernel:
-    """Matrices on the device; `fetch` brings them back. One call trains on whole sentences, see kernels.Kernel."""
+    """Keeps the matrices on the device; `fetch` copies them back. One call trains on whole sentences, see kernels.Kernel."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class GPUKernel:
         device: torch.device | str = "cuda",
     ) -> None:
         if config.loss == "softmax":
-            raise ConfigError('loss = "softmax" is computed on a CPU; with device = "cuda" choose "ns" or "hs"')
+            raise ConfigError('loss = "softmax" only runs on the CPU. Choose "ns" or "hs", or leave device out')
         self.config, self.device, self.V = config, torch.device(device), len(count_V)
         self.input_Vd, self.output_Vd = self._moved(input_Vd), self._moved(output_Vd)
         self._host = input_Vd, output_Vd
@@ -65,7 +65,7 @@ class GPUKernel:
         rate_last: float,
         seed: int,
     ) -> tuple[float, int, int]:
-        """Σ of the objective, its terms, and the words read."""
+        """Σ of the objective, the number of its terms, and the number of words read."""
         begin, end = int(ends[first - 1]) if first else 0, int(ends[last - 1])
         words = self._moved(np.asarray(ids[begin:end]).astype(np.int32))
         bounds = self._moved(np.asarray(ends[first:last]) - begin)
@@ -88,8 +88,8 @@ class GPUKernel:
         seed: int,
         programs: int | None = None,
     ) -> tuple[float, int]:
-        """One pass over words that are all kept."""
-        from firth.vectors.gpu.programs import train_kernel
+        """One pass over words that are already subsampled."""
+        from firth.vectors.gpu.triton_programs import train_kernel
 
         config, P = self.config, len(ids_P)
         if P == 0:
@@ -109,7 +109,7 @@ class GPUKernel:
         return float(loss_R.double().sum()), int(terms_R.sum())
 
     def fetch(self) -> None:
-        """Bring the matrices back to where they came from."""
+        """Copy the matrices back to the host arrays."""
         for here, there in zip((self.input_Vd, self.output_Vd), self._host, strict=True):
             there[:] = here.cpu().numpy()
 
@@ -121,5 +121,5 @@ _NOTHING = np.zeros(1, np.int32)
 
 
 def _power(n: int) -> int:
-    """The least power of two that is at least n; at least 16, the smallest side of a product in Triton."""
+    """The smallest power of two ≥ n, at least 16: the smallest side of a matrix product in Triton."""
     return max(16, 1 << (n - 1).bit_length())

@@ -1,7 +1,7 @@
-"""Training kernels: a block of sentences in, two matrices changed in place, the true loss out.
+"""Training kernels: a call trains on a block of sentences, updates two matrices in place and returns the exact loss.
 
-`kernel_for(config, …)` gives the kernel of a model and loss. A kernel holds no state but its tables, lets go of Python's lock
-while it works, and may be called from several threads at once on the same matrices (Hogwild, Niu et al. 2011).
+`kernel_for(config, …)` returns the kernel for a model and a loss. A kernel's only state is its tables. It releases the GIL
+while it runs, and several threads may call it at once on the same matrices (Hogwild, Niu et al. 2011).
 
 Letters: V vocabulary, d dimension.
 """
@@ -9,36 +9,17 @@ Letters: V vocabulary, d dimension.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from firth.errors import ConfigError
+from firth.vectors.kernels.contract import LINE, Counts, Floats, Ids, Kernel, Longs
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-Floats = npt.NDArray[np.float32]
-Ids = npt.NDArray[np.uint32]
-Longs = npt.NDArray[np.int64]
-LINE = 64  # bytes of a cache line
-
-
-class Counts(NamedTuple):
-    loss: float  # Σ of −log likelihood over the terms, negatives included
-    terms: int  # pairs (skip-gram) or words in the middle of a window (CBOW)
-    words: int  # of the corpus, before subsampling
-
-    @property
-    def mean(self) -> float:
-        return self.loss / self.terms if self.terms else float("nan")
-
-
-class Kernel(Protocol):
-    def __call__(self, ids: Ids, ends: Longs, first: int, last: int, rate_first: float, rate_last: float, seed: int) -> Counts:
-        """Train on sentences first … last − 1, where sentence s is ids[ends[s − 1] : ends[s]]; the rate falls linearly."""
-        ...
+__all__ = ["LINE", "Counts", "Floats", "Ids", "Kernel", "Longs", "check_matrices", "kernel_for", "output_rows", "zeros"]
 
 
 def kernel_for(
@@ -48,26 +29,26 @@ def kernel_for(
     output_Vd: Floats,
     compiling: Callable[[], None] | None = None,
 ) -> Kernel:
-    """The kernel of config.model and config.loss on these matrices; calls `compiling` before a compilation of seconds."""
+    """The kernel for config.model and config.loss on these matrices. Calls `compiling` first if it must compile (seconds)."""
     check_matrices(config, count_V, input_Vd, output_Vd)
     if config.loss == "softmax":
-        from firth.vectors.kernels.exact import ExactKernel
+        from firth.vectors.kernels.full_softmax import ExactKernel
 
         return ExactKernel(config, count_V, input_Vd, output_Vd, compiling)
-    from firth.vectors.kernels.loops import TiledKernel
+    from firth.vectors.kernels.training_loop import TiledKernel
 
     return TiledKernel(config, count_V, input_Vd, output_Vd, compiling)
 
 
 def zeros(rows: int, d: int) -> Floats:
-    """A matrix of zeros that begins where a cache line does: if its rows are whole lines, no vector lies across two of them."""
+    """A matrix of zeros, aligned to a cache line: if a row fills whole lines, no vector shares a line with another."""
     room = np.zeros(rows * d + LINE // 4, np.float32)
     start = -room.ctypes.data % LINE // 4
     return room[start : start + rows * d].reshape(rows, d)
 
 
 def output_rows(config: VectorsConfig, V: int) -> int:
-    """Rows of the output matrix: a vector for each word, or for each of the V − 1 inner nodes of the tree."""
+    """Rows of the output matrix: one for each word, or one for each of the V − 1 inner nodes of the Huffman tree."""
     return V - 1 if config.loss == "hs" else V
 
 
@@ -75,14 +56,14 @@ def check_matrices(config: VectorsConfig, count_V: Longs, input_Vd: Floats, outp
     V = len(count_V)
     if (count_V > 0).sum() < 2:
         raise ConfigError(
-            f"{(count_V > 0).sum()} word(s) of the vocabulary occur in the text; expected two or more: "
-            "give more text, or a smaller min_count"
+            f"only {(count_V > 0).sum()} word(s) of the vocabulary occur in the text; training needs at least two. "
+            "Use more text or a smaller min_count"
         )
     shapes = {"input": (input_Vd, (V, config.dim)), "output": (output_Vd, (output_rows(config, V), config.dim))}
     for name, (matrix, shape) in shapes.items():
-        # the kernel works on addresses: a wrong shape would write into somebody else's memory
+        # the kernel works on raw addresses: a wrong shape would corrupt memory
         if matrix.shape != shape or matrix.dtype != np.float32 or not matrix.flags.c_contiguous or not matrix.flags.writeable:
             raise ConfigError(
                 f"the {name} matrix is {matrix.dtype} of shape {matrix.shape}; "
-                f"expected writeable float32 of shape {shape}, row by row"
+                f"expected writeable C-contiguous float32 of shape {shape}"
             )

@@ -1,12 +1,12 @@
-"""The arithmetic of word2vec on tiles of R inputs × T targets, as LLVM IR that stays in registers.
+"""word2vec's arithmetic on tiles of R inputs × T targets, as LLVM IR that stays in registers.
 
     x_rt = v_r · u_t        z_rt = s_t x_rt        J = Σ_rt log(1 + e^−z_rt)        s_t = +1 for the target, −1 for a negative
     g_rt = η s_t σ(−z_rt)   = −η ∂J/∂x_rt
-    u_t ← u_t + Σ_r g_rt v_r        v_r ← v_r + Σ_t g_rt u_t        all of it from the weights before the step
+    u_t ← u_t + Σ_r g_rt v_r        v_r ← v_r + Σ_t g_rt u_t        all computed from the weights before the step
 
 Letters: R rows (inputs v), T targets (outputs u; inner nodes for hierarchical softmax), W lanes, d dimension.
-The last d mod W numbers of a row are done by a vector that ends where the row ends and overlaps the one before; the lanes that
-were done already are left out. Where d < W, lanes are one number wide.
+The last d mod W numbers of a row are covered by a vector that ends at the end of the row and overlaps the one before it; lanes
+already processed are masked out. If d < W, W is 1.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, no-any-return"
@@ -22,21 +22,21 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from firth.vectors.kernels import lanes as v
-from firth.vectors.kernels.lanes import FLOAT, INT, LONG, VOID, Value
+from firth.vectors.kernels import simd as v
+from firth.vectors.kernels.simd import FLOAT, INT, LONG, VOID, Value
 
 HOST = v.host()
 LANES, ROWS, TARGETS = HOST
-HEIGHT_T = tuple(min(ROWS * TARGETS // max(t, 1), 2 * ROWS) for t in range(TARGETS + 1))  # rows of a tile by its targets
+HEIGHT_T = tuple(min(ROWS * TARGETS // max(t, 1), 2 * ROWS) for t in range(TARGETS + 1))  # rows of a tile, by number of targets
 POINTER, ADDRESSES = FLOAT.as_pointer(), LONG.as_pointer()
 
 
 @intrinsic
 def gradients(typing, rows, R, targets, T, signs, d, rate, g_RT, totals):
-    """Write g_rt of R ≤ HEIGHT_T inputs and T ≤ TARGETS targets to g_RT; add to the totals of the loss.
+    """Write g_rt for R ≤ HEIGHT_T inputs and T ≤ TARGETS targets to g_RT, and add to the loss totals.
 
-    `rows` and `targets` are the addresses of arrays of addresses; `totals` that of two vectors: Σ max(−z, 0) and
-    Π (1 + e^−|z|), from which J = Σ + log Π (see loops.py).
+    `rows` and `targets` are addresses of arrays of addresses; `totals` is the address of two vectors: Σ max(−z, 0) and
+    Π (1 + e^−|z|), from which J = Σ + log Π (see training_loop.py).
     """
     signature = types.void(*[types.int64] * 6, types.float32, types.int64, types.int64)
 
@@ -61,16 +61,16 @@ def gradients(typing, rows, R, targets, T, signs, d, rate, g_RT, totals):
     return signature, codegen
 
 
-# What a group of targets does with Σ_t g_rt u_t: write v_r + it; put it aside; add it to what was put aside; write v_r + both
+# What a group of targets does with c = Σ_t g_rt u_t: write v_r + c; store c; add c to what is stored; write v_r + stored + c
 DIRECT, PUT, CARRY, FINISH = range(4)
 
 
 @intrinsic
 def changes(typing, rows, R, targets, T, g_RT, d, row_change, target_change, stride, row_mode, distinct):
-    """What T ≤ TARGETS targets do: v_r by `row_mode`, and u_t ← u_t + Σ_r g_rt v_r.
+    """Apply T ≤ TARGETS targets: v_r according to `row_mode`, and u_t ← u_t + Σ_r g_rt v_r.
 
-    If not `distinct`, a word stands twice among the rows or among the targets: then row_mode is PUT or CARRY, u is put aside as
-    well, into target_change, and add_to_rows() writes both, so that the word changes by the sum of its parts.
+    If not `distinct`, a word occurs twice among the rows or the targets. Then row_mode is PUT or CARRY, the change of u is stored
+    in target_change as well, and add_to_rows() writes both, so that the word changes by the sum of its parts.
     """
     signature = types.void(*[types.int64] * 11)
 
@@ -105,7 +105,7 @@ def changes(typing, rows, R, targets, T, g_RT, d, row_change, target_change, str
 
 @intrinsic
 def add_to_rows(typing, rows, R, d, change_Rd, stride):
-    """v_r ← v_r + change_r; with stride 0 the same change for every row."""
+    """v_r ← v_r + change_r; stride 0 adds the same change to every row."""
     signature = types.void(*[types.int64] * 5)
 
     def codegen(context, builder, signature, arguments):
@@ -135,7 +135,7 @@ def mean_of_rows(typing, rows, R, d, mean_d):
 
 @intrinsic
 def long_at(typing, address):
-    """The whole number at this address."""
+    """The int64 at this address."""
 
     def codegen(context, builder, signature, arguments):
         return builder.load(builder.inttoptr(arguments[0], ADDRESSES))
@@ -145,7 +145,7 @@ def long_at(typing, address):
 
 @intrinsic
 def prefetch(typing, address):
-    """Ask for the cache line at this address. To ask for it to be written to is slower, with two threads as with one."""
+    """Prefetch the cache line at this address, for reading: prefetching for writing was slower, with one thread and with two."""
 
     def codegen(context, builder, signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
@@ -178,7 +178,7 @@ def _gradient_tile(module, W: int, R: int, T: int):
 
 
 def _sigmoid(b, x_n, W: int, T: int, first: int, count: int, signs, rate, g_RT, totals) -> None:
-    """Numbers first … first + W − 1 of the tile's R·T dot products, row by row: their g, and their part of the loss."""
+    """g and the loss for dot products first … first + W − 1 of the tile's R·T, in row order."""
     sign = _signs(b, signs, W, T, first)
     zero, one = v.constant(W, 0.0), v.constant(W, 1.0)
     z_n = b.fmul(sign, x_n)
@@ -195,7 +195,7 @@ def _sigmoid(b, x_n, W: int, T: int, first: int, count: int, signs, rate, g_RT, 
 
 
 def _signs(b, signs, W: int, T: int, first: int) -> Value:
-    """s_t for each lane: lane n of the tile belongs to target n mod T."""
+    """s_t for each lane; lane n of the tile belongs to target n mod T."""
     s_W = v.load(b, signs, LONG(0), max(W, T))  # the buffer is longer than any tile
     pattern = [(first + lane) % T for lane in range(W)]
     return b.shuffle_vector(s_W, ir.Constant(s_W.type, ir.Undefined), v.whole(W, pattern))
@@ -237,7 +237,7 @@ def _change_tile(module, W: int, T: int, row_mode: int, distinct: bool):
 
 
 def _start(b, row_mode: int, v_r, aside, chunk: Chunk, W: int) -> Value:
-    """What Σ_t g_rt u_t is added to."""
+    """The value that Σ_t g_rt u_t is added to."""
     match row_mode:
         case 0:  # DIRECT
             return v_r
@@ -293,16 +293,16 @@ def _mean_tile(module, W: int):
 class Chunk(NamedTuple):
     """W numbers of a row."""
 
-    offset: Value  # where they begin
-    place: Value  # where they belong in a buffer of whole chunks
-    new: Callable[[Any, Value], Value]  # sets the lanes to 0 that the chunk before has as well
+    offset: Value  # start within the row
+    place: Value  # start within a buffer of whole chunks
+    new: Callable[[Any, Value], Value]  # zeroes the lanes that the chunk before has already covered
 
 
 def _over_the_row(b, d, W: int, carried: list[Value], step: Callable[..., list[Value]]) -> list[Value]:
     """carried = step(b, chunks, carried) until every number of a row of d ≥ W has been in a chunk.
 
-    Where W does not divide d, the last chunk overlaps the one before. Both come in one call: they are read before either is
-    written, so what they share is the same in both, and a read does not have to wait for a write that covers half of it.
+    If W does not divide d, the last chunk overlaps the one before. Both come in one call: both are read before either is
+    written, so their overlap agrees, and no read has to wait for a write that covers half of it.
     """
     chunks, rest = b.udiv(d, LONG(W)), b.urem(d, LONG(W))
     even = b.icmp_signed("==", rest, LONG(0))
@@ -362,7 +362,7 @@ def _pointers(b, addresses, count: int) -> list[Value]:
 
 
 def _function(module, name: str, kind: ir.FunctionType, body: Callable[..., None]) -> ir.Function:
-    """A function of its own, so that each tile has all registers to itself; written once a module."""
+    """A separate function, so that each tile has all registers to itself; emitted once per module."""
     if name in module.globals:
         return module.globals[name]
     function = ir.Function(module, kind, name)

@@ -14,7 +14,7 @@ from firth.inspection.playground import (
     SCORES,
     STEPS,
     MaskName,
-    Played,
+    PlaygroundResult,
     Settings,
     example,
     of_sentence,
@@ -99,7 +99,7 @@ def _settings(request: ViewRequest) -> Settings:
     )
 
 
-def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tuple[Played, str]:
+def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tuple[PlaygroundResult, str]:
     """The steps, and the Python call that computes them."""
     of = request.choice("of", INPUTS, INPUTS[0])
     if of in EXAMPLES:

@@ -15,7 +15,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Room, Usable, choices, named
 from firth.vectors import WordVectors
-from firth.vectors.contexts import Company, company, shared
+from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
 from firth.vectors.map import Projection, word_map
 from firth.vectors.wordvectors import Method
@@ -122,23 +122,23 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     text = encoded(corpus, lower=lower, progress=progress)
     progress("searching for the words", 1, 1)
     words = words or _starting_words(text.vocabulary.words, 2)
-    found = [company(text, word, window=window, lines=lines, topn=top) for word in words]
-    both = shared(found)
-    figures = {f"near {one.word}": ranking([(telling.word, telling.score) for telling in one.telling], "G²") for one in found}
+    found = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
+    both = shared_collocates(found)
+    figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}
     python = (
         "from firth.figures.ranking import ranking\n"
-        "from firth.vectors.contexts import company\n"
+        "from firth.vectors.contexts import word_contexts\n"
         "from firth.vectors.encoding import encoded\n\n"
         f"text = encoded({corpus!r}, lower={lower})\n"
-        f"found = [company(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
-        'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.telling], "G²") for one in found}\n'
+        f"found = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
+        'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}\n'
         "found[0].lines\n"
     )
     facts = {"words": [{"word": one.word, "count": one.count} for one in found], "shared": sorted(both)}
     return ViewResult(figures, python, facts, _concordance(found))
 
 
-def _concordance(found: Sequence[Company]) -> Table:
+def _concordance(found: Sequence[WordContexts]) -> Table:
     rows = [(" ".join(line.left)[-_SIDE:], one.word, " ".join(line.right)[:_SIDE]) for one in found for line in one.lines]
     return Table(("left", "word", "right"), rows)
 

@@ -1,6 +1,6 @@
-"""Vectors of float32 lanes as LLVM IR: what this processor has, and the few operations that the tiles are made of.
+"""SIMD vectors of float32 in LLVM IR: the vector width of this processor, and the few operations that the tiles need.
 
-Everything here is LLVM's portable vector language, so one source becomes AVX-512, AVX2, SSE or NEON.
+Everything here uses LLVM's portable vector types, so one source compiles to AVX-512, AVX2, SSE or NEON.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return, attr-defined"
@@ -21,7 +21,7 @@ Value = Any  # an LLVM value
 
 class Host(NamedTuple):
     lanes: int  # float32 numbers in a vector register
-    rows: int  # a tile of rows × targets dot products stays in registers with the vectors it is made of
+    rows: int  # a tile of rows × targets dot products fits into registers, together with its input vectors
     targets: int
 
 
@@ -38,10 +38,10 @@ def host() -> Host:
 
 
 def _features() -> set[str]:
-    if config.CPU_FEATURES is not None:  # the user tells numba what to compile for
+    if config.CPU_FEATURES is not None:  # the user has set numba's target
         return {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}
     if config.CPU_NAME:
-        return set()  # some processor by name: short vectors are right on every one
+        return set()  # a processor chosen by name: short vectors work on every one
     return {name for name, there in llvm.get_host_cpu_features().items() if there}
 
 
@@ -54,12 +54,12 @@ def constant(lanes: int, value: float) -> Value:
 
 
 def whole(lanes: int, values) -> Value:
-    """A vector of whole numbers, given lane by lane."""
+    """A vector of integer constants, one per lane."""
     return ir.Constant(ir.VectorType(INT, lanes), [int(value) for value in values])
 
 
 def load(b, pointer, offset, lanes: int) -> Value:
-    """`lanes` numbers from pointer[offset] on; rows begin at any multiple of four bytes."""
+    """`lanes` numbers starting at pointer[offset]; rows are aligned to four bytes only."""
     return b.load(_at(b, pointer, offset, lanes), align=4)
 
 
@@ -78,22 +78,22 @@ def splat(b, scalar, lanes: int) -> Value:
 
 
 def fma(b, x, y, z) -> Value:
-    """x·y + z in one instruction where the processor has it, in two where it has not."""
+    """x·y + z, in one instruction if the processor has it, otherwise in two."""
     return call(b, "llvm.fmuladd", x, y, z)
 
 
 def call(b, name: str, *arguments) -> Value:
-    """An LLVM intrinsic, for vectors as long as its arguments."""
+    """Call an LLVM intrinsic for the vector type of its arguments."""
     kind = arguments[0].type
     function = ir.FunctionType(kind, [kind] * len(arguments))
     return b.call(cgutils.get_or_insert_function(b.module, function, f"{name}.v{kind.count}f32"), arguments)
 
 
 def lane_sums(b, vectors: list[Value], lanes: int) -> list[Value]:
-    """The sum of each vector, vector n's in lane n: log₂ lanes halvings, each of which folds two vectors into one.
+    """The sum of each vector, with the sum of vector n in lane n: log₂ lanes rounds, each of which folds two vectors into one.
 
-    Folding with stride s: lane l of the result is a[l] + a[l ^ s] where bit s of l is 0 and b[l] + b[l ^ s] where it is 1. Two
-    shuffles and an addition for two vectors; the sum of one vector alone would cost log₂ lanes of each.
+    Folding with stride s: lane l of the result is a[l] + a[l ^ s] where bit s of l is 0, and b[l] + b[l ^ s] where it is 1. That
+    is two shuffles and one addition for two vectors; summing a single vector would take log₂ lanes of each.
     """
     sums = []
     for start in range(0, len(vectors), lanes):
@@ -101,7 +101,7 @@ def lane_sums(b, vectors: list[Value], lanes: int) -> list[Value]:
         level += [None] * (lanes - len(level))
         stride = 1
         while stride < lanes:
-            # vectors n and n + 1 differ in the lowest bit that is left; it becomes bit `stride` of the lane
+            # vectors n and n + 1 differ in the lowest remaining bit, which becomes bit `stride` of the lane
             level = [_fold(b, level[n], level[n + 1], stride, lanes) for n in range(0, len(level), 2)]
             stride *= 2
         sums.append(level[0])
@@ -123,7 +123,7 @@ LOG2_E = 1.4426950408889634
 
 
 def exp_of_minus(b, x_n, lanes: int) -> Value:
-    """e^−x for x ≥ 0, to about x·10⁻⁷ of its value; below 2^−126 it stays there, where nothing is added to 1 any more."""
+    """e^−x for x ≥ 0 with a relative error of about x·10⁻⁷, clamped at 2^−126, which no longer changes a sum with 1."""
     y = b.fmul(x_n, constant(lanes, -LOG2_E))
     y = call(b, "llvm.maxnum", y, constant(lanes, -126.0))
     nearest = call(b, "llvm.rint", y)

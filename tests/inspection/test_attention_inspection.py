@@ -106,20 +106,20 @@ def test_weights_are_those_of_the_reference_for_every_layer_and_head(transformer
 def test_only_the_layers_asked_for_are_kept(transformer_run: Path, models: dict[str, Run[Any]]) -> None:
     seen = load(transformer_run).attention(TEXT, layers=[0])
     assert seen.layers == (0,)
-    with pytest.raises(ConfigError, match=r"layer 1 was not looked at; expected one of 0"):
+    with pytest.raises(ConfigError, match=r"layer is 1; expected one of 0"):
         seen.weights(1)
-    with pytest.raises(ConfigError, match=r"layer 99 is asked for; the model has \d+ attention layers"):
+    with pytest.raises(ConfigError, match=r"layer is 99; expected 0"):
         load(transformer_run).attention(TEXT, layers=[99])
     found = models["translator"].attention("1 2", target="one", layers=[1])
     assert [part.layers for part in every_part(found)] == [(1,)] * 3
-    with pytest.raises(ConfigError, match=r"rollout needs all layers up to the last; only \(1,\) were looked at"):
+    with pytest.raises(ConfigError, match=r"rollout needs all layers, but only layers \(1,\) were recorded"):
         found.of("encoder").rollout()
 
 
 def test_a_model_without_attention_and_a_text_without_tokens_are_refused(
     char_run: Path, transformer_run: Path, word_run: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"RecurrentLM has no attention to look at; model.kind = \"transformer\" has"):
+    with pytest.raises(ConfigError, match=r"RecurrentLM has no attention. Use a run with model.kind = \"transformer\""):
         load(char_run).attention(TEXT)
     for run, text in ((transformer_run, ""), (word_run, " ")):
         with pytest.raises(DataError, match="the text is empty"):
@@ -232,7 +232,7 @@ def test_words_are_made_of_pieces_rows_averaged_and_columns_summed(bpe_run: Path
                 np.testing.assert_allclose(found[:, q, k], truth, atol=1e-6)
         np.testing.assert_allclose(words.weights(layer, heads=1, rows=[3, 0, -1]), found[1:2][:, [3, 0, 4]], atol=1e-6)
         np.testing.assert_allclose(words.rows(layer).entropy_HQ, entropy(found), atol=1e-5)
-    with pytest.raises(ConfigError, match=r"there is no row 5; choose from 0 … 4"):
+    with pytest.raises(ConfigError, match=r"row is 5; expected 0 to 4"):
         words.weights(0, rows=5)
 
 
@@ -267,7 +267,7 @@ def test_thumbnails_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, R
     facts = [float(row[2]) for row in words.overview().table.rows]
     np.testing.assert_allclose(facts, words.entropy().ravel(), atol=1e-4)
     assert look(models, "translator").thumbnails().shape == (2, 2, 3, 4)
-    with pytest.raises(ConfigError, match="thumbnails with a side of 0"):
+    with pytest.raises(ConfigError, match="side is 0; expected at least 1"):
         words.thumbnails(0)
 
 
@@ -307,9 +307,9 @@ def test_rollout_between_words_is_that_between_tokens_merged(bpe_run: Path) -> N
 
 
 def test_rollout_is_refused_where_nothing_follows_a_token_through_the_layers(models: dict[str, Run[Any]]) -> None:
-    with pytest.raises(ConfigError, match=r'this is "cross"; use of\("encoder"\) or of\("decoder"\)'):
+    with pytest.raises(ConfigError, match=r'this is "cross". Use of\("encoder"\) or of\("decoder"\)'):
         look(models, "translator").rollout()
-    with pytest.raises(ConfigError, match="this model has none; take a Transformer"):
+    with pytest.raises(ConfigError, match=r"this model has none\. Use a Transformer"):
         look(models, "rnnsearch").rollout()
 
 
@@ -337,7 +337,7 @@ def test_figures_have_the_numbers(models: dict[str, Run[Any]]) -> None:
 def test_what_is_too_long_for_a_picture_is_refused_with_a_way_out(transformer_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firth.inspection.attention.MOST_TOKENS", 10)
     seen = load(transformer_run).attention(TEXT)
-    with pytest.raises(DataError, match=r"11 by 11 tokens are too many for one picture; the most are 10: give a shorter text"):
+    with pytest.raises(DataError, match=r"11 × 11 tokens are too many for one figure \(at most 10\). Use a shorter text"):
         seen.figure(0)
     assert seen.overview().table.rows
 
@@ -352,7 +352,7 @@ def test_what_is_too_long_for_a_picture_is_refused_with_a_way_out(transformer_ru
         ("answers", {"text": "Where ?", "context": "Rome . " * 40}, "this run reads them in 5 windows; shorten the context"),
         ("translator", {"text": " "}, "the text is empty"),
         ("tagger", {"text": " "}, "the text is empty"),
-        ("translator", {"text": "1", "part": "crss"}, 'there is no attention "crss" here, only "cross", "encoder", '),
+        ("translator", {"text": "1", "part": "crss"}, 'this model has no "crss" attention, only "cross", "encoder", '),
     ],
     ids=range(8),
 )
@@ -366,7 +366,7 @@ def test_what_a_model_cannot_be_asked_is_said(
 
 def test_a_fixed_vector_has_no_attention(tmp_path: Path) -> None:
     table = pair_table(write_pairs(tmp_path / "n.tsv"), "rnnenc", steps=1, evaluate_every=0)
-    with pytest.raises(ConfigError, match=r'one fixed vector \(model.attention = "none"\).*take a run with attention'):
+    with pytest.raises(ConfigError, match=r'\(model.attention = "none"\).*one fixed vector. Use a run with attention'):
         load(train_recipe(compose(table), tmp_path / "run").path).attention("1 2")
 
 

@@ -1,7 +1,7 @@
-"""float32 numbers as text: the shortest decimals that mean exactly them, and back without a second rounding.
+"""float32 numbers as text: the shortest decimals that parse back to the same number, and parsing without double rounding.
 
-Python and numpy read a decimal into float64. Rounding that to float32 is a second rounding, and wrong where the first one
-landed in the middle between two float32: rare (one number in 2²⁹), found by its bits, and then settled with fractions.
+Python and numpy parse a decimal to float64. Rounding that to float32 is a second rounding, and is wrong if the first one landed
+exactly between two float32 numbers. This is rare (one number in 2²⁹), is detected from the bits, and is resolved with fractions.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALLEST, _LARGEST = 1e-12, 1e6  # between them 10 to the places needed is an exact float64
-_LOW_BITS, _MIDDLE = np.int64(0x1FFF_FFFF), np.int64(0x1000_0000)  # of a float64: what a float32 has no room for
+_SMALLEST, _LARGEST = 1e-12, 1e6  # in this range the required power of 10 is an exact float64
+_LOW_BITS, _MIDDLE = np.int64(0x1FFF_FFFF), np.int64(0x1000_0000)  # the bits of a float64 that a float32 drops
 _NORMAL = 2.0**-126
 
 
 def shortest(value: NDArray[np.float32]) -> list[str]:
-    """The fewest digits that read back as the same float32, as `str(numpy.float32)` gives them, several times faster.
+    """The shortest decimals that parse to the same float32: equal to `str(numpy.float32)`, but several times faster.
 
-    Six significant digits are always told apart and nine always suffice, so that 6, 7, 8 and 9 are tried in turn: round to
-    an integer n of so many digits, and n / 10^places is the float64 whose own shortest form is that decimal."""
+    Six significant digits always survive a round trip and nine always suffice, so 6, 7, 8 and 9 digits are tried in turn: round
+    to an integer n with that many digits; n / 10^places is then the float64 whose own shortest form is that decimal."""
     exact = value.astype(np.float64).ravel()
     size = np.abs(exact)
     plain = (size >= _SMALLEST) & (size < _LARGEST)
@@ -41,7 +41,7 @@ def shortest(value: NDArray[np.float32]) -> list[str]:
 
 
 def to_float32(value: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Rounded to float32, and the places whose decimal has to be looked at again with `nearest_float32`."""
+    """`value` rounded to float32, and the indices that must be parsed again with `nearest_float32`."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = value.astype(np.float32)
     tiny = (np.abs(value) < _NORMAL) & (value != 0)
@@ -49,7 +49,7 @@ def to_float32(value: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray
 
 
 def nearest_float32(decimal: str) -> np.float32:
-    """The float32 nearest to a decimal; of two equally near the even one."""
+    """The float32 nearest to a decimal; ties go to the even one."""
     value = float(decimal)
     with np.errstate(over="ignore", under="ignore"):
         near = np.float32(value)
@@ -60,7 +60,7 @@ def nearest_float32(decimal: str) -> np.float32:
         choices = [near, *(np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))]
     finite = [choice for choice in choices if np.isfinite(choice)]
     best = min(finite, key=lambda choice: (abs(Fraction(float(choice)) - exact), int(choice.view(np.uint32)) & 1))
-    return np.float32(np.copysign(best, value))  # also a zero keeps its sign
+    return np.float32(np.copysign(best, value))  # keeps the sign of zero
 
 
 def _in_the_middle(value: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -128,9 +128,9 @@ def test_layers_and_heads_are_merged_one_by_one() -> None:
 
 
 def test_word_numbers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DataError, match=r"weights of shape \(3, 4\) but 2 pieces of target and 4 of source words; pass a word"):
+    with pytest.raises(DataError, match=r"shape \(3, 4\), but there are 2 target and 4 source tokens. Pass one word index"):
         merge(drawn(3, 3, 4), [0, 1], [0, 1, 2, 3])
-    with pytest.raises(DataError, match=r"weights of shape \(4,\) but"):
+    with pytest.raises(DataError, match=r"the weights have shape \(4,\), but"):
         merge(drawn(3, 4), [0, 1, 2, 3], [0, 1, 2, 3])
-    with pytest.raises(DataError, match=r"the word numbers are \[0, 2\]; expected 0, 1, 2 … with none left out"):
+    with pytest.raises(DataError, match=r"the word indices are \[0, 2\]; expected 0, 1, 2 … without gaps"):
         merge(drawn(3, 2, 2), [0, 2], [0, 1])

@@ -1,13 +1,13 @@
-"""The training loop of all four approximate models: {skip-gram, CBOW} × {negative sampling, hierarchical softmax}.
+"""The training loop of the four approximate models: {skip-gram, CBOW} × {negative sampling, hierarchical softmax}.
 
-As in word2vec's code, the words of a window are the inputs v and the word in their middle is the target u: over a corpus these
-are the pairs of the published objective, each read from its other end. One step is one word in the middle:
+As in word2vec's code, the words of a window are the inputs v and the centre word is the target u. Over a corpus these are the
+pairs of the published objective with the two roles swapped. One step trains one centre word:
 
     inputs    skip-gram: the C words of its window        CBOW: their mean, one input
-    targets   its vector and K negatives, drawn once for the whole window, or the inner nodes on its path
+    targets   its vector and K negative samples, drawn once for the whole window, or the inner nodes on its path
 
-and is the exact gradient step of the sum of the step's terms. For CBOW each word of the window takes the gradient of the mean
-undivided, C times its share, as word2vec and gensim do. The rate changes from sentence to sentence.
+A step is the exact gradient step for the sum of its terms. For CBOW, each word of the window receives the full gradient of the
+mean, C times its share, as in word2vec and gensim. The learning rate changes from sentence to sentence.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, call-arg, assignment, unreachable, var-annotated"
@@ -22,54 +22,54 @@ import numpy as np
 from numba import types
 
 from firth.vectors.huffman import Tree, huffman
-from firth.vectors.kernels import LINE, Counts, Floats, Ids, Longs
 from firth.vectors.kernels import tiles as tile
-from firth.vectors.kernels.compiling import compile_once, compiled, inlined
-from firth.vectors.kernels.draws import draw_negatives, draw_spans, subsample
-from firth.vectors.kernels.hot import MERGE, Hot, copies, eases, hot_rows, merge
+from firth.vectors.kernels.compilation import compile_once, compiled, inlined
+from firth.vectors.kernels.contract import LINE, Counts, Floats, Ids, Longs
+from firth.vectors.kernels.hot_rows import MERGE, Hot, copies, eases, hot_row_count, merge
+from firth.vectors.kernels.random_draws import draw_negatives, draw_spans, subsample
 from firth.vectors.kernels.tiles import HEIGHT_T, LANES, add_to_rows, changes, gradients, long_at, mean_of_rows, prefetch
 from firth.vectors.sampling import alias_table, busy_rows, keep_probability, negative_probability, thresholds
 
 if TYPE_CHECKING:
     from firth.vectors.config import VectorsConfig
 
-FACTORS = 56  # factors 1 + e^−|z| ≤ 2 of a lane before the product is read: with a tile more, 2^(16 · 62) is still a float64
-AHEAD = 2  # words ahead for which rows are asked for
-RING = 4  # words whose targets are held: this one, and those up to AHEAD
+FACTORS = 56  # factors 1 + e^−|z| ≤ 2 per lane before the product is read: one tile later, 2^(16 · 62) still fits a float64
+AHEAD = 2  # how many words ahead rows are prefetched
+RING = 4  # words whose targets are kept: this one, and those up to AHEAD
 FLOAT, LONG = 4, 8  # bytes
 
 
 class Form(NamedTuple):
-    """What is trained: the shape of a step, the addresses of the two matrices, and which of their rows are hot (see hot.py)."""
+    """The shape of a step, the addresses of the two matrices, and which of their rows are hot (see hot_rows.py)."""
 
     cbow: bool
     window: int
-    K: int  # negatives; 0: hierarchical softmax
+    K: int  # negative samples; 0 for hierarchical softmax
     d: int
     inputs: int
     outputs: int
-    hot: int  # so many inputs, the most frequent words
-    hot_first: int  # of the outputs: the most frequent words, or the inner nodes that were joined last
+    hot: int  # number of hot inputs, the most frequent words
+    hot_first: int  # hot outputs: the most frequent words, or the inner nodes that were merged last
     hot_last: int
 
 
 class Tables(NamedTuple):
     keep_V: Ids
-    own_V: Ids  # the alias table of the negatives
+    own_V: Ids  # the alias table for negative samples
     other_V: Ids
     up: Ids  # the Huffman tree
 
 
 class Desk(NamedTuple):
-    """The buffers of one call. The caller holds them: numba would free an array of which only the address is still used."""
+    """The buffers of one call. The caller owns them: numba would free an array if only its address were still in use."""
 
     kept: Ids  # the sentence after subsampling
     span: Longs
     repeat: Ids  # see find_repeats()
     negative: Ids
-    place: Longs  # addresses of the vectors v of the sentence, and room for a window that reaches beyond it
-    row: Longs  # those of the window
-    target: Longs  # addresses of the vectors u, of RING words one after the other, or of one path
+    place: Longs  # addresses of the sentence's vectors v, padded for a window that extends past its end
+    row: Longs  # addresses of the window's vectors
+    target: Longs  # addresses of the vectors u, for RING words in turn, or for one path
     sign: Floats
     g: Floats
     row_change: Floats
@@ -77,8 +77,8 @@ class Desk(NamedTuple):
     mean: Floats
     mean_row: Longs  # the address of `mean`
     totals: Floats
-    group_T: Longs  # how many of so many targets that are left make up the next group
-    input_shared: Floats  # Hot, of the inputs and of the outputs
+    group_T: Longs  # size of the next group, by the number of targets left
+    input_shared: Floats  # Hot for the inputs, then for the outputs
     input_own: Floats
     input_before: Floats
     input_ease: Floats
@@ -89,7 +89,7 @@ class Desk(NamedTuple):
 
 
 class At(NamedTuple):
-    """Where the buffers lie. Plain numbers: to take an array out of a tuple costs numba an atomic count of its users."""
+    """Addresses of the buffers, as plain integers: taking an array out of a tuple costs numba an atomic reference count."""
 
     row: int
     target: int
@@ -106,11 +106,11 @@ class At(NamedTuple):
 
 
 def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) -> Desk:
-    """For sentences of up to `longest` words and steps of up to `deepest` targets; tiles may touch LANES beyond an end."""
-    rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows of whole chunks
+    """Buffers for sentences of up to `longest` words and steps of up to `deepest` targets. Tiles may read LANES past the end."""
+    rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows padded to whole chunks
     mean = np.empty(form.d, np.float32)
     sign = np.full(deepest + LANES, -1, np.float32)
-    sign[0] = 1  # as negative sampling needs them; hierarchical softmax writes its own
+    sign[0] = 1  # for negative sampling; hierarchical softmax writes its own signs
     return Desk(
         np.empty(longest, np.uint32),
         np.empty(longest, np.int64),
@@ -133,14 +133,14 @@ def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) 
 
 
 def group_sizes(deepest: int, most: int) -> Longs:
-    """For 0 … deepest targets the size of their first group, when they are cut into as few and as equal groups as can be."""
+    """The size of the first group for 0 … deepest targets, split into as few and as equal groups as possible."""
     left_T = np.arange(deepest + 1)
     groups_T = np.maximum((left_T + most - 1) // most, 1)
     return (left_T + groups_T - 1) // groups_T
 
 
 def _signature() -> Any:
-    """The types of train(). The corpus may be read-only; everything else is ours."""
+    """The argument types of train(). The corpus may be read-only; all other arrays are writeable."""
     uints, longs, floats = (types.Array(kind, 1, "C") for kind in (types.uint32, types.int64, types.float32))
     known = {np.dtype(np.uint32): uints, np.dtype(np.int64): longs, np.dtype(np.float32): floats}
     form = types.NamedTuple((types.boolean, *[types.int64] * 8), Form)
@@ -227,7 +227,7 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
 
 @compiled
 def lay_out_sentence(ids, begin, end, state, form, tables, desk, at):
-    """All draws of a sentence, and the addresses of its vectors v. Returns how many words stay, and the state."""
+    """Make all random draws of a sentence, and find the addresses of its vectors v. Returns the words kept, and the state."""
     kept, place = desk.kept, desk.place
     n, state = subsample(ids, begin, end, tables.keep_V, state, kept)
     state = draw_spans(n, form.window, state, desk.span)
@@ -242,14 +242,14 @@ def lay_out_sentence(ids, begin, end, state, form, tables, desk, at):
 
 @compiled
 def input_row(word, form, at):
-    """The address of v: a thread's own where the word is hot."""
+    """The address of v, in this thread's own copy if the word is hot."""
     number = np.int64(word)
     return (at.input_own if number < form.hot else form.inputs) + number * form.d * FLOAT
 
 
 @compiled
 def output_row(row, form, at):
-    """The address of u, of a word or an inner node."""
+    """The address of u for a word or an inner node."""
     number = np.int64(row)
     hot = form.hot_first <= number < form.hot_last
     return (at.output_own if hot else form.outputs) + number * form.d * FLOAT
@@ -257,13 +257,13 @@ def output_row(row, form, at):
 
 @compiled
 def find_repeats(kept, n, far, repeat):
-    """repeat[j] − 1: the last place of a word that stands again by place j, at most `far` words later; 0 if there is none.
+    """repeat[j] − 1 is the last position of a word that recurs by position j, at most `far` words later; 0 if there is none.
 
-    So the words at places a … b, b − a ≤ far, differ if repeat[b] ≤ a.
+    So the words at positions a … b, with b − a ≤ far, are distinct if repeat[b] ≤ a.
     """
     for j in range(n):
         repeat[j] = 0
-    for distance in range(min(far, n - 1), 0, -1):  # the nearest comes last and stays; a pass each, as they go vector by vector
+    for distance in range(min(far, n - 1), 0, -1):  # the nearest comes last and wins; one pass per distance vectorises
         for j in range(distance, n):
             repeat[j] = np.uint32(j - distance + 1) if kept[j] == kept[j - distance] else repeat[j]
     for j in range(1, n):
@@ -272,9 +272,9 @@ def find_repeats(kept, n, far, repeat):
 
 @compiled
 def lay_out_targets(kept, negative, i, form, at, target):
-    """The addresses of the vectors u of word i and its negatives, into their place in the ring; their signs never change.
+    """Write the addresses of the vectors u for word i and its negative samples to their place in the ring. Signs never change.
 
-    The memory looks for these rows while the words before are computed. Inner nodes are near already.
+    These rows are prefetched while earlier words are computed. Inner nodes are in the cache already.
     """
     first = i % RING * (form.K + 1)
     target[first] = output_row(kept[i], form, at)
@@ -286,9 +286,9 @@ def lay_out_targets(kept, negative, i, form, at, target):
 
 @compiled
 def lay_out_window(place, left, i, window, row):
-    """The addresses of the words from place `left` to i − 1 and from i + 1 on.
+    """The addresses of the words from position `left` to i − 1 and from i + 1 on.
 
-    As many as the widest window has: where this one ends, the processor would guess wrong.
+    Always as many as in the widest window: the processor would mispredict the end of a shorter loop.
     """
     for n in range(window):
         row[n] = place[left + n]
@@ -298,7 +298,7 @@ def lay_out_window(place, left, i, window, row):
 
 @compiled
 def lay_out_path(word, up, form, at, target, sign):
-    """The addresses of the inner nodes on the way up from a word, and the signs of its turns: bit 0 is +1, bit 1 is −1."""
+    """The addresses of the inner nodes on the path from a word to the root, and their signs: +1 for bit 0, −1 for bit 1."""
     T, node, V = 0, np.int64(word), len(up) // 2 + 1
     while node < len(up):
         step = up[node]
@@ -317,7 +317,7 @@ def fetch(address, d):
 
 @inlined
 def find_gradients(rows, r, height, targets, t, width, R, rate, form, at):
-    """g of the tile at row r and target t; all R rows of a group of targets, then the next group. Returns how many factors."""
+    """g for the tile at row r and target t; stored by group of targets, all R rows each. Returns the number of loss factors."""
     place = at.g + FLOAT * (t * R + r * width)
     gradients(rows + LONG * r, height, targets + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
     return (height * width + LANES - 1) // LANES
@@ -325,7 +325,7 @@ def find_gradients(rows, r, height, targets, t, width, R, rate, form, at):
 
 @inlined
 def apply_gradients(rows, R, C, targets, T, distinct, form, at):
-    """u and v of the step; a word that stands in it twice gets both its changes, from the weights before the step."""
+    """Update u and v. A word that occurs twice in the step receives both changes, computed from the weights before the step."""
     aside = form.cbow or not distinct
     stride = (form.d + LANES - 1) // LANES * LANES
     t = 0
@@ -365,7 +365,7 @@ def all_distinct(addresses, first, count):
 
 @compiled
 def read_totals(totals):
-    """Σ max(−z, 0) + log Π (1 + e^−|z|), and start again: one logarithm for hundreds of terms."""
+    """Return Σ max(−z, 0) + log Π (1 + e^−|z|) and reset the totals: one logarithm for hundreds of terms."""
     linear, product = 0.0, 1.0
     for lane in range(LANES):
         linear += totals[lane]
@@ -376,7 +376,7 @@ def read_totals(totals):
 
 
 class TiledKernel:
-    """train() with the tables of one vocabulary."""
+    """train() bound to the matrices and tables of one vocabulary."""
 
     def __init__(
         self,
@@ -386,10 +386,10 @@ class TiledKernel:
         output_Vd: Floats,
         compiling: Callable[[], None] | None,
     ) -> None:
-        self.matrices = input_Vd, output_Vd  # held for as long as their addresses are
+        self.matrices = input_Vd, output_Vd  # keeps the memory behind the addresses alive
         negatives = config.negatives if config.loss == "ns" else 0
         addresses = input_Vd.ctypes.data, output_Vd.ctypes.data
-        hot, rows = hot_rows(config, len(input_Vd)), len(output_Vd)
+        hot, rows = hot_row_count(config, len(input_Vd)), len(output_Vd)
         hot_outputs = (0, hot) if negatives else (rows - min(hot, rows), rows)
         self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses, hot, *hot_outputs)
         self.tables, self.deepest = _tables(config, count_V)
@@ -409,7 +409,7 @@ class TiledKernel:
 
 
 def _tables(config: VectorsConfig, count_V: Longs) -> tuple[Tables, int]:
-    """The tables of the vocabulary, and the most targets that a step can have."""
+    """The tables of the vocabulary, and the largest number of targets in a step."""
     keep_V = thresholds(keep_probability(count_V, config.sample))
     nothing: Any = np.empty(0, np.uint32)
     if config.loss == "ns":

@@ -1,12 +1,12 @@
-"""Word vectors of the other tools, row by row: text (word2vec, GloVe, fastText) and binary (word2vec).
+"""The word-vector formats of other tools: text (word2vec, GloVe, fastText) and binary (word2vec).
 
     text     [V d]        word 0.1 -0.2 …
     binary   V d\\n        word, a space, d little-endian float32, and in the original tool's files a newline
 
-Only ASCII white space divides fields: the vocabularies of the web have words with no-break spaces in them. A few have words
-with a plain space, so the numbers are counted from the right.
+Only ASCII white space separates fields: published vocabularies contain words with no-break spaces. A few contain words with
+plain spaces, so the numbers are counted from the right.
 
-V words · d width · N rows of a block
+Letters: V words, d dimension, N rows of a block.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.vectors.floats import nearest_float32, shortest, to_float32
+from firth.vectors.float32_text import nearest_float32, shortest, to_float32
 
 Chunks = Iterator[bytes]
-_LONGEST = 1 << 26  # bytes of a line or a word: beyond that the file is something else
-_WRITTEN = 1 << 16  # numbers turned into text at a time
+_LONGEST = 1 << 26  # bytes of a line or a word; a file with longer ones is not a vectors file
+_WRITTEN = 1 << 16  # numbers formatted at a time
 
 
 class Rows:
-    """Words and vectors as they come; grows in place, so that a header need not be believed."""
+    """The words and vectors read so far; grows in place, so that it need not trust the header."""
 
     def __init__(self, width: int, where: str) -> None:
         self.where = where  # the file, for messages
@@ -46,22 +46,22 @@ class Rows:
             row, column = np.argwhere(~np.isfinite(block_Nd))[0]
             raise DataError(
                 f'{self.where}, row {first + row + 1:,} ("{self.words[first + row]}"): number {column + 1} is '
-                f"{block_Nd[row, column]}; expected finite float32 numbers"
+                f"{block_Nd[row, column]}; expected a finite float32"
             )
         self._vector_Vd[first : len(self.words)] = block_Nd
 
     def finished(self, promised: int | None) -> tuple[list[str], NDArray[np.float32]]:
         if promised is not None and promised != len(self.words):
-            raise DataError(f"{self.where}: its header promises {promised:,} words, but there are {len(self.words):,}")
+            raise DataError(f"{self.where} has {len(self.words):,} words, but its header says {promised:,}")
         if not self.words:
-            raise DataError(f"{self.where} holds no word vectors")
+            raise DataError(f"{self.where} contains no word vectors")
         self._check_different()
         self._vector_Vd.resize((len(self.words), self.width), refcheck=False)
         return self.words, self._vector_Vd
 
     def _decoded(self, words: list[bytes]) -> list[str]:
         if b"" in words:
-            raise DataError(f"{self.where}, row {len(self.words) + words.index(b'') + 1:,}: there is no word before the numbers")
+            raise DataError(f"{self.where}, row {len(self.words) + words.index(b'') + 1:,}: no word before the numbers")
         try:
             return b"\n".join(words).decode().split("\n")
         except UnicodeDecodeError:
@@ -70,8 +70,8 @@ class Rows:
                     word.decode()
                 except UnicodeDecodeError as error:
                     raise DataError(
-                        f"{self.where}, row {n:,}: the word {word[:40]!r} is not UTF-8; convert the file, or check that its "
-                        "header gives the right width"
+                        f"{self.where}, row {n:,}: the word {word[:40]!r} is not UTF-8. Convert the file, or check the "
+                        "dimension in its header"
                     ) from error
             raise
 
@@ -81,11 +81,11 @@ class Rows:
         seen: dict[str, int] = {}
         for row, word in enumerate(self.words, 1):
             if seen.setdefault(word, row) != row:
-                raise DataError(f'{self.where}: "{word}" stands in row {seen[word]:,} and again in row {row:,}; remove one')
+                raise DataError(f'{self.where}: "{word}" occurs in rows {seen[word]:,} and {row:,}. Remove one of them')
 
 
 def read_text(chunks: Chunks, where: str, header: tuple[int, int] | None) -> Rows:
-    """Rows of text; with a header, its line has to be the first."""
+    """Read rows of text; a header must be the first line."""
     rows = Rows(header[1], where) if header else None
     for first, lines in _blocks_of_lines(chunks, where):
         numbered = [(n, line) for n, line in enumerate(lines, first) if line and not (header and n == 1)]
@@ -108,11 +108,10 @@ def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> Rows:
         rows.add(words, np.frombuffer(vectors, "<f4").reshape(-1, d))
         rest = rest[at:]
         if len(rows.words) == V and rest.strip(b"\n"):
-            raise DataError(f"{where}: its header promises {V:,} words of {d} numbers, but there is more behind the last of them")
+            raise DataError(f"{where} continues after the {V:,} words of dimension {d} that its header announces")
     if len(rows.words) < V:
         raise DataError(
-            f"{where} is truncated: its header promises {V:,} words of {d} numbers, but it ends inside row "
-            f"{len(rows.words) + 1:,}; copy or download it again"
+            f"{where} is truncated: it ends in row {len(rows.words) + 1:,} of {V:,} (dimension {d}). Copy or download it again"
         )
     return rows
 
@@ -120,7 +119,7 @@ def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> Rows:
 def write_text(
     file: IO[bytes], words: list[str], vector_Vd: NDArray[np.float32], tail: bytes, tick: Callable[[int], None]
 ) -> None:
-    """One line for each word; `tail` stands before the newline (fastText puts a space there)."""
+    """Write one line per word; `tail` comes before the newline (fastText writes a space there)."""
     size = max(1, _WRITTEN // max(1, vector_Vd.shape[1]))
     for low in range(0, len(words), size):
         block_Nd = vector_Vd[low : low + size]
@@ -131,7 +130,7 @@ def write_text(
 
 
 def write_binary(file: IO[bytes], words: list[str], vector_Vd: NDArray[np.float32], tick: Callable[[int], None]) -> None:
-    """As the original tool writes it, with the newline; gensim reads it with and without."""
+    """Write rows like the original tool, with the newline; gensim reads both variants."""
     for n, word in enumerate(words):
         file.write(word.encode() + b" " + vector_Vd[n].astype("<f4").tobytes() + b"\n")
         if n % 4096 == 0:
@@ -143,32 +142,32 @@ def is_number(field: bytes) -> bool:
         float(field)
     except ValueError:
         return False
-    return b"_" not in field  # Python's own spelling
+    return b"_" not in field  # float() accepts 1_000
 
 
 def _blocks_of_lines(chunks: Chunks, where: str) -> Iterator[tuple[int, list[bytes]]]:
-    """(number of the first line, whole lines without the white space at their ends)"""
+    """(number of the first line, complete lines without trailing white space)"""
     rest, first = b"", 1
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
         if len(rest) > _LONGEST:
-            raise DataError(f"{where}, line {first + len(whole):,}: over {_LONGEST >> 20} MB and no end; expected a word a line")
+            raise DataError(f"{where}, line {first + len(whole):,} is over {_LONGEST >> 20} MB long; expected one word per line")
         yield first, [line.rstrip() for line in whole]
         first += len(whole)
     yield first, [rest.rstrip()]
 
 
 def _width(number: int, line: bytes, where: str) -> int:
-    """d of a file without a header: all fields of its first row but the word."""
+    """The dimension of a file without a header: the number of fields in its first row, minus the word."""
     fields = line.split()
     if len(fields) < 2 or not is_number(fields[-1]):
         shown = line[:60].decode(errors="replace")
-        raise DataError(f'{where}, line {number:,}: "{shown}"; expected a word and its numbers, or a header of two integers')
+        raise DataError(f'{where}, line {number:,}: "{shown}"; expected a word and its vector, or a header of two integers')
     return len(fields) - 1
 
 
 def _parsed(numbered: list[tuple[int, bytes]], d: int, where: str) -> tuple[list[bytes], NDArray[np.float32]]:
-    """All rows at once where they are as they should be; otherwise one by one, to say which is not."""
+    """Parse all rows at once if they are well-formed; otherwise one by one, to name the malformed row."""
     if all(line.count(b" ") == d for _, line in numbered):
         words, texts = zip(*(line.split(b" ", 1) for _, line in numbered), strict=True)
         number = _numbers(b" ".join(texts))
@@ -182,9 +181,9 @@ def _parsed(numbered: list[tuple[int, bytes]], d: int, where: str) -> tuple[list
 
 
 def _numbers(text: bytes) -> NDArray[np.float64]:
-    """As many as can be read; what stops the reader is found by looking at the rows one by one."""
+    """As many numbers as can be parsed; on an error the caller parses row by row."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # numpy's word for "not all of it are numbers"
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy's warning that some text is not a number
         try:
             return np.fromstring(text, np.float64, sep=" ")
         except ValueError:
@@ -194,9 +193,9 @@ def _numbers(text: bytes) -> NDArray[np.float64]:
 def _row(number: int, line: bytes, d: int, where: str) -> tuple[bytes, NDArray[np.float32]]:
     fields = line.split()
     word, texts = (line.rsplit(None, d)[0], fields[-d:]) if len(fields) > d else (fields[0], fields[1:])
-    # A word with spaces in it, or a number too many: the second if what follows the first space is a number.
+    # A word with spaces, or too many numbers: too many if a field between the word and the last d fields is a number.
     if len(texts) < d or any(map(is_number, fields[1:-d])):
-        raise DataError(f"{where}, line {number:,}: {len(fields) - 1} numbers, expected {d} as in the first row or the header")
+        raise DataError(f"{where}, line {number:,}: {len(fields) - 1} numbers, expected {d} as in the header or first row")
     for text in texts:
         if not is_number(text):
             shown = text[:40].decode(errors="replace")
@@ -205,18 +204,18 @@ def _row(number: int, line: bytes, d: int, where: str) -> tuple[bytes, NDArray[n
 
 
 def _binary_rows(data: bytes, d: int, limit: int, where: str, before: int) -> tuple[list[bytes], bytes, int]:
-    """The words and vectors of the whole rows in `data`, at most `limit`, and where the first that is not whole begins."""
+    """The words and vectors of at most `limit` complete rows in `data`, and the offset of the first incomplete row."""
     words: list[bytes] = []
     vectors: list[bytes] = []
     at = 0
     while len(words) < limit:
         start = at
-        while data[start : start + 1] == b"\n":  # the original tool's end of the row before
+        while data[start : start + 1] == b"\n":  # the original tool ends each row with a newline
             start += 1
         space = data.find(b" ", start)
         end = space + 1 + 4 * d
         if space < 0 and len(data) - start > _LONGEST:
-            raise DataError(f"{where}, row {before + len(words) + 1:,}: no space behind the word; is the width {d} right?")
+            raise DataError(f"{where}, row {before + len(words) + 1:,}: no space after the word. Check the dimension {d}")
         if space < 0 or end > len(data):
             break
         words.append(data[start:space])

@@ -1,6 +1,6 @@
-"""Everything random in a sentence: which words stay, how far each window reaches, which words are the negatives.
+"""The random draws of a sentence: subsampling, window sizes and negative samples.
 
-All of it comes from one counter-based generator (SplitMix64, Steele et al. 2014), so a block's draws depend on its seed alone.
+They all come from one counter-based generator (SplitMix64, Steele et al. 2014), so a block's draws depend only on its seed.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment"
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firth.vectors.kernels.compiling import compiled
+from firth.vectors.kernels.compilation import compiled
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -20,7 +20,7 @@ TRIES = 100
 
 @compiled
 def mixed(state):
-    """The 64 random bits that belong to a state; the next state is state + _STEP."""
+    """The 64 random bits of a state; the next state is state + _STEP."""
     z = (state ^ (state >> _30)) * _FIRST
     z = (z ^ (z >> _27)) * _SECOND
     return z ^ (z >> _31)
@@ -28,7 +28,7 @@ def mixed(state):
 
 @compiled
 def subsample(ids, begin, end, keep_V, state, kept):
-    """Copy the words that stay to `kept`: each with the probability of its threshold. Returns how many, and the state."""
+    """Copy each word to `kept` with the probability of its threshold. Returns the number of words kept, and the state."""
     n = 0
     for place in range(begin, end):
         state += _STEP
@@ -40,7 +40,7 @@ def subsample(ids, begin, end, keep_V, state, kept):
 
 @compiled
 def draw_spans(n, window, state, span):
-    """How many words each window reaches to either side: 1 … window, all equally likely."""
+    """The size of each window: the number of words on either side, uniform in 1 … window."""
     for i in range(n):
         state += _STEP
         span[i] = np.int64(((mixed(state) >> _32) * np.uint64(window)) >> _32) + 1
@@ -49,9 +49,9 @@ def draw_spans(n, window, state, span):
 
 @compiled
 def draw_negatives(kept, n, K, own_V, other_V, state, negative):
-    """K words from the alias table for each of the n words, never the word itself.
+    """K negative samples from the alias table for each of the n words, never the word itself.
 
-    A word that is nearly all of the distribution would be drawn again and again; after TRIES the next word stands in.
+    A word with nearly all of the probability would be drawn again and again; after TRIES draws the next word id is used instead.
     """
     V = np.uint64(len(own_V))
     for i in range(n):
@@ -62,7 +62,7 @@ def draw_negatives(kept, n, K, own_V, other_V, state, negative):
                 state += _STEP
                 bits = mixed(state)
                 column = ((bits >> _32) * V) >> _32
-                # own or other, by arithmetic: of a branch the processor would guess every third wrong
+                # own or other, without a branch: the processor would mispredict one in three
                 is_own = np.uint32((bits & _LOW) <= np.uint64(own_V[column]))
                 drawn = other_V[column] ^ ((other_V[column] ^ np.uint32(column)) * is_own)
                 if drawn != word:

@@ -1,4 +1,4 @@
-"""numba with its compiled code kept in firth's cache, under a name that changes whenever a source of the kernels does."""
+"""numba compilation with a cache of its own, in a folder whose name changes whenever the source of a kernel changes."""
 
 # mypy: disable-error-code="attr-defined"
 
@@ -14,25 +14,28 @@ import numba
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """numba.njit without Python's lock; compiled when first called, or by `compile_once`."""
+    """numba.njit without the GIL; compiled on the first call, or by `compile_once`."""
     return _compiled(function)
 
 
 def compiled_loosely(function: Callable[..., Any]) -> Any:
-    """As `compiled`, but sums may be taken in another order, several terms at a time."""
+    """Like `compiled`, but the compiler may reorder sums, to vectorise them."""
     return _compiled(function, fastmath={"reassoc", "contract"})
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A part of a compiled function, written apart to be read and compiled once, where it is called.
+    """A part of a compiled function, split off for readability and inlined where it is called.
 
-    For whole numbers only: an array handed over would have its users counted, atomically, at every call.
+    For integer arguments only: passing an array would update its reference count, atomically, at every call.
     """
     return numba.njit(inline="always", error_model="numpy")(function)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    found, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_folder())  # numba reads it now, and others use it too
+    found, numba.config.CACHE_DIR = (
+        numba.config.CACHE_DIR,
+        str(_folder()),
+    )  # numba reads it now; restore it for others
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     finally:
@@ -41,7 +44,8 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 @cache
 def _folder() -> Path:
-    """numba notices that the file of a function has changed, but not the files of the functions that it calls."""
+    """Named after a hash of all kernel sources: numba notices changes in a function's own file, but not in the files of the
+    functions it calls."""
     from firth.text.batches.cache import cache_folder
 
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -51,7 +55,7 @@ def _folder() -> Path:
 
 
 def compile_once(function: Any, signature: Any, compiling: Callable[[], None] | None) -> None:
-    """Have `function` ready for this signature and no other; `compiling` is called first if it is not in the cache."""
+    """Compile `function` for this signature only. Calls `compiling` first if the result is not in the cache."""
     if function.signatures:
         return
     if compiling is not None and not _cached(function):

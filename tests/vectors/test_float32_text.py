@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from firth.vectors import floats
-from firth.vectors.floats import nearest_float32, shortest, to_float32
+from firth.vectors import float32_text
+from firth.vectors.float32_text import nearest_float32, shortest, to_float32
 
 EDGES = np.float32(
     [0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, 1e-12, 9.9999e-13, 1e6, 999999.94, 1e-5, 1 / 3]
@@ -60,7 +60,7 @@ def test_a_decimal_on_the_middle_is_never_written(monkeypatch: pytest.MonkeyPatc
     """Such numbers are too rare to find one, so another is declared to be on the middle: a longer decimal is taken."""
     third = np.float32([1 / 3])
     assert shortest(third) == ["0.33333334"]
-    monkeypatch.setattr(floats, "_in_the_middle", lambda value: value == 0.33333334)
+    monkeypatch.setattr(float32_text, "_in_the_middle", lambda value: value == 0.33333334)
     assert shortest(third) == ["0.333333343"]
 
 

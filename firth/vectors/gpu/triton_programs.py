@@ -1,8 +1,8 @@
-"""word2vec in Triton: one program walks along a stretch of words, centre by centre, and many programs walk side by side.
+"""word2vec in Triton: each program trains on its own stretch of words, one centre word after another; many run in parallel.
 
-Every update is an atomic sum, so that none is lost where two programs meet at a frequent word, and every row is read past the
-first cache, which does not hear of other programs' sums. Letters: P words of the text, D width, J places of a window, N targets
-of a centre.
+Every update is an atomic addition, so none is lost if two programs update a frequent word at once. Rows are read past the L1
+cache, which does not see other programs' additions. Letters: P words of the text, D dimension, J positions of a window,
+N targets of a centre word.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator, arg-type"
@@ -15,7 +15,7 @@ import triton.language as tl
 
 @triton.jit
 def mixed(x):
-    """A bijection of 32 bits in which every bit of x moves every bit of the result with probability near ½."""
+    """A 32-bit bijection in which flipping a bit of x flips each bit of the result with probability near ½."""
     x = x.to(tl.uint32)
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
@@ -24,19 +24,19 @@ def mixed(x):
 
 @triton.jit
 def draw(seed, position, number):
-    """32 random bits for the draw `number` at a position: a pure function, so that no state is kept."""
+    """32 random bits for the draw `number` at a position: a pure function, without any state."""
     return mixed(mixed(mixed(seed) + position.to(tl.uint32)) + number.to(tl.uint32) * 0x9E3779B9)
 
 
 @triton.jit
 def below(bits, limit):
-    """A whole number in [0, limit) from 32 random bits."""
+    """An integer in [0, limit) from 32 random bits."""
     return ((bits.to(tl.uint64) * limit) >> 32).to(tl.int32)
 
 
 @triton.jit
 def window(ids_P, sentence_P, position, P, seed, SPAN: tl.constexpr, J: tl.constexpr):
-    """The words around a position, a random number up to SPAN on each side, within its sentence: ids, and which are there."""
+    """The words around a position within its sentence, a random number up to SPAN on each side: ids, and which are valid."""
     j = tl.arange(0, J)
     offset = tl.where(j < SPAN, j - SPAN, j - SPAN + 1)
     reach = 1 + below(draw(seed, position, tl.full((), 0, tl.uint32)), SPAN)
@@ -48,7 +48,7 @@ def window(ids_P, sentence_P, position, P, seed, SPAN: tl.constexpr, J: tl.const
 
 @triton.jit
 def negatives(own_V, other_V, V, centre, position, seed, COUNT: tl.constexpr, N: tl.constexpr):
-    """The centre, and COUNT words of the noise by Walker's table: rows, which of them is to be likely, and which count."""
+    """The centre word and COUNT negative samples from Walker's table: rows, which one is the positive, and which are valid."""
     n = tl.arange(0, N)
     column_N = below(draw(seed, position, 2 * n + 1), V)
     own_N = draw(seed, position, 2 * n + 2) <= tl.load(own_V + column_N)
@@ -60,7 +60,7 @@ def negatives(own_V, other_V, V, centre, position, seed, COUNT: tl.constexpr, N:
 
 @triton.jit
 def branches(step, begin, end, N: tl.constexpr):
-    """Steps of a Huffman path: inner nodes, whether the bit is 0 (to be likely), which count."""
+    """Steps of a Huffman path: inner nodes, whether the bit is 0 (positive), and which are valid."""
     n = begin + tl.arange(0, N)
     counts_N = n < end
     step_N = tl.load(step + n, counts_N, 0).to(tl.int32)
@@ -93,7 +93,7 @@ def minus_log_sigmoid(s):
 
 @triton.jit
 def skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate):
-    """Loss −log σ(±u·v) of all pairs, and the steps of v and u: every pair from the same weights."""
+    """The loss −log σ(±u·v) over all pairs, and the updates of v and u, all from the same weights."""
     s_JN = tl.dot(x_JD, tl.trans(y_ND), input_precision="ieee")
     signed_JN = tl.where(likely_N[None, :], s_JN, -s_JN)
     pairs_JN = there_J[:, None] & counts_N[None, :]
@@ -104,23 +104,23 @@ def skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate):
 
 @triton.jit
 def cbow_step(x_D, y_ND, likely_N, counts_N, rate):
-    """The same for one vector, the mean of the window."""
+    """The same for one input vector, the mean of the window."""
     s_N = tl.sum(y_ND * x_D[None, :], 1)
     loss = tl.sum(tl.where(counts_N, minus_log_sigmoid(tl.where(likely_N, s_N, -s_N)), 0.0), 0)
     g_N = tl.where(counts_N, (tl.where(likely_N, 1.0, 0.0) - tl.sigmoid(s_N)) * rate, 0.0)
     return loss, tl.sum(g_N[:, None] * y_ND, 0), g_N[:, None] * x_D[None, :]
 
 
-@triton.jit(do_not_specialize=["P", "run", "V", "seed"])  # one compilation for all of them
+@triton.jit(do_not_specialize=["P", "run", "V", "seed"])  # compile once for all values
 def train_kernel(
     ids_P, sentence_P, P, run, input_VD, output_VD, ease_input_V, ease_output_V,
     own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
     WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
     CBOW: tl.constexpr, TREE: tl.constexpr,
 ):  # fmt: skip
-    """Program r trains on the words r·run … (r + 1)·run − 1; loss_R and terms_R get what it has summed and counted.
+    """Program r trains on the words r·run … (r + 1)·run − 1 and writes its loss and number of terms to loss_R and terms_R.
 
-    All stretches are walked at the same time, so the rate falls along each of them."""
+    All stretches are processed at the same time, so the rate falls along each of them."""
     program = tl.program_id(0)
     total, terms = 0.0, 0
     for number in range(run):

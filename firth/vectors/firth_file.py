@@ -1,13 +1,13 @@
-"""The `.firth` file of word vectors: one safetensors file that is used where it lies.
+"""The `.firth` file format for word vectors: one safetensors file, memory-mapped when it is opened.
 
-    counts   int64   (V,)      how often each word occurred; absent where nobody knows
-    vectors  float32 (V, d)    what a query reads
-    outputs  float32 (·, d)    the context vectors or inner nodes, for those who train on; may be absent
+    counts   int64   (V,)      how often each word occurred; absent if unknown
+    vectors  float32 (V, d)    the word vectors
+    outputs  float32 (·, d)    context vectors or inner nodes, for further training; may be absent
     words    uint8             the words as UTF-8, joined by "\\n"
 
-and in the header's metadata what the trainer says about itself (config as JSON, epochs, state), the number of the format and
-a SHA-256. The checksum is the one of `firth.files`, so `files.load_tensors` reads these files too; here it is done without
-torch, and without reading a gigabyte before the first query.
+The header's metadata holds the training state (config as JSON, epochs, state), the format version and a SHA-256. The checksum
+is computed as in `firth.files`, so `files.load_tensors` reads these files too. This module needs no torch, and does not read a
+gigabyte before the first query.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from firth.errors import CorruptFile, DataError, RunError
 from firth.files import replacing
 
 FORMAT, VERSION = "firth-vectors", 1
-CHEAP = 1 << 24  # bytes: a file up to this size is checked whenever it is opened
+CHEAP = 1 << 24  # bytes: files up to this size are verified every time they are opened
 _LONGEST_HEADER = 100_000_000  # safetensors' own limit
 _TYPES: dict[str, tuple[np.dtype[Any], str]] = {  # safetensors' name → numpy's type, torch's name (part of the checksum)
     "I64": (np.dtype("<i8"), "torch.int64"),
@@ -35,12 +35,12 @@ _TYPES: dict[str, tuple[np.dtype[Any], str]] = {  # safetensors' name → numpy'
     "U8": (np.dtype("u1"), "torch.uint8"),
 }
 _EXPECTED = {"counts": ("I64", 1), "vectors": ("F32", 2), "outputs": ("F32", 2), "words": ("U8", 1)}  # type, axes; this order
-_OWN = ("format", "version", "sha256")  # metadata that the file itself needs
+_OWN = ("format", "version", "sha256")  # metadata of the file format itself
 
 
 @dataclass(frozen=True)
 class Content:
-    """What such a file holds. The arrays of an opened one are windows into it, read when they are used."""
+    """The content of a file. The arrays of an opened file are memory-mapped and read when they are used."""
 
     words: list[str]
     vectors: NDArray[np.float32]
@@ -49,13 +49,13 @@ class Content:
     metadata: dict[str, str]
 
 
-def is_container(head: bytes) -> bool:
-    """Whether a file that begins so is a safetensors file: the length of a JSON object, then the object."""
+def is_safetensors(head: bytes) -> bool:
+    """Whether these first bytes are those of a safetensors file: the length of a JSON object, then the object."""
     return len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _LONGEST_HEADER
 
 
 def write(path: Path, content: Content) -> None:
-    """Write the file whole or not at all; nothing is copied in memory."""
+    """Write the file atomically; no array is copied in memory."""
     given: dict[str, NDArray[Any] | None] = {
         "counts": content.counts,
         "vectors": content.vectors,
@@ -77,7 +77,7 @@ def write(path: Path, content: Content) -> None:
             "data_offsets": [at, at := at + tensor.nbytes],
         }
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # the first array begins at a multiple of its item size
+    text += b" " * (-len(text) % 8)  # align the first array to its item size
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
@@ -85,7 +85,7 @@ def write(path: Path, content: Content) -> None:
 
 
 def read(path: Path, verify: bool | None = None) -> Content:
-    """Open the file; the arrays stay on disk until they are used. `verify` compares the checksum; None: where that is cheap."""
+    """Open the file; the arrays stay on disk until they are used. `verify` compares the checksum; None: if the file is small."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -96,19 +96,19 @@ def read(path: Path, verify: bool | None = None) -> Content:
     _check_kind(metadata, path)
     tensors = {name: _mapped(path, name, entry, start, size) for name, entry in header.items()}
     if start + sum(tensor.nbytes for tensor in tensors.values()) != size:
-        raise CorruptFile(f"{path} is damaged: it holds more than its header describes; copy it again")
+        raise CorruptFile(f"{path} is damaged: it is longer than its header says. Copy or download it again")
     if verify or (verify is None and size <= CHEAP):
-        said = {name: value for name, value in metadata.items() if name != "sha256"}
-        if metadata.get("sha256") != _checksum(tensors, said):
-            raise CorruptFile(f"{path} is damaged: its content does not match the checksum in its header; copy it again")
+        covered = {name: value for name, value in metadata.items() if name != "sha256"}
+        if metadata.get("sha256") != _checksum(tensors, covered):
+            raise CorruptFile(f"{path} is damaged: its checksum does not match. Copy or download it again")
     return _content(path, tensors, metadata)
 
 
 def _header(file: IO[bytes], path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the arrays start, and what the header says."""
+    """Where the arrays start, and the parsed header."""
     head = file.read(9)
-    if not is_container(head):
-        raise CorruptFile(f"{path} is not a file of vectors: it does not begin as safetensors do")
+    if not is_safetensors(head):
+        raise CorruptFile(f"{path} is not a .firth file: it is not in safetensors format")
     length = int.from_bytes(head[:8], "little")
     text = head[8:] + file.read(length - 1)
     try:
@@ -116,16 +116,16 @@ def _header(file: IO[bytes], path: Path) -> tuple[int, dict[str, Any]]:
     except ValueError:
         header = {}
     if not header:
-        raise CorruptFile(f"{path} is truncated or damaged: its header is not whole; copy it again")
+        raise CorruptFile(f"{path} is truncated or damaged: its header is incomplete. Copy or download it again")
     return 8 + length, header
 
 
 def _check_kind(metadata: Mapping[str, str], path: Path) -> None:
     if metadata.get("format") != FORMAT:
-        raise DataError(f"{path} holds tensors but no word vectors; expected a file that `firth vectors` wrote")
+        raise DataError(f"{path} contains tensors but no word vectors; expected a file written by `firth vectors`")
     version = metadata.get("version", "")
     if not version.isdecimal() or int(version) > VERSION:
-        raise RunError(f"{path} has format {version or 'unknown'}; this firth reads up to {VERSION}: upgrade firth")
+        raise RunError(f"{path} has format version {version or 'unknown'}; this firth reads up to {VERSION}. Upgrade firth")
 
 
 def _mapped(path: Path, name: str, entry: Mapping[str, Any], start: int, size: int) -> NDArray[Any]:
@@ -133,13 +133,13 @@ def _mapped(path: Path, name: str, entry: Mapping[str, Any], start: int, size: i
         kind, shape, (begin, end) = str(entry["dtype"]), tuple(map(int, entry["shape"])), entry["data_offsets"]
         dtype, fits = _TYPES[kind][0], (kind, len(shape)) == _EXPECTED[name]
         fits = fits and begin >= 0 and end - begin == math.prod(shape) * dtype.itemsize
-    except (KeyError, TypeError, ValueError):  # also a name that no such file has
+    except (KeyError, TypeError, ValueError):  # KeyError: also an unknown array name
         fits = False
     if not fits:
-        raise CorruptFile(f'{path} is damaged: its header describes "{name}" wrongly; copy it again')
+        raise CorruptFile(f'{path} is damaged: its header entry for "{name}" is invalid. Copy or download it again')
     if start + end > size:
-        raise CorruptFile(f"{path} is truncated: {size:,} bytes where its header promises {start + end:,}; copy it again")
-    if math.prod(shape) == 0:  # nothing can be mapped
+        raise CorruptFile(f"{path} is truncated: {size:,} bytes instead of {start + end:,}. Copy or download it again")
+    if math.prod(shape) == 0:  # an empty array cannot be mapped
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", start + begin, shape)
 
@@ -147,22 +147,22 @@ def _mapped(path: Path, name: str, entry: Mapping[str, Any], start: int, size: i
 def _content(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> Content:
     for name in ("vectors", "words"):
         if name not in tensors:
-            raise CorruptFile(f'{path} is damaged: it has no "{name}"')
+            raise CorruptFile(f'{path} is damaged: it has no "{name}". Copy or download it again')
     try:
         joined = tensors["words"].tobytes().decode()
     except UnicodeDecodeError as error:
-        raise CorruptFile(f"{path} is damaged: its words are not UTF-8; copy it again") from error
+        raise CorruptFile(f"{path} is damaged: its words are not UTF-8. Copy or download it again") from error
     words = joined.split("\n") if joined else []
     rows = {"words": len(words)} | {name: len(tensors[name]) for name in ("vectors", "counts") if name in tensors}
     if len(set(rows.values())) != 1:
-        told = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-        raise CorruptFile(f"{path} is damaged: {told}; expected as many of each")
+        found = ", ".join(f"{count:,} {name}" for name, count in rows.items())
+        raise CorruptFile(f"{path} is damaged: it holds {found}; these numbers should be equal")
     kept = {name: value for name, value in metadata.items() if name not in _OWN}
     return Content(words, tensors["vectors"], tensors.get("counts"), tensors.get("outputs"), kept)
 
 
 def _checksum(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
-    """As `firth.files` does it: metadata, names, types, shapes and bytes, in the order of the names."""
+    """As in `firth.files`: SHA-256 of metadata, names, types, shapes and bytes, sorted by name."""
     digest = hashlib.sha256(json.dumps(dict(sorted(metadata.items()))).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\0{name}\0{_TYPES[_EXPECTED[name][0]][1]}\0{tuple(tensor.shape)}\0".encode())

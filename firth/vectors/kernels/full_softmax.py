@@ -1,6 +1,6 @@
-"""Exact softmax over a small vocabulary: p(c | v) = e^(u_c · v) / Σ_c' e^(u_c' · v), every u_c' changed in every step.
+"""Exact softmax over a small vocabulary: p(c | v) = e^(u_c · v) / Σ_c' e^(u_c' · v). Every step updates every u_c'.
 
-The same inputs, targets and steps as in loops.py, so the two differ by the loss alone.
+Inputs, targets and steps are those of training_loop.py; only the loss differs.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment"
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from firth.vectors.kernels import Counts, Floats, Ids, Longs
-from firth.vectors.kernels.compiling import compile_once, compiled_loosely
-from firth.vectors.kernels.draws import draw_spans, subsample
+from firth.vectors.kernels.compilation import compile_once, compiled_loosely
+from firth.vectors.kernels.contract import Counts, Floats, Ids, Longs
+from firth.vectors.kernels.random_draws import draw_spans, subsample
 from firth.vectors.sampling import keep_probability, thresholds
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def train_exactly(ids, ends, first, last, rate_first, rate_last, seed, cbow, win
 
 @compiled_loosely
 def gather(input_Vd, word_R, C, cbow, v_Rd):
-    """The inputs of a step: the C vectors of the window, or their mean in row 0."""
+    """The inputs of a step: the C vectors of the window, or for CBOW their mean, in row 0."""
     d = input_Vd.shape[1]
     for c in range(C):
         for m in range(d):
@@ -106,7 +106,7 @@ def softmax_gradient(output_Vd, v_d, target, rate, g_V):
     total = 0.0
     at = g_V[target]
     for c in range(V):
-        g_V[c] = np.exp(g_V[c] - highest)  # the highest is subtracted: e^89 overflows a float32
+        g_V[c] = np.exp(g_V[c] - highest)  # subtract the maximum: e^89 overflows float32
         total += g_V[c]
     share = np.float32(rate / total)
     for c in range(V):
@@ -132,7 +132,7 @@ def spread(output_Vd, v_Rd, g_RV, R, change_Rd):
 
 
 class ExactKernel:
-    """train_exactly() with the matrices and the table of one vocabulary."""
+    """train_exactly() bound to the matrices and the subsampling table of one vocabulary."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def test_the_colours_end_at_the_largest_weight_and_an_empty_map_is_white() -> No
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (0, 3)])
 def test_tokens_that_do_not_fit_are_refused(shape: tuple[int, int]) -> None:
     for draw in (attention_map, attention_lines):
-        with pytest.raises(DataError, match=r"for 2 queries and 3 keys; expected a row for each query"):
+        with pytest.raises(DataError, match=r"for 2 queries and 3 keys. Pass all tokens"):
             draw(["a", "b"], ["x", "y", "z"], np.zeros(shape), "t")
 
 
@@ -129,7 +129,7 @@ def test_entropy_goes_from_one_key_to_all_alike() -> None:
     figure = entropy_map([0, 1], [[0.0, 1.0], [0.5, 1.3]], 4)
     (heat,) = figure.plot.data
     assert (heat.zmin, heat.zmax) == (0, pytest.approx(np.log(4)))
-    assert "1.39 is all 4 alike" in figure.plot.layout.title.text
+    assert "1.39 is uniform over 4 keys" in figure.plot.layout.title.text
     assert figure.table.rows[3] == ("1", "1", "1.3000")
     assert entropy_map([0], [[0.0]], 1).plot.data[0].zmax == 1.0, "one key: there is nothing to be spread over"
     lines = entropy_text([0, 1], [[0.0, 1.0], [0.5, 1.3]]).splitlines()
