@@ -25,10 +25,11 @@ from firth.inspection.senses import Senses, occurrence, senses
 from firth.models import Seq2Seq
 from firth.progress import silent
 from firth.text import Progress, Tokenizer
-from firth.text.data.labelled import padded
-from firth.text.data.pairs import packed
-from firth.text.data.parallel import encode_source, sentence
-from firth.text.readers.wic import WordPair, read_wic
+from firth.text.batches.padding import padded
+from firth.text.batches.pairs import packed
+from firth.text.data.parallel import encode_source
+from firth.text.data.sentence_pairs import sentence
+from firth.text.datasets.wic import WordPair, read_wic
 from firth.text.tokenizers.offsets import Span, covering, offsets
 from firth.text.tokenizers.special_tokens import Ids
 

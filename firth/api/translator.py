@@ -21,8 +21,10 @@ from firth.inspection.alignment import Alignment, alignment
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.progress import silent
 from firth.text import Progress
-from firth.text.data.pairs import Ints, Pairs, packed
-from firth.text.data.parallel import Tokenizers, encode_source, sentence, target_language
+from firth.text.batches.padding import Ints
+from firth.text.batches.pairs import Pairs, packed
+from firth.text.data.parallel import Tokenizers, encode_source
+from firth.text.data.sentence_pairs import sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together

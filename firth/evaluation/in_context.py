@@ -19,7 +19,7 @@ from torch import Tensor
 from firth.models import LanguageModel
 from firth.models.point_reader import PointReader
 from firth.progress import Progress, silent
-from firth.text.data.in_context import PointPrompts, SwapPrompts
+from firth.text.datasets.in_context_tasks import PointPrompts, SwapPrompts
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,8 @@ import pytest
 from shell import Answer, Firth
 
 from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 TEXT = b"to be or not to be\n"
 

@@ -11,7 +11,7 @@ from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
 from firth.objectives.in_context import in_context, in_context_regression
-from firth.text.data.in_context import Linear, Swaps
+from firth.text.datasets.in_context_tasks import Linear, Swaps
 
 TINY = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64)
 

@@ -19,8 +19,7 @@ from firth.errors import DataError
 from firth.text import Corpus, Piece, find, inline, scan
 from firth.text.readers import corpus as corpus_module
 from firth.text.readers.corpus import part, spool
-from firth.text.readers.cut_points import slices
-from firth.text.readers.records import PIECE, pieces_of_text
+from firth.text.readers.pieces import PIECE, pieces_of_text, slices
 
 
 def documents(corpus: Corpus) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from firth.errors import ConfigError, DataError
 from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import DataSet, File
+from firth.text.datasets.data_set import DataSet, File
 
 TEXT = b"".join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest().encode() for n in range(8000))  # 512 kB, all different
 HALF = len(TEXT) // 2

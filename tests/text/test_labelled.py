@@ -13,9 +13,12 @@ from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig
-from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
+from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.padding import padded
+from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled, read_texts
 from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.text import DataConfig, TokenizerConfig
-from firth.text.data.pairs import BucketedPairs, PairBatch, Pairs, packed, similar
+from firth.text.batches.pairs import BucketedPairs, PairBatch, Pairs, packed, similar
 from firth.text.data.parallel import prepare_parallel
 from firth.training.feed import Feed
 

@@ -17,10 +17,12 @@ import pytest
 
 from firth.errors import ConfigError, DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig
-from firth.text.data.pairs import Pairs
-from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel, sentence
+from firth.text.batches.pairs import Pairs
+from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
+from firth.text.data.sentence_pairs import sentence
 from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word")
 BOOKS = [("This is a book", "Dit is een boek"), ("A dog", "Een hond"), ("Two dogs, one cat", "Twee honden, een kat")]

@@ -12,7 +12,8 @@ from firth.errors import ConfigError
 from firth.text import DataConfig, TokenizerConfig
 from firth.text.data.parallel import prepare_parallel
 from firth.text.datasets import catalog, docs
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word", joint=True)
 SMALL = {

@@ -15,8 +15,9 @@ from questions import RECORDS, write_questions
 
 from firth.errors import DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig
-from firth.text.data.questions import NOWHERE, BucketedReadings, Readings, encode_questions, prepare_questions, windows
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.readings import NOWHERE, BucketedReadings, Readings
+from firth.text.data.questions import encode_questions, prepare_questions, windows
+from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import Answer, Question
 
 CONTEXT = "Anna lives in New York. Bert, who is naïve, lives in Oslo 😀 with the cat of Dora."

@@ -15,16 +15,11 @@ from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
 from firth.text import DataConfig, Tokenizer, TokenizerConfig, prepare
-from firth.text.data.tagged import (
-    Aligner,
-    BucketedSentences,
-    encode_tagged,
-    encode_words,
-    prepare_tagged,
-    spelling,
-)
-from firth.text.readers.conll import Columns, Sentence
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.sentences import BucketedSentences, spelling
+from firth.text.data.tagged import encode_tagged, encode_words, prepare_tagged
+from firth.text.readers.conll import ConllColumns, Sentence
+from firth.text.readers.pieces import pieces_of_text
+from firth.text.tokenizers.word_alignment import WordAligner
 
 WORDS = TokenizerConfig(kind="word")
 # A contraction that is two words, a word that nobody wrote, comments, carriage returns, no empty line at the end.
@@ -44,7 +39,7 @@ CONLLU = """# newdoc id = x
 
 
 def read(path: Path, **columns: object) -> list[Tagged]:
-    found = Columns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
+    found = ConllColumns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
     return [list(zip(sentence.words, sentence.tags, strict=True)) for sentence in found]
 
 
@@ -60,7 +55,7 @@ def test_conllu_passes_over_comments_ranges_and_empty_nodes(line_end: str, tmp_p
         [("Do", "AUX"), ("n't", "PART"), ("see", "VERB")],
         [("10 000", "NUM"), ("#", "SYM")],
     ]
-    assert [sentence.lines for sentence in Columns(None).sentences(path)] == [(5, 6, 8), (12, 13)]
+    assert [sentence.lines for sentence in ConllColumns(None).sentences(path)] == [(5, 6, 8), (12, 13)]
 
 
 def test_a_column_is_chosen_by_name_or_number(tmp_path: Path) -> None:
@@ -189,7 +184,7 @@ TEXT = "the cats don't see the catalogue #1 , she said . it 's naïve 日本 the
 @given(words=st.lists(st.sampled_from(TEXT.split()), min_size=1, max_size=8))
 def test_the_pieces_of_the_words_are_those_of_the_sentence(config: TokenizerConfig, words: list[str]) -> None:
     tokenizer = Tokenizer.train(config, pieces_of_text(TEXT * 3), documents=1)
-    ids, first = Aligner(tokenizer)(words)
+    ids, first = WordAligner(tokenizer)(words)
     assert ids.tolist() == tokenizer.encode(" ".join(words)).tolist()
     assert len(first) == len(words)
     ends = [*first[1:].tolist(), len(ids)]
@@ -201,14 +196,14 @@ def test_the_pieces_of_the_words_are_those_of_the_sentence(config: TokenizerConf
 
 def test_a_word_without_pieces_has_one() -> None:
     tokenizer = Tokenizer.train(WORDS, pieces_of_text("a b"), documents=1)
-    ids, first = Aligner(tokenizer)(["a", "\u2003", "b"])
+    ids, first = WordAligner(tokenizer)(["a", "\u2003", "b"])
     assert ids.tolist() == [tokenizer.encode("a")[0], tokenizer.unknown, tokenizer.encode("b")[0]]
     assert first.tolist() == [0, 1, 2]
 
 
 def test_characters_that_never_saw_a_space_do_without() -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="char"), pieces_of_text("ab"), documents=1)
-    assert Aligner(tokenizer)(["a", "ba"])[1].tolist() == [0, 1]
+    assert WordAligner(tokenizer)(["a", "ba"])[1].tolist() == [0, 1]
 
 
 def test_a_spelling_is_the_bytes_between_two_marks_and_keeps_both_ends_of_a_long_word() -> None:
@@ -310,10 +305,10 @@ def test_words_with_tags_are_not_running_text(tmp_path: Path) -> None:
 
 
 def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
-    found = list(Columns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
+    found = list(ConllColumns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
     assert [sentence.words for sentence in found] == [("Do", "n't", "see"), ("10 000", "#")]
     assert found[0] == Sentence(("Do", "n't", "see"), (), "standard input", (5, 6, 8))
-    assert [s.words for s in Columns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
+    assert [s.words for s in ConllColumns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
 
 
 def test_the_treebank_has_its_sentences_and_words(firth_data: Path) -> None:

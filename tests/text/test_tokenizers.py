@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.text import Piece, Tokenizer, TokenizerConfig
-from firth.text.readers.cut_points import slices
+from firth.text.readers.pieces import slices
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"

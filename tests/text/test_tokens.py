@@ -15,7 +15,7 @@ from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.text import Piece, TokenFile, Tokenizer, TokenizerConfig, cache_folder, encode_file
 from firth.text.batches import token_files as tokens
-from firth.text.batches.cache import sweep_abandoned
+from firth.text.cache import sweep_abandoned
 
 TEXT = "the cat sat on the mat\n" * 50
 

@@ -11,7 +11,7 @@ import pytest
 from senses import PAIRS, write_wic
 
 from firth.errors import DataError
-from firth.text.readers.wic import read_wic
+from firth.text.datasets.wic import read_wic
 
 
 def test_pairs_have_the_word_at_its_place(tmp_path: Path) -> None:

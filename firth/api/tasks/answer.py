@@ -18,7 +18,8 @@ from firth.models import Network
 from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
 from firth.objectives.answer import AnswerConfig, answer
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.data.questions import Answered, BucketedReadings, Readings, encode_questions, prepare_questions, windows
+from firth.text.batches.readings import BucketedReadings, Readings
+from firth.text.data.questions import Answered, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
 from firth.training.loop import Loss
 

@@ -25,7 +25,9 @@ from firth.models.config import TransformerSettings
 from firth.objectives.classification import ClassificationConfig, classification, weights
 from firth.text import Progress, Tokenizer, TokenizerConfig
 from firth.text.batches.buckets import by_length
-from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled
+from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.padding import padded
+from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import Loss
 

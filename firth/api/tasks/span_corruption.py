@@ -16,8 +16,8 @@ from firth.evaluation.pairs import Likelihood, likelihood_of
 from firth.models import Network, Seq2Seq, Seq2SeqConfig, seq2seq
 from firth.objectives.span_corruption import SpanCorruptionConfig, span_corruption
 from firth.text import Prepared, Progress, TokenFile, Tokenizer, TokenizerConfig, prepare
+from firth.text.batches.pairs import PairBatch
 from firth.text.batches.span_corruption import SHORTEST, CorruptedWindows, Corruption, corrupted_sweep
-from firth.text.data.pairs import PairBatch
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

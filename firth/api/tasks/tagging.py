@@ -21,7 +21,8 @@ from firth.models.config import TransformerSettings
 from firth.models.tagger import Tagger, tagger
 from firth.objectives.tagging import TaggingConfig, tagging
 from firth.text import Progress, Tokenizer, TokenizerConfig
-from firth.text.data.tagged import BucketedSentences, Sentences, Tagged, encode_tagged, encode_words, prepare_tagged
+from firth.text.batches.sentences import BucketedSentences, Sentences
+from firth.text.data.tagged import Tagged, encode_tagged, encode_words, prepare_tagged
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:

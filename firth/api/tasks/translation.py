@@ -16,7 +16,7 @@ from firth.evaluation.pairs import likelihood
 from firth.models import Network, PrefixConfig, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
 from firth.objectives.translation import TranslationConfig, translation
 from firth.text import Progress, TokenizerConfig
-from firth.text.data.pairs import BucketedPairs, Pairs
+from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.data.parallel import Parallel, Tokenizers, encode_parallel, prepare_parallel
 from firth.training.loop import Loss
 

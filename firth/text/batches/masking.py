@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches.padding import PADDING
 from firth.text.batches.permutation import keys
-from firth.text.batches.windows import ChangedWindows, changed_sweep
-from firth.text.data.pairs import PADDING
+from firth.text.batches.windows import TransformedWindows, transformed_sweep
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
-from firth.text.tokenizers.whole_words import Beginnings
+from firth.text.tokenizers.whole_words import WordStarts
 
 _CHOICE, _ACTION, _TOKEN = 2, 3, 4  # what keys are for; 0 and 1 are those of the windows
 _NEVER = np.uint64(2**64 - 1)
@@ -57,7 +57,7 @@ class Masking:
     def __init__(self, tokenizer: Tokenizer, share: float, *, whole_words: bool = False, seed: int = 0) -> None:
         self.mask, self.share, self.seed = tokenizer.vocab, share, seed
         self._special = [id for id in (tokenizer.eos, tokenizer.unknown) if id is not None]
-        self._begins = Beginnings(tokenizer) if whole_words else None
+        self._begins = WordStarts(tokenizer) if whole_words else None
 
     def count(self, length: int) -> int:
         """M of a window of so many tokens."""
@@ -116,7 +116,7 @@ def _smallest_words(score_BT: NDArray[np.uint64], begins_BT: NDArray[np.bool_], 
     return np.take_along_axis(place_BM, order_BM, 1), np.take_along_axis(chosen_BM, order_BM, 1)
 
 
-class MaskedWindows(ChangedWindows[MaskedBatch]):
+class MaskedWindows(TransformedWindows[MaskedBatch]):
     """Windows of running text in shuffled order, masked."""
 
     def __init__(self, ids: Ids, batch: int, context: int, masking: Masking) -> None:
@@ -134,4 +134,4 @@ class MaskedWindows(ChangedWindows[MaskedBatch]):
 
 def masked_sweep(ids: Ids, batch: int, context: int, masking: Masking) -> Iterator[MaskedBatch]:
     """Once over the text, masked."""
-    return changed_sweep(ids, batch, context, masking)
+    return transformed_sweep(ids, batch, context, masking)

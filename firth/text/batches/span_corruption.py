@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.text.batches.masking import numbers
+from firth.text.batches.pairs import PairBatch
 from firth.text.batches.permutation import keys
-from firth.text.batches.windows import ChangedWindows, changed_sweep
-from firth.text.data.pairs import PairBatch
+from firth.text.batches.windows import TransformedWindows, transformed_sweep
 from firth.text.tokenizers.special_tokens import Ids
 
 _SPANS, _STRETCHES = 2, 3  # what keys are for; 0 and 1 are those of the windows
@@ -97,7 +97,7 @@ def restore(source: Sequence[int], target: Sequence[int], vocab: int) -> list[in
     return [token for piece in source for token in (spans[piece] if piece >= vocab else [piece])]
 
 
-class CorruptedWindows(ChangedWindows[PairBatch]):
+class CorruptedWindows(TransformedWindows[PairBatch]):
     """Windows of running text in shuffled order, with spans cut out."""
 
     def __init__(self, ids: Ids, batch: int, corruption: Corruption) -> None:
@@ -108,4 +108,4 @@ def corrupted_sweep(ids: Ids, batch: int, corruption: Corruption) -> Iterator[Pa
     """Once over the text, with spans cut out."""
     if len(ids) < SHORTEST:
         raise DataError(f"the text has {len(ids)} tokens; at least {SHORTEST} are needed to cut some out")
-    return changed_sweep(ids, batch, corruption.context, corruption, SHORTEST)
+    return transformed_sweep(ids, batch, corruption.context, corruption, SHORTEST)

@@ -17,7 +17,7 @@ import numpy as np
 
 from firth.errors import DataError
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 from firth.text.readers.corpus import Corpus, Scan, part
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer

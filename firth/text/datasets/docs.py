@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 
 _SHORTEST = 200  # characters; below that a docstring is mostly a signature
 _PRINTABLE = re.compile(r"[\n -~]*")

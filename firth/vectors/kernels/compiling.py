@@ -42,7 +42,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 @cache
 def _folder() -> Path:
     """numba notices that the file of a function has changed, but not the files of the functions that it calls."""
-    from firth.text.batches.cache import cache_folder
+    from firth.text.cache import cache_folder
 
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     folder = cache_folder() / "kernels" / hashlib.sha256(sources).hexdigest()[:16]

@@ -15,8 +15,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.progress import Progress, silent
 from firth.text.datasets.download import local
-from firth.text.readers.file_decoding import texts
-from firth.text.readers.records import COMPRESSED
+from firth.text.readers.file_decoding import COMPRESSED, texts
 from firth.text.tokenizers.offsets import Span
 
 TRAIN, DEV = "train", "dev"

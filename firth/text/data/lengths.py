@@ -1,0 +1,34 @@
+"""Texts longer than the model's context: refused, or left out of training with a notice. They are never truncated silently."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import DataError
+
+
+def refuse_longer(length_N: NDArray[np.int64], limit: int | None, what: str) -> None:
+    """Raise if any text has more than `limit` tokens (the model's position table); `what` names the texts in the message."""
+    if limit is None or not (length_N > limit).any():
+        return
+    raise DataError(
+        f"{int((length_N > limit).sum()):,} of {len(length_N):,} {what} have more than {limit:,} tokens (model.context, with "
+        f"learned positions); the longest has {int(length_N.max()):,}. Shorten them, or train with a larger model.context or "
+        "another model.position."
+    )
+
+
+def refuse_all_longer(count: int, kept: int, limit: int | None, what: str, remedy: str) -> None:
+    """Raise if the limit leaves nothing to train on: `count` texts are known, `kept` of them fit."""
+    if limit is not None and not kept:
+        raise DataError(f"all {count:,} {what} have more than {limit:,} tokens. {remedy}")
+
+
+def left_out_notice(dropped: int, kept: int, limit: int | None, what: str, remedy: str) -> str | None:
+    """A sentence on the texts that training leaves out; None if there are none."""
+    if not dropped or limit is None:
+        return None
+    total = dropped + kept
+    share = f"{100 * dropped / total:.2g} %"
+    return f"{dropped:,} of {total:,} {what} ({share}) have more than {limit:,} tokens and are left out. {remedy}"
