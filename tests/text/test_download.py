@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from firth.errors import ConfigError, DataError
-from firth.text.datasets import catalog, download
+from firth.text.datasets import catalog, download, transfer
 from firth.text.datasets.data_set import DataSet, File
 
 TEXT = b"".join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest().encode() for n in range(8000))  # 512 kB, all different
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.delenv("FIRTH_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download, "PAUSE", 0.0)
+    monkeypatch.setattr(transfer, "PAUSE", 0.0)
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -79,7 +79,7 @@ def test_the_format_is_told_by_the_name_or_outright_and_files_may_be_packed(tmp_
     assert len(read(packed)) == 2
     plain = written(tmp_path / "a.txt", "a X\nb Y\n")
     assert read(plain, format="conll") == [[("a", "X"), ("b", "Y")]]
-    with pytest.raises(DataError, match=r"a\.txt does not say whether it is CoNLL or CoNLL-U; .*data\.format"):
+    with pytest.raises(DataError, match=r"a\.txt may be CoNLL or CoNLL-U\. .*data\.format"):
         read(plain)
 
 
@@ -101,12 +101,12 @@ def test_a_format_given_outright_holds_for_the_runs_own_files_whatever_they_are_
             "a.conll",
             "a\nb\n",
             {},
-            r"a\.conll:1 has 1 column; expected a tag behind the word, columns separated by tabs or spaces",
+            r"a\.conll:1 has 1 column; expected a tag after the word, columns separated by tabs or spaces",
         ),
         ("a.conll", "a X\n", {"tag": 4}, r"a\.conll:1 has 2 columns; expected its tag in column 4"),
-        ("a.conll", "a\t\n", {}, r"a\.conll:1 has nothing in column 2; expected its tag"),
+        ("a.conll", "a\t\n", {}, r"a\.conll:1: column 2 is empty; expected its tag"),
         ("a.conllu", "1\ta\ta\n", {}, r"a\.conllu:1 has 3 columns; expected its tag in column 4 .*separated by tabs"),
-        ("a.conllu", "1\t \ta\tX\n", {}, r"a\.conllu:1 has nothing in column 2; expected the word"),
+        ("a.conllu", "1\t \ta\tX\n", {}, r"a\.conllu:1: column 2 is empty; expected the word"),
         ("a.conllu", "# x\na X\n", {}, r"a\.conllu:2 begins with 'a X'; a line of CoNLL-U begins with the number .*conll"),
     ],
 )
@@ -119,7 +119,7 @@ def test_columns_that_there_are_not_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", CONLLU)
     with pytest.raises(ConfigError, match=r'data\.column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):
         read(path, tag="upso")
-    with pytest.raises(ConfigError, match=r'data\.word is "form", and the columns of CoNLL have no names; give its number'):
+    with pytest.raises(ConfigError, match=r'data\.word is "form", but the columns of CoNLL have no names\. Give its number'):
         read(written(tmp_path / "a.conll", "a X\n"), word="form")
     for settings in ({"column": 0}, {"word": -1}, {"column": ""}):
         with pytest.raises(ConfigError, match=r"expected the number of a column, from 1 on"):
@@ -269,9 +269,9 @@ def test_sentences_of_a_batch_have_similar_lengths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"a\.conll has no sentences; expected a word and its tag on each line"),
+        ("", r"a\.conll has no sentences; expected a word and its tag per line"),
         ("\n\n-DOCSTART- O\n", r"has no sentences"),
-        ("a X\nb X\n", r'all 2 words of .*a\.conll are tagged "X"; expected two tags or more; is data\.column the right one'),
+        ("a X\nb X\n", r'all 2 words of .*a\.conll are tagged "X"; expected two tags or more\. Is data\.column right'),
     ],
 )
 def test_files_with_nothing_to_learn_are_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_files_with_nothing_to_learn_are_refused(text: str, message: str, tmp_pa
 def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path) -> None:
     train = write(tmp_path / "a.conll")
     other = written(tmp_path / "t.conll", "the DET\n\nbag NOUNS\n")
-    message = r't\.conll:3 is tagged "NOUNS", which no word of the training file is; the tags are ADJ, DET, NOUN, PRON, VERB'
+    message = r't\.conll:3 is tagged "NOUNS", which does not occur in the training file; the tags are ADJ, DET, NOUN, PRON, VERB'
     for settings in ({"test_path": str(other)}, {"valid_path": str(other)}):
         with pytest.raises(DataError, match=message):
             prepare_tagged(DataConfig(path=str(train), **settings), WORDS)  # type: ignore[arg-type]
@@ -295,12 +295,12 @@ def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path)
 
 
 def test_all_is_not_held_out(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing is left of 1 sentences"):
+    with pytest.raises(DataError, match=r"leaves none of 1 sentences"):
         prepare_tagged(DataConfig(path=str(written(tmp_path / "a.conll", "a X\nb Y\n")), valid=0.5), WORDS)
 
 
 def test_words_with_tags_are_not_running_text(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'a\.conll has words with tags, one per line, not running text; .*"tagging"'):
+    with pytest.raises(DataError, match=r'a\.conll holds tagged words, one per line, not running text\. .*"tagging"'):
         prepare(DataConfig(path=str(write(tmp_path / "a.conll"))), TokenizerConfig())
 
 

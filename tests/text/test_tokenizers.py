@@ -185,7 +185,7 @@ def test_rare_characters_become_unknown_when_asked() -> None:
 def test_an_unseen_character_is_named_with_the_remedy() -> None:
     with pytest.raises(DataError) as caught:
         trained("char", "hello").encode("jello\N{EURO SIGN}")
-    assert "never saw: 'j' '€';" in str(caught.value)
+    assert "not in the vocabulary: 'j' '€'." in str(caught.value)
     assert "--tokenizer.kind=bpe" in str(caught.value)
 
 

@@ -50,7 +50,7 @@ class Labelled:
     def notice(self) -> str | None:
         """A sentence on the training texts that are too long; None if there are none."""
         remedy = "Set a larger model.context to keep them."
-        return left_out_notice(self.dropped, len(self.train), self.limit, "training texts", remedy)
+        return left_out_notice(self.dropped, len(self.train), "training texts", f"{self.limit} tokens", remedy)
 
 
 def prepare_labelled(
@@ -85,7 +85,9 @@ def prepare_labelled(
         tokenizer = Tokenizer.train(tokenizer, texts, documents=len(known), also=also)
     encoded = _encoded(train, tokenizer, labels, progress)
     kept = encoded.within(limit)
-    refuse_all_longer(len(encoded), len(kept), limit, f"training texts of {corpus.name}", "Set a larger model.context.")
+    refuse_all_longer(
+        len(encoded), len(kept), f"training texts of {corpus.name}", f"{limit} tokens", "Set a larger model.context."
+    )
     test = None if data.test_path is None else list(layout.read(find(data.test_path, data.format, data.field), progress))
     return Labelled(
         tokenizer,

@@ -13,22 +13,22 @@ def refuse_longer(length_N: NDArray[np.int64], limit: int | None, what: str) -> 
     if limit is None or not (length_N > limit).any():
         return
     raise DataError(
-        f"{int((length_N > limit).sum()):,} of {len(length_N):,} {what} have more than {limit:,} tokens (model.context, with "
-        f"learned positions); the longest has {int(length_N.max()):,}. Shorten them, or train with a larger model.context or "
+        f"{int((length_N > limit).sum()):,} of {len(length_N):,} {what} have more than {limit:,} tokens, the limit of this model's "
+        f"learned positions (model.context = {limit}); the longest has {int(length_N.max()):,}. Shorten them, or train with a larger model.context or "
         "another model.position."
     )
 
 
-def refuse_all_longer(count: int, kept: int, limit: int | None, what: str, remedy: str) -> None:
-    """Raise if the limit leaves nothing to train on: `count` texts are known, `kept` of them fit."""
-    if limit is not None and not kept:
-        raise DataError(f"all {count:,} {what} have more than {limit:,} tokens. {remedy}")
+def refuse_all_longer(count: int, kept: int, what: str, limit: str, remedy: str) -> None:
+    """Raise if none of `count` texts is kept for training; `limit` is such as "100 tokens"."""
+    if not kept:
+        raise DataError(f"all {count:,} {what} have more than {limit}. {remedy}")
 
 
-def left_out_notice(dropped: int, kept: int, limit: int | None, what: str, remedy: str) -> str | None:
+def left_out_notice(dropped: int, kept: int, what: str, limit: str, remedy: str) -> str | None:
     """A sentence on the texts that training leaves out; None if there are none."""
-    if not dropped or limit is None:
+    if not dropped:
         return None
     total = dropped + kept
     share = f"{100 * dropped / total:.2g} %"
-    return f"{dropped:,} of {total:,} {what} ({share}) have more than {limit:,} tokens and are left out. {remedy}"
+    return f"{dropped:,} of {total:,} {what} ({share}) have more than {limit} and are left out. {remedy}"

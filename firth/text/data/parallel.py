@@ -42,8 +42,8 @@ class Parallel:
     @property
     def notice(self) -> str | None:
         """A sentence on the training pairs that are too long; None if there are none."""
-        what, remedy = "training pairs", "Set a higher limit to keep them."
-        return left_out_notice(self.dropped, len(self.train), self.limit, what, remedy)
+        limit, remedy = f"{self.limit} tokens on a side", "Set a larger training.context to keep them."
+        return left_out_notice(self.dropped, len(self.train), "training pairs", limit, remedy)
 
 
 def prepare_parallel(
@@ -176,7 +176,7 @@ def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence
     if limit is None:
         return range(len(encoded[0]))
     kept = [n for n, ids in enumerate(zip(*encoded, strict=True)) if max(map(len, ids)) <= limit + 1]
-    refuse_all_longer(len(encoded[0]), len(kept), limit, "training pairs", "Raise the limit.")
+    refuse_all_longer(len(encoded[0]), len(kept), "training pairs", f"{limit} tokens on a side", "Raise training.context.")
     return kept
 
 

@@ -74,7 +74,7 @@ def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
     if mirror is None and not may_download:
         damaged = [file.name for file in missing if (folder / file.name).exists()]
         how = "damaged in the cache" if damaged else "not on this machine"
-        raise DataError(f"{entry.name} is {how}. Get it with: firth data get {entry.name}")
+        raise DataError(f"{entry.name} is {how}; get it with: firth data get {entry.name}")
     with cache.storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     cache.sweep_abandoned(folder)

@@ -135,8 +135,6 @@ def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
     if not isinstance(start, int) or isinstance(start, bool):
         raise DataError(f'{where} has "answer_start" {start!r}; expected the position of a character, counted from 0')
     if start < 0 or context[start : start + len(text)] != text:
-        there = repr(context[start : start + len(text)]) if 0 <= start < len(context) else f"only {len(context):,} characters"
-        raise DataError(
-            f"{where}: the answer {text!r} is not at character {start} of its context, which has {there}. Correct either of them."
-        )
+        there = f"has {context[start : start + len(text)]!r} there" if 0 <= start < len(context) else f"ends at {len(context):,}"
+        raise DataError(f"{where}: the answer {text!r} is not at character {start} of its context, which {there}. Correct it.")
     return Answer(text, start)
