@@ -162,7 +162,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "an empty answer": (ONE | {"answers": {"text": [" "], "answer_start": [4]}}, "the answer ' '; expected a text"),
     "a start that is none": (ONE | {"answers": {"text": ["Rome"], "answer_start": ["4"]}}, "\"answer_start\" '4'"),
     "no context": ({"question": "a"}, r'q\.jsonl:1 has no column "context"; it has: question'),
-    "no object": ([1], r'q\.jsonl:1 is not a JSON object'),
+    "no object": ([1], r"q\.jsonl:1 is not a JSON object"),
     "a number for a text": (ONE | {"context": 3}, "the question or the context is not a string"),
     "an empty context": ({"context": " ", "question": "a", "answer": " "}, "the answer ' '"),
     "an empty question": (ONE | {"question": " "}, "has no tokens"),

@@ -12,10 +12,11 @@ def refuse_longer(length_N: NDArray[np.int64], limit: int | None, what: str) -> 
     """Raise if any text has more than `limit` tokens (the model's position table); `what` names the texts in the message."""
     if limit is None or not (length_N > limit).any():
         return
+    count, longest = int((length_N > limit).sum()), int(length_N.max())
     raise DataError(
-        f"{int((length_N > limit).sum()):,} of {len(length_N):,} {what} have more than {limit:,} tokens, the limit of this model's "
-        f"learned positions (model.context = {limit}); the longest has {int(length_N.max()):,}. Shorten them, or train with a larger model.context or "
-        "another model.position."
+        f"{count:,} of {len(length_N):,} {what} have more than {limit:,} tokens, the limit of this model's learned positions "
+        f"(model.context = {limit}); the longest has {longest:,}. Shorten them, or train with a larger model.context or another "
+        "model.position."
     )
 
 
