@@ -108,6 +108,7 @@ def test_every_table_gives_the_same_questions(name: str, tmp_path: Path) -> None
     one, other = (prepare_questions(DataConfig(path=str(file)), WORDS, 32) for file in (path, plain))
     assert one.sha256 == other.sha256
     assert np.array_equal(one.train.start_N, other.train.start_N)
+    assert all(asked.answers[0].start == asked.context.rindex("7") for asked in one.train.questions)
 
 
 def test_parquet_reads_the_nested_answers_of_squad_and_labels_that_are_numbers(tmp_path: Path) -> None:
