@@ -105,7 +105,7 @@ def test_a_wrong_checksum_and_an_unwritable_cache_are_one_line(
     assert "wrong content" in mistake(firth("data", "get", "tinyshakespeare"))
     assert not list((tmp_path / "cache").rglob("input*"))
     monkeypatch.setenv("FIRTH_CACHE", str(mirror / "tinyshakespeare" / "input.txt.xz" / "cache"))
-    assert "set FIRTH_CACHE" in mistake(firth("data", "get", "tinyshakespeare"))
+    assert "Set FIRTH_CACHE" in mistake(firth("data", "get", "tinyshakespeare"))
     assert firth("data", "list").code == 0
 
 
