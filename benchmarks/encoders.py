@@ -34,8 +34,9 @@ from firth.evaluation.classification import log_probabilities
 from firth.models import Classifier, TransformerEncoderConfig, classifier
 from firth.models.initialise import initialise
 from firth.tasks.classification import classification
+from firth.text.batches.examples import BucketedExamples, Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
-from firth.text.data.labelled import BucketedExamples, Examples, Labelled, prepare_labelled
+from firth.text.data.labelled import Labelled, prepare_labelled
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import loop
 from firth.training.config import TrainingConfig

@@ -46,8 +46,8 @@ from firth.models.initialise import initialise
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.tasks.translation import translation
+from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
-from firth.text.data.pairs import BucketedPairs, Pairs
 from firth.text.data.parallel import Parallel, prepare_parallel
 from firth.training import loop
 from firth.training.config import TrainingConfig

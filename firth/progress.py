@@ -1,20 +1,32 @@
-"""How long work tells whoever started it how far it is."""
+"""How long-running work reports its progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+_EVERY = 1000  # items between two reports
 
 
 class Progress(Protocol):
     def __call__(self, what: str, done: int, total: int) -> None:
-        """`done` of `total` (bytes, characters or files) of `what` are behind us; called a few times a second at most."""
+        """`done` of `total` (bytes, characters, files or records) of `what` are finished; called a few times a second at most."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """The Progress of someone who does not want to know."""
+    """The Progress that reports nothing."""
 
 
-def reading(progress: Progress, before: int, size: int) -> Callable[[int], None]:
-    """For one of several files, `size` bytes in all: told how much of it is read, it tells how much of all."""
+def file_progress(progress: Progress, before: int, size: int) -> Callable[[int], None]:
+    """Turns the bytes read of one file into progress through several: `before` bytes come before it, `size` in all."""
     return lambda done: progress("reading", before + done, size)
+
+
+def reported(items: Sequence[T], what: str, progress: Progress) -> Iterator[T]:
+    """The items one by one, with a report after every thousandth and after the last."""
+    for n, item in enumerate(items):
+        yield item
+        if n % _EVERY == 0 or n + 1 == len(items):
+            progress(what, n + 1, len(items))

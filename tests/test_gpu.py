@@ -29,8 +29,8 @@ from firth.models import (
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token
 from firth.tasks.translation import translation
+from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.batches.windows import Streams, Windows
-from firth.text.data.pairs import BucketedPairs, Pairs
 from firth.training import loop
 from firth.training.config import TrainingConfig
 

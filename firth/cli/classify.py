@@ -44,9 +44,9 @@ def classify(
 
 def _given(model: ClassifierRun, texts: list[str] | None, file: Path | None) -> Iterable[str]:
     from firth.text.data.labelled import read_texts
-    from firth.text.readers.records import format_of
+    from firth.text.readers.formats import is_table
 
-    if file is not None and format_of(file) in ("csv", "tsv", "jsonl"):
+    if file is not None and is_table(file):
         return read_texts(file, model.recipe.data)
     return given(texts, file)
 

@@ -10,7 +10,7 @@ import typer
 from firth.cli.app import Json, app, print_json, verb
 
 if TYPE_CHECKING:
-    from firth.text.datasets.catalog import DataSet
+    from firth.text.datasets.data_set import DataSet
 
 group = typer.Typer(rich_markup_mode=None, help="List, download and locate the named data sets.")
 app.add_typer(group, name="data")

@@ -65,9 +65,9 @@ def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> Non
 
 
 def _conll_sentences(model: TaggerRun, file: Path | None) -> Iterator[tuple[str, ...]]:
-    from firth.text.readers.conll import Columns
+    from firth.text.data.tagged import conll_columns
 
-    columns = Columns.of(model.recipe.data).elsewhere()
+    columns = conll_columns(model.recipe.data).for_other_files()
     if file is not None and str(file) != "-":
         found = columns.sentences(file, words_only=True)
     else:

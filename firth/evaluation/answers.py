@@ -27,7 +27,7 @@ from firth.errors import DataError
 from firth.evaluation.inference import inference, with_progress
 from firth.models.answer_reader import SpanReader
 from firth.progress import Progress, silent
-from firth.text.data.questions import AnswerBatch, Readings
+from firth.text.batches.readings import AnswerBatch, Readings
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]

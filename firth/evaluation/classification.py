@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from firth.evaluation.inference import inference, with_progress
 from firth.models import Classifier
 from firth.progress import Progress, silent
-from firth.text.data.labelled import Examples
+from firth.text.batches.examples import Examples
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
 

@@ -20,7 +20,7 @@ from firth.evaluation.inference import inference
 from firth.models import LanguageModel
 from firth.models.point_reader import PointReader
 from firth.progress import Progress, silent
-from firth.text.data.in_context import PointPrompts, SwapPrompts
+from firth.text.datasets.in_context_tasks import PointPrompts, SwapPrompts
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import MaskedLM
 from firth.progress import Progress, silent
 from firth.text.batches.masking import Masking, masked_sweep
-from firth.text.data.pairs import PADDING
+from firth.text.batches.padding import PADDING
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
 

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import Seq2Seq
 from firth.progress import Progress, silent
-from firth.text.data.pairs import PADDING, PairBatch, Pairs
+from firth.text.batches.padding import PADDING
+from firth.text.batches.pairs import PairBatch, Pairs
 from firth.training.loop import precision
 
 

@@ -22,7 +22,7 @@ from firth.evaluation.classification import measures as measures_of_words
 from firth.evaluation.inference import inference, with_progress
 from firth.models.tagger import Tagger
 from firth.progress import Progress, silent
-from firth.text.data.tagged import Sentences
+from firth.text.batches.sentences import Sentences
 from firth.training.loop import precision
 
 _PREFIXES = frozenset("BIES")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from firth.models.encoder import Reader, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig
 from firth.models.readouts import Readout
-from firth.text.data.tagged import SYMBOLS
+from firth.text.batches.sentences import SYMBOLS
 
 _WINDOW = 3  # bytes, or bytes and an end of the word: "un", "ed" and the end, "ing"
 _FEATURES = 4  # for each number in the vector of a byte

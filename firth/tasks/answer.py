@@ -26,8 +26,9 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
+from firth.text.batches.readings import BucketedReadings, Readings
 from firth.text.config import QuestionsConfig
-from firth.text.data.questions import Answered, BucketedReadings, Readings, encode_questions, prepare_questions, windows
+from firth.text.data.questions import Answered, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
 from firth.training.loop import Loss
 

@@ -29,8 +29,10 @@ from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
 from firth.text import TokenizerConfig
 from firth.text.batches.buckets import by_length
+from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.padding import padded
 from firth.text.config import LabelledConfig
-from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled
+from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled
 from firth.text.data.lengths import refuse_longer
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import Loss

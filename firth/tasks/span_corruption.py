@@ -18,8 +18,8 @@ from firth.tasks.splits import Split
 from firth.tasks.task import ObjectiveConfig, rows
 from firth.tasks.translation import translation
 from firth.text import Prepared, TokenFile
+from firth.text.batches.pairs import PairBatch
 from firth.text.batches.span_corruption import SHORTEST, CorruptedWindows, Corruption, corrupted_sweep
-from firth.text.data.pairs import PairBatch
 from firth.training.loop import Loss
 
 

@@ -28,9 +28,10 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
 from firth.text import TokenizerConfig
+from firth.text.batches.sentences import BucketedSentences, Sentences
 from firth.text.config import TaggedConfig
 from firth.text.data.lengths import refuse_longer
-from firth.text.data.tagged import BucketedSentences, Sentences, Tagged, encode_tagged, encode_words, prepare_tagged
+from firth.text.data.tagged import Tagged, encode_tagged, encode_words, prepare_tagged
 from firth.training.loop import Loss
 
 AT_ONCE = 128  # sentences per batch of inference

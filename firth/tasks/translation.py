@@ -28,8 +28,8 @@ from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
+from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
-from firth.text.data.pairs import BucketedPairs, Pairs
 from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
 from firth.training.loop import Loss
 

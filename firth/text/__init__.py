@@ -1,23 +1,55 @@
-"""Text: corpora, tokenizers, token files, and batches with a position that is one integer."""
+"""Text: readers, tokenizers, token files, data sets, and batches whose position is one integer.
 
-from firth.progress import Progress
-from firth.text.batches.cache import cache_folder
-from firth.text.batches.token_files import TokenFile, token_file
-from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
-from firth.text.config import (
-    DataConfig,
-    LabelledConfig,
-    LinearConfig,
-    PairsConfig,
-    QuestionsConfig,
-    SwapsConfig,
-    TaggedConfig,
-    TokenizerConfig,
-)
-from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
-from firth.text.datasets.docs import docs_corpus
-from firth.text.readers.corpus import Corpus, Piece, Scan, find, inline, scan
-from firth.text.tokenizers.tokenizer import Tokenizer
+Names are imported when first used, so that a submodule does not load all the others."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firth.progress import Progress
+    from firth.text.batches.token_files import TokenFile, token_file
+    from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
+    from firth.text.cache import cache_folder
+    from firth.text.config import (
+        DataConfig,
+        LabelledConfig,
+        LinearConfig,
+        PairsConfig,
+        QuestionsConfig,
+        SwapsConfig,
+        TaggedConfig,
+        TokenizerConfig,
+    )
+    from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
+    from firth.text.datasets.docs import docs_corpus
+    from firth.text.readers.corpus import Corpus, Scan, find, inline, scan
+    from firth.text.readers.pieces import Piece
+    from firth.text.tokenizers.tokenizer import Tokenizer
+
+_HOME = {
+    "firth.progress": ("Progress",),
+    "firth.text.batches.token_files": ("TokenFile", "token_file"),
+    "firth.text.batches.windows": ("Batch", "Streams", "Windows", "sweep", "sweep_streams"),
+    "firth.text.cache": ("cache_folder",),
+    "firth.text.config": (
+        "DataConfig",
+        "LabelledConfig",
+        "LinearConfig",
+        "PairsConfig",
+        "QuestionsConfig",
+        "SwapsConfig",
+        "TaggedConfig",
+        "TokenizerConfig",
+    ),
+    "firth.text.data.running_text": ("Prepared", "encode_file", "prepare", "read_text"),
+    "firth.text.datasets.docs": ("docs_corpus",),
+    "firth.text.readers.corpus": ("Corpus", "Scan", "find", "inline", "scan"),
+    "firth.text.readers.pieces": ("Piece",),
+    "firth.text.tokenizers.tokenizer": ("Tokenizer",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Batch",
@@ -50,3 +82,9 @@ __all__ = [
     "sweep_streams",
     "token_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'firth.text' has no attribute {name!r}")

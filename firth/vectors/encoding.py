@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus, scan
 from firth.vectors.lexicon import Lexicon, Words, to_bytes

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from firth.errors import ConfigError
 from firth.files import TEMPORARY, replacing
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
 from firth.text.readers.file_decoding import Tick

@@ -16,7 +16,7 @@ from typing import get_args
 from firth.errors import ConfigError, DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 from firth.text.config import Format
 from firth.text.datasets import download
 from firth.text.datasets.catalog import CATALOG

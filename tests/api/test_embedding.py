@@ -257,7 +257,7 @@ def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, mo
     from firth.api import Watcher
     from firth.experiments.verify import verify
     from firth.tasks.abilities import contextual_vectors as embedding
-    from firth.text.readers.wic import read_wic
+    from firth.text.datasets.wic import read_wic
 
     folder = write_wic(tmp_path)
     monkeypatch.setattr(embedding, "read_wic", lambda given, progress: read_wic(folder))

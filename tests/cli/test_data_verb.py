@@ -10,7 +10,8 @@ import pytest
 from shell import Answer, Firth
 
 from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 TEXT = b"to be or not to be\n"
 
@@ -104,7 +105,7 @@ def test_a_wrong_checksum_and_an_unwritable_cache_are_one_line(
     assert "wrong content" in mistake(firth("data", "get", "tinyshakespeare"))
     assert not list((tmp_path / "cache").rglob("input*"))
     monkeypatch.setenv("FIRTH_CACHE", str(mirror / "tinyshakespeare" / "input.txt.xz" / "cache"))
-    assert "set FIRTH_CACHE" in mistake(firth("data", "get", "tinyshakespeare"))
+    assert "Set FIRTH_CACHE" in mistake(firth("data", "get", "tinyshakespeare"))
     assert firth("data", "list").code == 0
 
 

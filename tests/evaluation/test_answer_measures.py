@@ -15,7 +15,7 @@ from firth.errors import DataError
 from firth.evaluation.answers import best_span, evaluate, find, normalised, overlap, scores
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.data.questions import windows
-from firth.text.readers.records import pieces_of_text
+from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import Answer, Question
 
 CONTEXT = " ".join(f"w{n}" for n in range(20))

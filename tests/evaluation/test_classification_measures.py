@@ -9,7 +9,8 @@ from sklearn import metrics as sklearn
 
 from firth.evaluation.classification import evaluate, log_probabilities, measures
 from firth.models import AverageConfig, Classifier, classifier
-from firth.text.data.labelled import Examples, padded
+from firth.text.batches.examples import Examples
+from firth.text.batches.padding import padded
 
 
 def drawn(seed: int, count: int, classes: int) -> tuple[np.ndarray, np.ndarray]:

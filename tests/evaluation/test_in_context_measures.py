@@ -22,7 +22,7 @@ from firth.evaluation.in_context import (
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
-from firth.text.data.in_context import Linear, PointPrompts, SwapPrompts, Swaps
+from firth.text.datasets.in_context_tasks import Linear, PointPrompts, SwapPrompts, Swaps
 
 SWAPS = Swaps(letters=3, word_length=3, examples=3)
 

@@ -12,7 +12,7 @@ from translations import CONFIGS, random_translator
 
 from firth.evaluation.pairs import likelihood
 from firth.models import Seq2Seq, seq2seq
-from firth.text.data.pairs import Pairs
+from firth.text.batches.pairs import Pairs
 
 SOURCE_V, VOCAB, END = 11, 9, 0
 

@@ -12,8 +12,9 @@ from firth.evaluation.tagging import evaluate, log_probabilities, marks_spans, m
 from firth.models import RecurrentEncoderConfig
 from firth.models.tagger import tagger
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.data.tagged import Sentences, encode_words
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.sentences import Sentences
+from firth.text.data.tagged import encode_words
+from firth.text.readers.pieces import pieces_of_text
 
 BIO = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 BIOES = ("B-PER", "E-PER", "I-PER", "O", "S-PER")

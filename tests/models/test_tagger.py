@@ -12,8 +12,9 @@ from firth.models.initialise import initialise
 from firth.models.tagger import Spelling, Tagger, tagger
 from firth.tasks.tagging import tagging
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.data.tagged import encode_words, spelling
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.sentences import spelling
+from firth.text.data.tagged import encode_words
+from firth.text.readers.pieces import pieces_of_text
 
 TAGS = 3
 SENTENCES = [["the", "catalogue", "is", "unseen"], ["cats"], ["see", "the", "cat", "(", "unseen", ")"]]

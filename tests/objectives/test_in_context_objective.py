@@ -12,7 +12,7 @@ from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
 from firth.tasks.in_context import in_context
 from firth.tasks.in_context_regression import in_context_regression
-from firth.text.data.in_context import Linear, Swaps
+from firth.text.datasets.in_context_tasks import Linear, Swaps
 
 TINY = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64)
 

@@ -13,7 +13,7 @@ from firth.models.initialise import initialise
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from firth.tasks.translation import TranslationConfig, translation
-from firth.text.data.pairs import Pairs
+from firth.text.batches.pairs import Pairs
 
 V = 7
 CONFIGS: dict[str, Any] = {

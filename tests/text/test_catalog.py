@@ -13,7 +13,8 @@ from firth.errors import DataError
 from firth.text import DataConfig, TokenizerConfig, prepare
 from firth.text.config import Name
 from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import CATALOG, DataSet, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import DataSet, File
 from firth.vectors.sentences import opened
 
 LARGE = {"wiki8"}

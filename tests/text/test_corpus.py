@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import hashlib
@@ -19,8 +20,7 @@ from firth.errors import DataError
 from firth.text import Corpus, Piece, find, inline, scan
 from firth.text.readers import corpus as corpus_module
 from firth.text.readers.corpus import part, spool
-from firth.text.readers.cut_points import slices
-from firth.text.readers.records import PIECE, pieces_of_text
+from firth.text.readers.pieces import PIECE, pieces_of_text, slices
 
 
 def documents(corpus: Corpus) -> list[str]:
@@ -41,7 +41,7 @@ def refusal(path: Path | str, **settings: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
 def test_compression_is_recognised_by_content(tmp_path: Path, pack: type[bytes]) -> None:
     (tmp_path / "a.txt").write_bytes(pack("één\ntwee".encode()))
     assert documents(find(str(tmp_path / "a.txt"))) == ["één\ntwee"]
@@ -135,7 +135,7 @@ def test_a_character_cut_off_at_the_end_is_undecodable_and_utf16_is_recognised(t
     assert "iconv -f utf-16" in refusal(tmp_path / "b.txt")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
 def test_a_truncated_archive_is_refused(tmp_path: Path, pack: type[bytes]) -> None:
     whole = pack(os.urandom(5000).hex().encode())
     (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
@@ -146,9 +146,9 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, pack: type[bytes]) -> No
     ("line", "message"),
     [
         ("{broken", "a.jsonl:2 is not JSON"),
-        ('{"title": "x", "body": "y"}', 'a.jsonl:2 has no "text"; it has: title, body'),
-        ("[1]", "a.jsonl:2 is a JSON list"),
-        ('{"text": null}', '"text" is a null'),
+        ('{"title": "x", "body": "y"}', 'a.jsonl:2 has no column "text"; it has: title, body'),
+        ("[1]", "a.jsonl:2 is not a JSON object"),
+        ('{"text": null}', '"text" is null; expected a string'),
         ('{"text": "\\ud800"}', "half of a surrogate pair"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_table_without_the_column_lists_the_columns(tmp_path: Path) -> None:
     assert 'no column "text"; it has: txt, label' in message
     assert 'Did you mean "txt"?' in message
     (tmp_path / "b.csv").write_text("label,text\n1,fine\n2\n")
-    assert "b.csv:3 has 1 cells" in refusal(tmp_path / "b.csv")
+    assert "b.csv:3 has 1 cell;" in refusal(tmp_path / "b.csv")
     (tmp_path / "c.csv").write_text('text\n"open\nand never closed\n')
     assert "not valid csv" in refusal(tmp_path / "c.csv")
 

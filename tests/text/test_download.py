@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from firth.errors import ConfigError, DataError
-from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import DataSet, File
+from firth.text.datasets import catalog, download, transfer
+from firth.text.datasets.data_set import DataSet, File
 
 TEXT = b"".join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest().encode() for n in range(8000))  # 512 kB, all different
 HALF = len(TEXT) // 2
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.delenv("FIRTH_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download, "PAUSE", 0.0)
+    monkeypatch.setattr(transfer, "PAUSE", 0.0)
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -189,7 +189,7 @@ def test_a_server_that_always_breaks_off_is_an_error_and_the_next_call_goes_on(
 ) -> None:
     offer(checked(server.url()))
     server.ranges, server.always_breaks = ranges, 1000
-    refused(r"broke off 5 times, last after [15],000 bytes .*the same command goes on from there")
+    refused(r"was interrupted 5 times, last after [15],000 bytes .*Run the same command to continue from there")
     assert not (cache / "data/toy/a.txt").exists()
     have = 5000 if ranges else 1000
     assert kept(cache) == TEXT[:have]
@@ -218,7 +218,7 @@ def test_ctrl_c_keeps_what_came(server: Server, offer: Offer, cache: Path) -> No
 def test_a_file_that_changed_in_between_is_not_mixed(server: Server, offer: Offer, cache: Path) -> None:
     offer(unverified(server.url()))
     server.always_breaks = 1000
-    refused("broke off")
+    refused("was interrupted")
     server.always_breaks, server.etag = None, '"two"'
     server.content["text"] = TEXT[::-1]
     download.get("toy")
@@ -229,7 +229,7 @@ def test_a_file_that_changed_in_between_is_not_mixed(server: Server, offer: Offe
 def test_without_checksum_and_version_nothing_is_resumed(etag: str | None, server: Server, offer: Offer, cache: Path) -> None:
     offer(unverified(server.url()))
     server.always_breaks, server.etag = 1000, etag
-    refused("broke off")
+    refused("was interrupted")
     server.always_breaks, server.asked = None, []
     server.content["text"] = TEXT[::-1]
     download.get("toy")
@@ -240,7 +240,7 @@ def test_without_checksum_and_version_nothing_is_resumed(etag: str | None, serve
 def test_what_was_kept_of_another_address_is_not_resumed(server: Server, offer: Offer, cache: Path) -> None:
     offer(checked(server.url()))
     server.always_breaks = 1000
-    refused("broke off")
+    refused("was interrupted")
     server.always_breaks, server.asked = None, []
     server.content["elsewhere/text"] = TEXT
     offer(checked(server.url("elsewhere/text")))
@@ -264,7 +264,7 @@ def test_a_kept_part_that_is_already_everything_is_used(server: Server, offer: O
 def test_a_kept_part_longer_than_the_file_is_dropped(server: Server, offer: Offer, cache: Path) -> None:
     offer(unverified(server.url()))
     server.always_breaks = HALF // 8
-    refused("broke off")
+    refused("was interrupted")
     server.always_breaks = None
     server.content["text"] = b"short"
     download.get("toy")
@@ -388,7 +388,7 @@ def test_no_network_is_one_line_with_a_way_out(server: Server, offer: Offer, cac
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         offer(checked(f"http://127.0.0.1:{unused.getsockname()[1]}/text"))
-        refused(r"cannot reach 127.0.0.1 \(.*refused\); check the network, or set FIRTH_DATA")
+        refused(r"cannot reach 127.0.0.1 \(.*refused\)\. Check the network, or set FIRTH_DATA")
     assert left(cache) == []
 
 
@@ -427,7 +427,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(
     (tmp_path / "data").write_text("a file where a folder should be")
     for place in (tmp_path, tmp_path / "data" / "cache"):
         monkeypatch.setenv("FIRTH_CACHE", str(place))
-        refused("cannot write to the cache folder .*set FIRTH_CACHE")
+        refused("cannot write to the cache folder .*Set FIRTH_CACHE")
     assert server.asked == []
 
 
@@ -473,7 +473,7 @@ def test_a_wrong_file_in_the_mirror_is_named_and_not_copied(
 
 def test_a_mirror_without_the_file_names_the_path_it_looked_for(server: Server, offer: Offer, mirror: Path, cache: Path) -> None:
     offer(checked(server.url()))
-    assert str(mirror / "toy" / "a.txt") in refused("the mirror has no .*nor the same with .xz or .gz")
+    assert str(mirror / "toy" / "a.txt") in refused("the mirror has no .*also .xz or .gz")
     assert (left(cache), server.asked) == ([], [])
 
 
@@ -485,7 +485,7 @@ def test_a_mirror_that_is_not_a_folder_is_refused(offer: Offer, mirror: Path, mo
 
 def test_a_set_without_address_says_where_to_put_it(server: Server, offer: Offer) -> None:
     offer(checked(None))
-    refused("toy cannot be downloaded.*set FIRTH_DATA to a folder that has toy/a.txt")
+    refused("toy cannot be downloaded.*Set FIRTH_DATA to a folder with toy/a.txt")
 
 
 def test_an_unknown_name_suggests_a_near_one() -> None:

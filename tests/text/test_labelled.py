@@ -13,9 +13,12 @@ from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
 from firth.text import LabelledConfig, Tokenizer, TokenizerConfig
-from firth.text.data.labelled import BucketedExamples, Examples, Labelled, encode_labelled, padded, prepare_labelled, read_texts
+from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.padding import padded
+from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled, read_texts
 from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word")
 
@@ -112,19 +115,19 @@ def test_the_fingerprint_is_of_texts_and_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("r.csv", "text,stars\na,1\n", r'r\.csv has no column "label"; it has: text, stars; choose one with data\.label'),
+        ("r.csv", "text,stars\na,1\n", r'r\.csv has no column "label"; it has: text, stars\. Choose one with data\.label'),
         ("r.csv", "texts,label\na,1\n", r'no column "text"; .*data\.field\. Did you mean "texts"'),
-        ("r.jsonl", '{"text": "a"}\n', r'r\.jsonl:1 has no "label"; it has: text; choose one with data\.label'),
-        ("r.jsonl", '{"text": "a", "label": null}\n', r'"label" is a null; expected a string'),
+        ("r.jsonl", '{"text": "a"}\n', r'r\.jsonl:1 has no column "label"; it has: text\. Choose one with data\.label'),
+        ("r.jsonl", '{"text": "a", "label": null}\n', r'"label" is null; expected a string or a number'),
         ("r.jsonl", '{"text": 5, "label": 1}\n', r'"text" is a number; expected a string'),
-        ("r.csv", "text,label\na,1\nb\n", r'r\.csv:3 has 1 cells; "label" is column 2 of 2'),
+        ("r.csv", "text,label\na,1\nb\n", r'r\.csv:3 has 1 cell; "label" is column 2 of 2'),
         ("r.csv", "text,label\na,1\n  ,0\n", r"r\.csv:3 has an empty text"),
         ("r.csv", "text,label\na,1\nb, \n", r"r\.csv:3 has an empty label"),
         ("r.csv", "text,label\na,1\nb,1\n", r'all 2 texts of .*r\.csv are labelled "1"; expected two classes or more'),
         ("r.csv", "text,label\n", "is empty; expected texts with labels"),
         ("r.csv", "", "is empty; expected texts with labels"),
-        ("r.txt", "a\tgood\n", r"is read as txt, which has no columns .*expected csv, tsv or jsonl"),
-        ("r.parquet", "", r"is read as parquet"),
+        ("r.txt", "a\tgood\n", r"is read as txt, which has no columns .*Use a jsonl, csv, tsv or parquet file"),
+        ("r.parquet", "", r"cannot read .*r\.parquet as parquet"),
     ],
     ids=lambda value: value[:20],
 )
@@ -145,7 +148,7 @@ def test_a_label_that_training_never_saw_is_refused_with_its_line(tmp_path: Path
 
 
 def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing is left of 2 examples"):
+    with pytest.raises(DataError, match="leaves none of 2 examples"):
         prepared(write(tmp_path / "r.csv", [("a", "0"), ("b", "1")]), valid=0.9)
 
 
@@ -274,8 +277,7 @@ def test_texts_beyond_the_limit_are_left_out_of_training_and_counted(tmp_path: P
     assert data.valid is not None
     assert data.valid.length_N.tolist() == [30]
     assert data.notice == (
-        "3 of 10 training texts (30 %) have more than 7 tokens, the longest that the model reads, and are left out; a larger "
-        "model.context keeps them"
+        "3 of 10 training texts (30 %) have more than 7 tokens and are left out. Set a larger model.context to keep them."
     )
     assert prepare_labelled(LabelledConfig(path=str(path), valid=0.0), WORDS, limit=10).notice is None
     with pytest.raises(DataError, match=r"all 1 training texts of .*v\.csv have more than 7 tokens"):

@@ -11,7 +11,7 @@ from scipy import stats
 from firth.errors import DataError
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.masking import Ints, MaskedBatch, MaskedWindows, Masking, masked_sweep
-from firth.text.readers.records import Piece
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.whole_words import words_of
 
 WORDS = " ".join(f"w{n}" for n in range(48))

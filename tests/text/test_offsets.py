@@ -6,7 +6,7 @@ import pytest
 
 from firth.text import Tokenizer
 from firth.text.config import Kind, TokenizerConfig
-from firth.text.readers.records import Piece
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.offsets import covering, offsets
 
 TEXT = "The unable dogs of Łódź sat, quietly (at 10:30) in the naïve café.\n" * 3

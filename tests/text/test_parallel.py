@@ -17,10 +17,12 @@ import pytest
 
 from firth.errors import ConfigError, DataError
 from firth.text import PairsConfig, Tokenizer, TokenizerConfig
-from firth.text.data.pairs import Pairs
-from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel, sentence
+from firth.text.batches.pairs import Pairs
+from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
+from firth.text.data.sentence_pairs import sentence
 from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word")
 BOOKS = [("This is a book", "Dit is een boek"), ("A dog", "Een hond"), ("Two dogs, one cat", "Twee honden, een kat")]
@@ -113,7 +115,7 @@ def test_patterns_of_as_many_files_are_read_file_by_file(tmp_path: Path) -> None
     write_two(tmp_path, BOOKS[1:], "b")
     data = prepared(tmp_path / "*.en", tmp_path / "*.nl")
     assert spelled(data.train, data) == BOOKS
-    with pytest.raises(DataError, match=r"\*\.en is 2 files and .*a\.nl is 1; expected as many"):
+    with pytest.raises(DataError, match=r"\*\.en is 2 files and .*a\.nl is 1; expected equal numbers"):
         prepared(tmp_path / "*.en", tmp_path / "a.nl")
 
 
@@ -241,14 +243,14 @@ def test_a_character_that_was_never_seen_is_said_with_its_line(tmp_path: Path) -
         test_path=str(test[0]),
         test_target_path=str(test[1]),
     )
-    with pytest.raises(DataError, match=r"x\.en:2: the text has characters that the tokenizer never saw: 'β'"):
+    with pytest.raises(DataError, match=r"x\.en:2: the text has characters that are not in the vocabulary: 'β'"):
         prepare_parallel(data, TokenizerConfig(kind="char"))
 
 
 def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, MANY)
     target.write_text("a\n" * 39)
-    with pytest.raises(DataError, match=r"t\.en has 40 lines and .*t\.nl 39; expected as many"):
+    with pytest.raises(DataError, match=r"t\.en has 40 lines and .*t\.nl 39; expected equal numbers"):
         prepared(source, target)
     target.write_text("a\n" * 39 + "a")  # the last line needs no newline
     assert len(prepared(source, target).train) == 40
@@ -257,7 +259,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("a", "b"), ("", "c")], r"t\.en:2 has an empty source; expected both sides; remove that pair or complete it"),
+        ([("a", "b"), ("", "c")], r"t\.en:2 has an empty source; expected both sides\. Complete or remove that pair"),
         ([("a", "b"), ("c", " \t ")], r"t\.nl:2 has an empty target"),
         ([], r"t\.en is empty; expected sentence pairs"),
     ],
@@ -271,14 +273,14 @@ def test_an_empty_side_is_refused_with_file_and_line(pairs: list[tuple[str, str]
     ("name", "content", "message"),
     [
         ("t.tsv", "source\ttarget\na\t\n", r"t\.tsv:2 has an empty target"),
-        ("t.tsv", "source\ttarget\na\n", r't\.tsv:2 has 1 cells; "target" is column 2 of 2'),
-        ("t.tsv", "en\tnl\na\tb\n", r'has no column "source"; it has: en, nl; choose one with data\.source'),
+        ("t.tsv", "source\ttarget\na\n", r't\.tsv:2 has 1 cell; "target" is column 2 of 2'),
+        ("t.tsv", "en\tnl\na\tb\n", r'has no column "source"; it has: en, nl\. Choose one with data\.source'),
         ("t.csv", "source,targets\na,b\n", r'no column "target"; .*data\.target\. Did you mean "targets"'),
-        ("t.jsonl", '{"source": "a"}\n', r't\.jsonl:1 has no "target"; .*data\.target'),
+        ("t.jsonl", '{"source": "a"}\n', r't\.jsonl:1 has no column "target"; .*data\.target'),
         ("t.jsonl", '{"source": "a", "target": 5}\n', r'"target" is a number; expected a string'),
         ("t.tsv", "source\ttarget\n", r"t\.tsv is empty; expected sentence pairs"),
-        ("t.txt", "a\n", r"t\.txt is read as txt, one side of the pairs; give the other with data\.target_path"),
-        ("t.en", "a\n", r"give the other with data\.target_path"),
+        ("t.txt", "a\n", r"t\.txt is read as txt, one side of the pairs\. Set data\.target_path"),
+        ("t.en", "a\n", r"Set data\.target_path to the other side"),
     ],
     ids=lambda value: value[:20],
 )
@@ -290,30 +292,30 @@ def test_what_cannot_be_read_is_said_with_its_place(name: str, content: str, mes
 
 def test_a_missing_column_of_parquet_is_named_with_its_own_setting(tmp_path: Path) -> None:
     path = write_one(tmp_path / "t.parquet", BOOKS, header=("source", "nl"))
-    with pytest.raises(DataError, match=r'no column "target"; it has: source, nl; choose one with data\.target'):
+    with pytest.raises(DataError, match=r'no column "target"; it has: source, nl\. Choose one with data\.target'):
         prepared(path)
 
 
 def test_a_table_beside_another_file_is_refused_unless_its_lines_are_meant(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, BOOKS)
     table = source.rename(tmp_path / "t.csv")
-    with pytest.raises(DataError, match=r't\.csv is csv.*expected both sides in one such file, or data\.format = "txt"'):
+    with pytest.raises(DataError, match=r't\.csv is csv.*Put both sides into one such file, or set data\.format = "txt"'):
         prepared(table, target)
     data = prepared(table, target, format="txt")
     assert spelled(data.train, data) == BOOKS
 
 
 def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing is left of 2 pairs to train on"):
+    with pytest.raises(DataError, match="leaves none of 2 pairs for training"):
         prepared(*write_two(tmp_path, BOOKS[:2]), valid=0.9)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"text": "a"}, "data.text is one text"),
-        ({"name": "docs"}, 'data.name = "docs" is text without translations'),
-        ({"name": "ptb"}, 'data.name = "ptb" is text without translations'),
+        ({"text": "a"}, "data.text is a single text"),
+        ({"name": "docs"}, 'data.name = "docs" has no translations'),
+        ({"name": "ptb"}, 'data.name = "ptb" has no translations'),
         ({"name": "multi30k", "source": "fr"}, 'data.source is "fr"; the sides of multi30k are en and de'),
         ({"name": "scan", "split": "lenght"}, 'data.split is "lenght"; scan has: simple, length'),
         ({"name": "dates", "locales": ("xx_YY",)}, 'there is no locale "xx_YY"'),

@@ -70,14 +70,14 @@ def test_the_format_may_be_named_where_the_suffix_does_not_tell(tmp_path: Path) 
 
 def test_a_parquet_without_the_column_lists_the_columns(tmp_path: Path) -> None:
     message = refusal(written(tmp_path / "a.parquet", {"txt": ["x"], "label": [1]}))
-    assert 'a.parquet has no column "text"; it has: txt, label; choose one with data.field' in message
+    assert 'a.parquet has no column "text"; it has: txt, label. Choose one with data.field' in message
     assert 'Did you mean "txt"?' in message
 
 
 def test_a_column_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"text": [1, 2], "lists": [["a"], []]})
-    assert 'column "text" holds int64; expected strings' in refusal(path)
-    assert 'column "lists" holds list' in refusal(path, field="lists")
+    assert 'row 1: "text" is a number; expected a string. Correct it, or choose another column with data.field' in refusal(path)
+    assert 'row 1: "lists" is a list; expected a string' in refusal(path, field="lists")
 
 
 def test_a_null_is_named_by_its_row(tmp_path: Path) -> None:

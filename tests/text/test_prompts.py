@@ -12,7 +12,8 @@ from firth.errors import ConfigError
 from firth.text import PairsConfig, TokenizerConfig
 from firth.text.data.parallel import prepare_parallel
 from firth.text.datasets import catalog, docs
-from firth.text.datasets.catalog import CATALOG, File
+from firth.text.datasets.catalog import CATALOG
+from firth.text.datasets.data_set import File
 
 WORDS = TokenizerConfig(kind="word", joint=True)
 SMALL = {
@@ -68,7 +69,7 @@ def test_lower_case_is_that_of_both_sides(mirror: Path) -> None:
 
 @pytest.mark.parametrize("key", ["source", "target", "split"])
 def test_two_tasks_have_no_side_to_choose(key: str, mirror: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"data\.{key} is 'nl'; the prompts have two tasks"):
+    with pytest.raises(ConfigError, match=rf"data\.{key} is 'nl', but prompts has two tasks"):
         prepare_parallel(PairsConfig(name="prompts", **{key: "nl"}), WORDS)  # type: ignore[arg-type]
 
 

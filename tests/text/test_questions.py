@@ -15,8 +15,9 @@ from questions import RECORDS, write_questions
 
 from firth.errors import DataError
 from firth.text import QuestionsConfig, Tokenizer, TokenizerConfig
-from firth.text.data.questions import NOWHERE, BucketedReadings, Readings, encode_questions, prepare_questions, windows
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.readings import NOWHERE, BucketedReadings, Readings
+from firth.text.data.questions import encode_questions, prepare_questions, windows
+from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import Answer, Question
 
 CONTEXT = "Anna lives in New York. Bert, who is naïve, lives in Oslo 😀 with the cat of Dora."
@@ -146,25 +147,25 @@ ONE = FEW[0]
 BAD: dict[str, tuple[Any, str]] = {
     "an answer outside its text": (
         ONE | {"answers": {"text": ["Rome"], "answer_start": [400]}},
-        r"q\.jsonl:1 has the answer 'Rome' at character 400 of its context, where stands none of its \d+; correct either",
+        r"q\.jsonl:1: the answer 'Rome' is not at character 400 of its context, which ends at \d+\. Correct it",
     ),
     "an answer elsewhere": (
         ONE | {"answers": {"text": ["Rome"], "answer_start": [0]}},
-        r"q\.jsonl:1 has the answer 'Rome' at character 0 of its context, where stands 'Anna'",
+        r"q\.jsonl:1: the answer 'Rome' is not at character 0 of its context, which has 'Anna' there",
     ),
     "before its text": (ONE | {"answers": {"text": ["Oslo"], "answer_start": [-6]}}, "at character -6"),  # counted from the end
-    "nowhere": (ONE | {"answers": None, "answer": "Paris"}, "no answer, as in SQuAD 2.0"),
-    "plain, nowhere": ({"context": "a b", "question": "c", "answer": "d"}, "'d', which is nowhere in its context"),
-    "impossible": (ONE | {"answers": {"text": [], "answer_start": []}}, "no answer, as in SQuAD 2.0; .* take 1.1"),
+    "nowhere": (ONE | {"answers": None, "answer": "Paris"}, "'Paris' does not occur in its context"),
+    "plain, nowhere": ({"context": "a b", "question": "c", "answer": "d"}, "'d' does not occur in its context"),
+    "impossible": (ONE | {"answers": {"text": [], "answer_start": []}}, "no answer, as in SQuAD 2.0\\. .* use 1.1"),
     "impossible, said so": (ONE | {"is_impossible": True}, "no answer, as in SQuAD 2.0"),
-    "lists of two lengths": (ONE | {"answers": {"text": ["Rome"], "answer_start": []}}, "as many of each"),
+    "lists of two lengths": (ONE | {"answers": {"text": ["Rome"], "answer_start": []}}, "of equal length"),
     "an empty answer": (ONE | {"answers": {"text": [" "], "answer_start": [4]}}, "the answer ' '; expected a text"),
     "a start that is none": (ONE | {"answers": {"text": ["Rome"], "answer_start": ["4"]}}, "\"answer_start\" '4'"),
-    "no context": ({"question": "a"}, r'q\.jsonl:1 has no "context" and "question"; it has: question'),
-    "no object": ([1], r'q\.jsonl:1 has no "context" and "question"; it has: a list'),
-    "a number for a text": (ONE | {"context": 3}, "is no text; expected strings"),
+    "no context": ({"question": "a"}, r'q\.jsonl:1 has no column "context"; it has: question'),
+    "no object": ([1], r"q\.jsonl:1 is not a JSON object"),
+    "a number for a text": (ONE | {"context": 3}, "the question or the context is not a string"),
     "an empty context": ({"context": " ", "question": "a", "answer": " "}, "the answer ' '"),
-    "an empty question": (ONE | {"question": " "}, "has nothing to read"),
+    "an empty question": (ONE | {"question": " "}, "has no tokens"),
 }
 
 
@@ -179,12 +180,12 @@ def test_what_cannot_be_learned_from_is_refused_with_its_place(name: str, tmp_pa
     ("name", "text", "message"),
     [
         ("q.jsonl", "{", r"q\.jsonl:1 is not JSON"),
-        ("q.json", "{", r"q\.json is not JSON .* one object per line is called \.jsonl"),
-        ("q.json", "[1]", r"is written otherwise; expected SQuAD's form"),
+        ("q.json", "{", r"q\.json is not JSON .* with one object per line \.jsonl"),
+        ("q.json", "[1]", r"has another structure; expected SQuAD's form"),
         ("q.json", '{"version": 1}', r"lacks 'data'; expected SQuAD's form"),
         ("q.json", '{"data": [{"paragraphs": [{"qas": [{"question": "a"}]}]}]}', "lacks 'context'"),
         ("q.json", '{"data": []}', "is empty; expected questions"),
-        ("q.txt", "a", r"q\.txt holds no questions that can be read"),
+        ("q.txt", "a", r"q\.txt cannot be read as questions"),
     ],
 )
 def test_a_file_that_holds_no_questions_is_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_a_file_that_holds_no_questions_is_refused(name: str, text: str, message
 
 
 def test_an_answer_outside_its_text_is_named_by_its_id_in_nested_json(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'q\.json, question "seven" has the answer'):
+    with pytest.raises(DataError, match=r'q\.json, question "seven": the answer'):
         prepared(
             write_questions(tmp_path / "q.json", [ONE | {"id": "seven", "answers": {"text": ["Rome"], "answer_start": [1]}}])
         )
@@ -203,5 +204,5 @@ def test_an_answer_outside_its_text_is_named_by_its_id_in_nested_json(tmp_path: 
 def test_a_question_that_leaves_no_room_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(json.dumps({"context": "a b", "question": "c " * 40, "answer": "a"}))
-    with pytest.raises(DataError, match=r"q\.jsonl:1 has a question of 40 tokens, .* training\.context = 32"):
+    with pytest.raises(DataError, match=r"q\.jsonl:1: a question of 40 tokens .* training\.context = 32"):
         prepared(path)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from firth.config import build
 from firth.errors import ConfigError, DataError
 from firth.text import DataConfig, Piece, Tokenizer, TokenizerConfig, prepare
-from firth.text.readers.cut_points import slices
+from firth.text.readers.pieces import slices
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"

@@ -15,16 +15,11 @@ from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
 from firth.text import TaggedConfig, Tokenizer, TokenizerConfig, prepare
-from firth.text.data.tagged import (
-    Aligner,
-    BucketedSentences,
-    encode_tagged,
-    encode_words,
-    prepare_tagged,
-    spelling,
-)
-from firth.text.readers.conll import Columns, Sentence
-from firth.text.readers.records import pieces_of_text
+from firth.text.batches.sentences import BucketedSentences, spelling
+from firth.text.data.tagged import encode_tagged, encode_words, prepare_tagged
+from firth.text.readers.conll import ConllColumns, Sentence
+from firth.text.readers.pieces import pieces_of_text
+from firth.text.tokenizers.word_alignment import WordAligner
 
 WORDS = TokenizerConfig(kind="word")
 # A contraction that is two words, a word that nobody wrote, comments, carriage returns, no empty line at the end.
@@ -44,7 +39,7 @@ CONLLU = """# newdoc id = x
 
 
 def read(path: Path, **columns: object) -> list[Tagged]:
-    found = Columns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
+    found = ConllColumns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
     return [list(zip(sentence.words, sentence.tags, strict=True)) for sentence in found]
 
 
@@ -60,7 +55,7 @@ def test_conllu_passes_over_comments_ranges_and_empty_nodes(line_end: str, tmp_p
         [("Do", "AUX"), ("n't", "PART"), ("see", "VERB")],
         [("10 000", "NUM"), ("#", "SYM")],
     ]
-    assert [sentence.lines for sentence in Columns(None).sentences(path)] == [(5, 6, 8), (12, 13)]
+    assert [sentence.lines for sentence in ConllColumns(None).sentences(path)] == [(5, 6, 8), (12, 13)]
 
 
 def test_a_column_is_chosen_by_name_or_number(tmp_path: Path) -> None:
@@ -84,7 +79,7 @@ def test_the_format_is_told_by_the_name_or_outright_and_files_may_be_packed(tmp_
     assert len(read(packed)) == 2
     plain = written(tmp_path / "a.txt", "a X\nb Y\n")
     assert read(plain, format="conll") == [[("a", "X"), ("b", "Y")]]
-    with pytest.raises(DataError, match=r"a\.txt does not say whether it is CoNLL or CoNLL-U; .*data\.format"):
+    with pytest.raises(DataError, match=r"a\.txt may be CoNLL or CoNLL-U\. .*data\.format"):
         read(plain)
 
 
@@ -106,12 +101,12 @@ def test_a_format_given_outright_holds_for_the_runs_own_files_whatever_they_are_
             "a.conll",
             "a\nb\n",
             {},
-            r"a\.conll:1 has 1 column; expected a tag behind the word, columns separated by tabs or spaces",
+            r"a\.conll:1 has 1 column; expected a tag after the word, columns separated by tabs or spaces",
         ),
         ("a.conll", "a X\n", {"tag": 4}, r"a\.conll:1 has 2 columns; expected its tag in column 4"),
-        ("a.conll", "a\t\n", {}, r"a\.conll:1 has nothing in column 2; expected its tag"),
+        ("a.conll", "a\t\n", {}, r"a\.conll:1: column 2 is empty; expected its tag"),
         ("a.conllu", "1\ta\ta\n", {}, r"a\.conllu:1 has 3 columns; expected its tag in column 4 .*separated by tabs"),
-        ("a.conllu", "1\t \ta\tX\n", {}, r"a\.conllu:1 has nothing in column 2; expected the word"),
+        ("a.conllu", "1\t \ta\tX\n", {}, r"a\.conllu:1: column 2 is empty; expected the word"),
         ("a.conllu", "# x\na X\n", {}, r"a\.conllu:2 begins with 'a X'; a line of CoNLL-U begins with the number .*conll"),
     ],
 )
@@ -125,11 +120,11 @@ def test_columns_that_there_are_not_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r'data\.tag_column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):
         read(path, tag="upso")
     with pytest.raises(
-        ConfigError, match=r'data\.word_column is "form", and the columns of CoNLL have no names; give its number'
+        ConfigError, match=r'data\.word_column is "form", but the columns of CoNLL have no names\. Give its number'
     ):
-        read(written(tmp_path / "a.conll", "a X\n"), word_column="form")
-    for settings in ({"column": 0}, {"word": -1}, {"column": ""}):
-        with pytest.raises(ConfigError, match=r"expected the number of a column, from 1 on"):
+        read(written(tmp_path / "a.conll", "a X\n"), word="form")
+    for settings in ({"tag_column": 0}, {"word_column": -1}, {"tag_column": ""}):
+        with pytest.raises(ConfigError, match=r"expected a column number from 1 on"):
             TaggedConfig(path="a.conll", **settings)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"data\.word_column and data\.tag_column are both 2"):
         TaggedConfig(path="a.conll", word_column=2, tag_column=2)
@@ -169,9 +164,7 @@ def test_files_of_their_own_are_read_with_the_same_columns_and_not_learned_from(
     train = write(tmp_path / "a.conllu")
     other = [[("unheard", "XNOUN"), ("of", "XDET")]]
     test = written(tmp_path / "t.conll", "".join(f"{word} {word} . . {tag}\n" for word, tag in other[0]))
-    data = prepare_tagged(
-        TaggedConfig(path=str(train), tag_column=5, word_column=2, test_path=str(test), valid_path=str(train)), WORDS
-    )
+    data = prepare_tagged(TaggedConfig(path=str(train), column=5, word=2, test_path=str(test), valid_path=str(train)), WORDS)
     assert data.test is not None
     assert spelled_out(data, data.test) == [[("<unk>", "XNOUN"), ("<unk>", "XDET")]]
     assert data.valid is not None
@@ -193,7 +186,7 @@ TEXT = "the cats don't see the catalogue #1 , she said . it 's naïve 日本 the
 @given(words=st.lists(st.sampled_from(TEXT.split()), min_size=1, max_size=8))
 def test_the_pieces_of_the_words_are_those_of_the_sentence(config: TokenizerConfig, words: list[str]) -> None:
     tokenizer = Tokenizer.train(config, pieces_of_text(TEXT * 3), documents=1)
-    ids, first = Aligner(tokenizer)(words)
+    ids, first = WordAligner(tokenizer)(words)
     assert ids.tolist() == tokenizer.encode(" ".join(words)).tolist()
     assert len(first) == len(words)
     ends = [*first[1:].tolist(), len(ids)]
@@ -205,14 +198,14 @@ def test_the_pieces_of_the_words_are_those_of_the_sentence(config: TokenizerConf
 
 def test_a_word_without_pieces_has_one() -> None:
     tokenizer = Tokenizer.train(WORDS, pieces_of_text("a b"), documents=1)
-    ids, first = Aligner(tokenizer)(["a", "\u2003", "b"])
+    ids, first = WordAligner(tokenizer)(["a", "\u2003", "b"])
     assert ids.tolist() == [tokenizer.encode("a")[0], tokenizer.unknown, tokenizer.encode("b")[0]]
     assert first.tolist() == [0, 1, 2]
 
 
 def test_characters_that_never_saw_a_space_do_without() -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="char"), pieces_of_text("ab"), documents=1)
-    assert Aligner(tokenizer)(["a", "ba"])[1].tolist() == [0, 1]
+    assert WordAligner(tokenizer)(["a", "ba"])[1].tolist() == [0, 1]
 
 
 def test_a_spelling_is_the_bytes_between_two_marks_and_keeps_both_ends_of_a_long_word() -> None:
@@ -278,9 +271,9 @@ def test_sentences_of_a_batch_have_similar_lengths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"a\.conll has no sentences; expected a word and its tag on each line"),
+        ("", r"a\.conll has no sentences; expected a word and its tag per line"),
         ("\n\n-DOCSTART- O\n", r"has no sentences"),
-        ("a X\nb X\n", r'are tagged "X"; expected two tags or more\. Check'),
+        ("a X\nb X\n", r'all 2 words of .*a\.conll are tagged "X"; expected two tags or more\. Check data\.tag_column'),
     ],
 )
 def test_files_with_nothing_to_learn_are_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -291,7 +284,7 @@ def test_files_with_nothing_to_learn_are_refused(text: str, message: str, tmp_pa
 def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path) -> None:
     train = write(tmp_path / "a.conll")
     other = written(tmp_path / "t.conll", "the DET\n\nbag NOUNS\n")
-    message = r't\.conll:3 is tagged "NOUNS", which no word of the training file is; the tags are ADJ, DET, NOUN, PRON, VERB'
+    message = r't\.conll:3 is tagged "NOUNS", which does not occur in the training file; the tags are ADJ, DET, NOUN, PRON, VERB'
     for settings in ({"test_path": str(other)}, {"valid_path": str(other)}):
         with pytest.raises(DataError, match=message):
             prepare_tagged(TaggedConfig(path=str(train), **settings), WORDS)  # type: ignore[arg-type]
@@ -304,20 +297,20 @@ def test_a_tag_that_only_another_file_has_is_named_with_its_line(tmp_path: Path)
 
 
 def test_all_is_not_held_out(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing is left of 1 sentences"):
+    with pytest.raises(DataError, match=r"leaves none of 1 sentences"):
         prepare_tagged(TaggedConfig(path=str(written(tmp_path / "a.conll", "a X\nb Y\n")), valid=0.5), WORDS)
 
 
 def test_words_with_tags_are_not_running_text(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'a\.conll has words with tags, one per line, not running text; .*"tagging"'):
+    with pytest.raises(DataError, match=r'a\.conll holds tagged words, one per line, not running text\. .*"tagging"'):
         prepare(TaggedConfig(path=str(write(tmp_path / "a.conll"))), TokenizerConfig())
 
 
 def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
-    found = list(Columns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
+    found = list(ConllColumns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
     assert [sentence.words for sentence in found] == [("Do", "n't", "see"), ("10 000", "#")]
     assert found[0] == Sentence(("Do", "n't", "see"), (), "standard input", (5, 6, 8))
-    assert [s.words for s in Columns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
+    assert [s.words for s in ConllColumns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
 
 
 def test_the_treebank_has_its_sentences_and_words(firth_data: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.text import Piece, Tokenizer, TokenizerConfig
-from firth.text.readers.cut_points import slices
+from firth.text.readers.pieces import slices
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"
@@ -185,7 +185,7 @@ def test_rare_characters_become_unknown_when_asked() -> None:
 def test_an_unseen_character_is_named_with_the_remedy() -> None:
     with pytest.raises(DataError) as caught:
         trained("char", "hello").encode("jello\N{EURO SIGN}")
-    assert "never saw: 'j' '€';" in str(caught.value)
+    assert "not in the vocabulary: 'j' '€'." in str(caught.value)
     assert "--tokenizer.kind=bpe" in str(caught.value)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.config import Kind
-from firth.text.readers.records import Piece
-from firth.text.tokenizers.whole_words import Beginnings, words_of
+from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.whole_words import WordStarts, words_of
 
 TEXT = "The unable cat, quietly — sat (on a mat).\nUnbelievable! 日本語 is not  a\tword; 12-b, and so on.\n" * 3
 
@@ -30,15 +30,15 @@ def test_the_table_says_what_reading_the_pieces_says(kind: Kind) -> None:
     expected = np.diff(numbers, prepend=-1) > 0
     known = plain & np.roll(plain, 1)  # bytes are told apart only by what they complete
     assert known.sum() > 50
-    assert np.array_equal(Beginnings(tokenizer)(ids[None])[0][known], expected[known])
+    assert np.array_equal(WordStarts(tokenizer)(ids[None])[0][known], expected[known])
 
 
 def test_bytes_that_are_no_text_are_letters() -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocab=257), [Piece("abc", True)], documents=1)
     ids = tokenizer.encode("aé é.").astype(np.int64)
-    assert Beginnings(tokenizer)(ids[None])[0].tolist() == [True, False, False, True, False, False, True]
+    assert WordStarts(tokenizer)(ids[None])[0].tolist() == [True, False, False, True, False, False, True]
 
 
 def test_each_token_of_a_word_tokenizer_is_a_word() -> None:
     tokenizer = made("word", None)
-    assert Beginnings(tokenizer)(tokenizer.encode(TEXT)[None].astype(np.int64)).all()
+    assert WordStarts(tokenizer)(tokenizer.encode(TEXT)[None].astype(np.int64)).all()

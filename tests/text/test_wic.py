@@ -11,7 +11,7 @@ import pytest
 from senses import PAIRS, write_wic
 
 from firth.errors import DataError
-from firth.text.readers.wic import read_wic
+from firth.text.datasets.wic import read_wic
 
 
 def test_pairs_have_the_word_at_its_place(tmp_path: Path) -> None:
@@ -54,11 +54,16 @@ def changed(folder: Path, part: str, record: int | None, **change: Any) -> None:
             {"end1": 99},
             r"dev.en-en.wic.data, pair 2: start1 and end1 are 17 and 99 of sentence1 = 'a name",
         ),
-        ("dev.en-en.wic.data", 0, {"start2": "x"}, r"pair 1: start2 and end2 are 'x' and 11 .*counted in characters"),
+        (
+            "dev.en-en.wic.data",
+            0,
+            {"start2": "x"},
+            r"pair 1: start2 and end2 are 'x' and 11 .*the first character of a word",
+        ),
         ("dev.en-en.wic.data", 0, {"sentence2": None}, r"of sentence2 = None"),
         ("train.en-en.wic.data", 3, {"id": "y"}, r"pair 4 has the id 'y', whose tag in .*train.en-en.wic.gold is None; expected"),
         ("train.en-en.wic.gold", 0, {"tag": "yes"}, r"pair 1 has the id 'train.0', whose tag in .* is 'yes'"),
-        ("train.en-en.wic.gold", None, {"tag": "T"}, r"train.en-en.wic.gold is JSON, but no list of objects"),
+        ("train.en-en.wic.gold", None, {"tag": "T"}, r"train.en-en.wic.gold is JSON, but not a list of objects"),
     ],
     ids=range(6),
 )
@@ -72,11 +77,11 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent is not a folder; expected one with train….data, train….gold, dev….data and"):
         read_wic(tmp_path / "absent")
     (write_wic(tmp_path) / "dev.en-en.wic.gold").unlink()
-    with pytest.raises(DataError, match=r"has none of the files dev….gold; expected one"):
+    with pytest.raises(DataError, match=r"has none matching dev….gold; expected one file"):
         read_wic(tmp_path)
     for name in ("dev.a.gold", "dev.b.gold.gz"):
         (tmp_path / name).write_text("[]", encoding="utf-8")
-    with pytest.raises(DataError, match=r"has dev.a.gold, dev.b.gold.gz of the files dev….gold; expected one"):
+    with pytest.raises(DataError, match=r"has dev.a.gold, dev.b.gold.gz matching dev….gold; expected one file"):
         read_wic(tmp_path)
 
 

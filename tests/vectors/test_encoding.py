@@ -117,7 +117,7 @@ def test_a_long_line_is_cut_and_nothing_lost(tmp_path: Path) -> None:
 
 def test_pieces_of_a_corpus_may_end_inside_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "aa bbbbbbbbbbbbbbb cc\ndd   ee\n\nffffffffffffffffff é\xa0中 " * 40
-    monkeypatch.setattr("firth.text.readers.records.PIECE", 7)
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 7)
     monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 5)
     assert sentences(encoded(write(tmp_path / "a.txt", text))) == slowly(text, 1)
 
@@ -152,7 +152,7 @@ def test_counting_in_parts_changes_nothing(tmp_path: Path, cache: Path, monkeypa
     whole = encoded(path, min_count=3)
     monkeypatch.setattr(encoding, "_WORDS_HELD", 10)
     monkeypatch.setattr(encoding, "_FORMAT", 1000)
-    monkeypatch.setattr("firth.text.readers.records.PIECE", 500)
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 500)
     monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 500)
     parts = encoded(path, min_count=3)
     assert parts.vocabulary.words == whole.vocabulary.words

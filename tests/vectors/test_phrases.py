@@ -105,7 +105,7 @@ def test_a_long_line_in_pieces_is_joined_like_a_short_one(tmp_path: Path, monkey
     (tmp_path / "a.txt").write_text(" ".join(words))
     (found,) = write_phrases(tmp_path / "a.txt", tmp_path / "whole.txt", threshold=10)
     assert (tmp_path / "whole.txt").read_text() == " ".join(found.join(words)) + "\n"
-    monkeypatch.setattr("firth.text.readers.records.PIECE", 4)
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 4)
     monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 5)
     write_phrases(tmp_path / "a.txt", tmp_path / "pieces.txt", threshold=10)
     assert (tmp_path / "pieces.txt").read_text() == (tmp_path / "whole.txt").read_text()

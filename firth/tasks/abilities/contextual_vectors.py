@@ -25,11 +25,12 @@ from firth.models import Network
 from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.text import Tokenizer
+from firth.text.batches.padding import padded
+from firth.text.batches.pairs import packed
 from firth.text.config import PairsConfig
-from firth.text.data.labelled import padded
-from firth.text.data.pairs import packed
-from firth.text.data.parallel import encode_source, sentence
-from firth.text.readers.wic import WordPair, read_wic
+from firth.text.data.parallel import encode_source
+from firth.text.data.sentence_pairs import sentence
+from firth.text.datasets.wic import WordPair, read_wic
 from firth.text.tokenizers.offsets import Span, covering, offsets
 from firth.text.tokenizers.special_tokens import Ids
 

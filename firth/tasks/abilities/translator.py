@@ -20,9 +20,11 @@ from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
+from firth.text.batches.padding import Ints
+from firth.text.batches.pairs import Pairs, packed
 from firth.text.config import PairsConfig
-from firth.text.data.pairs import Ints, Pairs, packed
-from firth.text.data.parallel import encode_source, sentence, target_language
+from firth.text.data.parallel import encode_source
+from firth.text.data.sentence_pairs import sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together

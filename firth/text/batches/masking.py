@@ -1,13 +1,13 @@
-"""Masked tokens (Devlin et al. 2019, §3.1): some are hidden, and those are to be found again.
+"""Masked tokens (Devlin et al. 2019, §3.1): some tokens are hidden, and the model predicts them.
 
-Of a window of T tokens M = round(share · T) are chosen, as in the published code, which also takes a fixed number of each text:
-then a token is chosen with probability share, and all batches have one shape. Of the chosen, 80 % become <mask>, 10 % any token
-of the vocabulary, and 10 % stay what they are, each drawn by itself. <eos> and <unk> are never chosen, so a window that has few
-other tokens has fewer places than M; the list of them is then filled up, with targets that do not count.
+In a window of T tokens, M = round(share · T) are chosen. As in the published code the number is fixed, so that all batches have
+one shape; each token is chosen with probability share. Of the chosen tokens, 80 % become <mask>, 10 % a random token of the
+vocabulary, and 10 % stay unchanged, drawn independently. <eos> and <unk> are never chosen, so a window with few other tokens
+has fewer than M places; its list is padded with targets that do not count.
 
-The choice is a hash of (seed, number of the window, place in it). Windows are counted through all epochs, so each epoch masks
-anew (dynamic masking; Liu et al. 2019), and a run that is resumed masks as it would have. <mask> is no text: its id is the number
-of the tokenizer's tokens. Letters: B rows, T tokens, M masked places.
+The choice is a hash of (seed, number of the window, position in it). Windows are numbered through all epochs, so each epoch masks
+anew (dynamic masking; Liu et al. 2019), and a resumed run masks like an uninterrupted one. <mask> is not text: its id is the size
+of the tokenizer's vocabulary. Letters: B rows, T tokens, M masked places.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches.padding import PADDING
 from firth.text.batches.permutation import keys
-from firth.text.batches.windows import ChangedWindows, changed_sweep
-from firth.text.data.pairs import PADDING
+from firth.text.batches.windows import TransformedWindows, transformed_sweep
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
-from firth.text.tokenizers.whole_words import Beginnings
+from firth.text.tokenizers.whole_words import WordStarts
 
-_CHOICE, _ACTION, _TOKEN = 2, 3, 4  # what keys are for; 0 and 1 are those of the windows
+_CHOICE, _ACTION, _TOKEN = 2, 3, 4  # the purposes of keys; 0 and 1 are those of the windows
 _NEVER = np.uint64(2**64 - 1)
-HIDDEN, CHANGED = 0.8, 0.1  # shares of the chosen; the rest stays
+HIDDEN, CHANGED = 0.8, 0.1  # shares of the chosen tokens; the rest stays unchanged
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    token_BT: Ints  # as the model reads them
-    place_BM: Ints  # of the chosen, in order; 0 where there are fewer
-    target_BM: Ints  # what stood there; −1 where there are fewer
+    token_BT: Ints  # the input
+    place_BM: Ints  # positions of the chosen tokens, in order; padded with 0
+    target_BM: Ints  # the original tokens; padded with −1
     fresh: bool = True
 
     @property
     def tokens(self) -> int:
-        """Those that are read; of them, `places` are predicted."""
+        """Input tokens; `places` of them are predicted."""
         return self.token_BT.size
 
     @property
@@ -51,16 +51,16 @@ class MaskedBatch:
 
 
 class Masking:
-    """How tokens are chosen and hidden. `whole_words`: all pieces of a word or none; the last word drawn is left out where it
-    would go beyond M places, so there are a few fewer."""
+    """Chooses and hides tokens. With `whole_words`, all pieces of a word or none; the last word is skipped if it would exceed
+    M places, so there may be a few fewer."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, *, whole_words: bool = False, seed: int = 0) -> None:
         self.mask, self.share, self.seed = tokenizer.vocab, share, seed
         self._special = [id for id in (tokenizer.eos, tokenizer.unknown) if id is not None]
-        self._begins = Beginnings(tokenizer) if whole_words else None
+        self._begins = WordStarts(tokenizer) if whole_words else None
 
     def count(self, length: int) -> int:
-        """M of a window of so many tokens."""
+        """M for a window of `length` tokens."""
         return max(1, round(self.share * length))
 
     def __call__(self, token_BT: Ints, window_B: NDArray[np.uint64]) -> MaskedBatch:
@@ -80,7 +80,7 @@ class Masking:
         return MaskedBatch(read_BT, np.where(chosen_BM, place_BM, 0), target_BM)
 
     def _shown(self, target_BM: Ints, number_BM: NDArray[np.uint64]) -> Ints:
-        """What the model is shown in place of the chosen tokens."""
+        """The input in place of the chosen tokens."""
         action_BM = (self._draw(number_BM, _ACTION) >> np.uint64(11)).astype(np.float64) * 2.0**-53  # from 0 up to 1
         any_BM = (self._draw(number_BM, _TOKEN) % np.uint64(self.mask)).astype(np.int64)
         changed_BM = np.where(action_BM < HIDDEN + CHANGED, any_BM, target_BM)
@@ -91,7 +91,7 @@ class Masking:
 
 
 def numbers(window_B: NDArray[np.uint64], length: int, count: int) -> NDArray[np.uint64]:
-    """Of `count` things in each of windows of `length`, through all windows."""
+    """Numbers for `count` items in each window of `length`, distinct across all windows."""
     return window_B[:, None] * np.uint64(length) + np.arange(count).astype(np.uint64)
 
 
@@ -102,7 +102,7 @@ def _smallest(score_BT: NDArray[np.uint64], count: int) -> tuple[Ints, NDArray[n
 
 
 def _smallest_words(score_BT: NDArray[np.uint64], begins_BT: NDArray[np.bool_], count: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """As `_smallest`, with the score of a word's first token for all of it, and without a word that is in only in part."""
+    """Like `_smallest`, but all tokens of a word have the score of its first token, and incomplete words are dropped."""
     first_BT = np.maximum.accumulate(np.where(begins_BT, np.arange(score_BT.shape[1]), 0), axis=1)
     word_BT = np.take_along_axis(score_BT, first_BT, 1)
     order_BT = np.argsort(word_BT, axis=1, kind="stable")
@@ -116,7 +116,7 @@ def _smallest_words(score_BT: NDArray[np.uint64], begins_BT: NDArray[np.bool_], 
     return np.take_along_axis(place_BM, order_BM, 1), np.take_along_axis(chosen_BM, order_BM, 1)
 
 
-class MaskedWindows(ChangedWindows[MaskedBatch]):
+class MaskedWindows(TransformedWindows[MaskedBatch]):
     """Windows of running text in shuffled order, masked."""
 
     def __init__(self, ids: Ids, batch: int, context: int, masking: Masking) -> None:
@@ -126,12 +126,12 @@ class MaskedWindows(ChangedWindows[MaskedBatch]):
         made = super().next()
         if not made.places:
             raise DataError(
-                f"none of the {made.tokens:,} tokens of a batch can be masked; expected some that are not <eos> or <unk>, and "
-                "with whole words some word that is not too long: use a larger training.batch or training.context, or more text"
+                f"none of the {made.tokens:,} tokens of a batch can be masked: they are <eos> or <unk>, or, with whole words, "
+                "the words are too long. Use a larger training.batch or training.context, or more text."
             )
         return made
 
 
 def masked_sweep(ids: Ids, batch: int, context: int, masking: Masking) -> Iterator[MaskedBatch]:
-    """Once over the text, masked."""
-    return changed_sweep(ids, batch, context, masking)
+    """All windows of the text once, masked."""
+    return transformed_sweep(ids, batch, context, masking)

@@ -1,17 +1,17 @@
-"""Span corruption (Raffel et al. 2020, §3.1.4): short spans are cut out of a text, and are to be written.
+"""Span corruption (Raffel et al. 2020, §3.1.4): short spans are cut out of a text, and the model generates them.
 
     the window     Thank you for inviting me to your party last week .
     the source     Thank you <X> me to your party <Y> week .
     the target     <X> for inviting <Y> last <Z>
 
-Of a window of T tokens N = round(share · T) are cut out, in K = round(N / length) spans: numbers that do not vary, so that all
-batches have one shape. How long each span is, and each stretch between two, is a composition of N, and of T − N, into K parts,
-all equally probable; a window begins with a stretch and ends with a span. The last sentinel, here <Z>, ends the target, and the
-decoder is first given it, as it is given <eos> elsewhere.
+From a window of T tokens, N = round(share · T) are cut out, in K = round(N / length) spans. These numbers are fixed, so that all
+batches have one shape. The lengths of the spans, and of the stretches between them, are uniformly random compositions of N, and
+of T − N, into K parts; a window begins with a stretch and ends with a span. The last sentinel, here <Z>, ends the target and
+starts the decoder's input, like <eos> elsewhere.
 
-Sentinels are no text: their ids follow those of the tokenizer, vocab + 0 … K − 1 in the order of the spans, and the last one is
-vocab + K, with the K of whole windows. The cuts are a hash of (seed, number of the window, place in it), and windows are counted
-through all epochs. Letters: B rows, T tokens, N of them cut out, K spans, S source.
+Sentinels are not text: their ids follow those of the tokenizer, vocab + 0 … K − 1 in the order of the spans, and the last one is
+vocab + K, with the K of whole windows. The cuts are a hash of (seed, number of the window, position in it), and windows are
+numbered through all epochs. Letters: B rows, T tokens, N of them cut out, K spans, S source.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.text.batches.masking import numbers
+from firth.text.batches.pairs import PairBatch
 from firth.text.batches.permutation import keys
-from firth.text.batches.windows import ChangedWindows, changed_sweep
-from firth.text.data.pairs import PairBatch
+from firth.text.batches.windows import TransformedWindows, transformed_sweep
 from firth.text.tokenizers.special_tokens import Ids
 
-_SPANS, _STRETCHES = 2, 3  # what keys are for; 0 and 1 are those of the windows
-SHORTEST = 2  # tokens: one to cut out, one to stay
+_SPANS, _STRETCHES = 2, 3  # the purposes of keys; 0 and 1 are those of the windows
+SHORTEST = 2  # tokens: one to cut out, one to keep
 
 Ints = NDArray[np.int64]
 UInts = NDArray[np.uint64]
 
 
 def span_counts(tokens: int, share: float, length: float) -> tuple[int, int]:
-    """N and K of a window of so many tokens: at least one token is cut out and one stays, and so in each part."""
+    """N and K for a window of `tokens`: at least one token is cut out and one stays, in each part."""
     cut = min(max(1, round(share * tokens)), tokens - 1)
     return cut, min(max(1, round(cut / length)), cut, tokens - cut)
 
@@ -52,7 +52,7 @@ class Corruption:
 
     @property
     def sentinels(self) -> int:
-        """How many rows an embedding has for them, the last one's included."""
+        """The number of sentinels, including the last one: extra rows of the embedding."""
         return span_counts(self.context, self.share, self.length)[1] + 1
 
     @property
@@ -87,9 +87,9 @@ class Corruption:
 
 
 def restore(source: Sequence[int], target: Sequence[int], vocab: int) -> list[int]:
-    """The window that was cut into these two: each sentinel of the source is the span that follows it in the target."""
+    """The original window: each sentinel of the source is replaced by the span that follows it in the target."""
     spans: dict[int, list[int]] = {}
-    last = vocab - 1  # the sentinel that was read last
+    last = vocab - 1  # the most recent sentinel
     for token in target:
         if token >= vocab:
             last = token
@@ -97,7 +97,7 @@ def restore(source: Sequence[int], target: Sequence[int], vocab: int) -> list[in
     return [token for piece in source for token in (spans[piece] if piece >= vocab else [piece])]
 
 
-class CorruptedWindows(ChangedWindows[PairBatch]):
+class CorruptedWindows(TransformedWindows[PairBatch]):
     """Windows of running text in shuffled order, with spans cut out."""
 
     def __init__(self, ids: Ids, batch: int, corruption: Corruption) -> None:
@@ -105,7 +105,7 @@ class CorruptedWindows(ChangedWindows[PairBatch]):
 
 
 def corrupted_sweep(ids: Ids, batch: int, corruption: Corruption) -> Iterator[PairBatch]:
-    """Once over the text, with spans cut out."""
+    """All windows of the text once, with spans cut out."""
     if len(ids) < SHORTEST:
-        raise DataError(f"the text has {len(ids)} tokens; at least {SHORTEST} are needed to cut some out")
-    return changed_sweep(ids, batch, corruption.context, corruption, SHORTEST)
+        raise DataError(f"the text has {len(ids)} tokens; span corruption needs at least {SHORTEST}")
+    return transformed_sweep(ids, batch, corruption.context, corruption, SHORTEST)

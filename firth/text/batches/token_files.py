@@ -1,7 +1,7 @@
-"""Token ids on disk, mapped into memory: a corpus larger than memory costs none.
+"""Token ids on disk, mapped into memory, so that a corpus may be larger than memory.
 
-`tokens-<key>.bin` holds raw little-endian uint16, or uint32 where the vocabulary is larger than that; `tokens-<key>.json`
-beside it says what they are, and is written last. The key follows from the text, the part of it and the tokenizer.
+`tokens-<key>.bin` holds raw little-endian uint16, or uint32 for larger vocabularies; `tokens-<key>.json` beside it describes
+them and is written last. The key is a hash of the text, the part of it and the tokenizer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from firth.errors import DataError
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 from firth.text.readers.corpus import Corpus, Scan, part
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ _FORMAT = 1
 @dataclass(frozen=True)
 class TokenFile:
     ids: Ids  # read-only and memory-mapped
-    characters: int  # of the text that the ids spell
+    characters: int  # of the encoded text
     path: Path
 
     @property
@@ -37,7 +37,7 @@ class TokenFile:
 
 
 def token_file(corpus: Corpus, scan: Scan, start: int, stop: int, tokenizer: Tokenizer, progress: Progress = silent) -> TokenFile:
-    """The characters from `start` to `stop` of `corpus` as token ids; made now, or found in the cache."""
+    """The characters from `start` to `stop` of `corpus` as token ids, from the cache if possible."""
     facts = {
         "format": _FORMAT,
         "text_sha256": scan.sha256,
@@ -55,20 +55,20 @@ def token_file(corpus: Corpus, scan: Scan, start: int, stop: int, tokenizer: Tok
         count = _written(path, corpus, start, stop, tokenizer, progress)
         cache.write_text(path.with_suffix(".json"), json.dumps({**facts, "count": count}, indent=2) + "\n")
     except DataError:
-        # Windows cannot replace a file that another process has mapped; but then that process made the very same file
+        # Windows cannot replace a file that another process has mapped; but then that process wrote the same file
         if (known := _opened(path, facts)) is not None:
             return known
         raise
     made = _opened(path, facts)
     if made is None:
         raise DataError(
-            f"{path} vanished while it was made; is something emptying the cache folder? Try again, or set FIRTH_CACHE"
+            f"{path} vanished while it was written. Is something emptying the cache folder? Try again, or set FIRTH_CACHE."
         )
     return made
 
 
 def _written(path: Path, corpus: Corpus, start: int, stop: int, tokenizer: Tokenizer, progress: Progress) -> int:
-    """Concurrent processes each write a file of their own; the last rename wins, and all of them are equal."""
+    """Concurrent processes each write their own file; the last rename wins, and all files are equal."""
     count = 0
     with cache.replacing(path) as temporary, temporary.open("wb") as file:
         for ids in _encoded(corpus, start, stop, tokenizer, progress):
@@ -84,11 +84,11 @@ def _encoded(corpus: Corpus, start: int, stop: int, tokenizer: Tokenizer, progre
         done += characters
         progress("encoding", done, total)
     if done != total:
-        raise DataError(f"{corpus.name} changed while it was read: {total:,} characters became {done:,}; start again")
+        raise DataError(f"{corpus.name} changed while it was read: {total:,} characters became {done:,}. Start again.")
 
 
 def _opened(path: Path, facts: dict[str, Any]) -> TokenFile | None:
-    """None where there is no such file, or it is not whole."""
+    """None if the file is absent or incomplete."""
     try:
         header = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         count = header.pop("count")

@@ -1,4 +1,4 @@
-"""Batches of token ids, each a pure function of (seed, position): the place in the data is one integer.
+"""Batches of token ids, each a pure function of (seed, position): the position in the data is one integer.
 
 B rows, T tokens. The target is the input shifted by one. Arrays are int64 and contiguous; only one batch is in memory.
 """
@@ -17,16 +17,16 @@ from firth.text.batches.permutation import keys, permuted
 from firth.text.tokenizers.special_tokens import Ids
 
 Made = TypeVar("Made")
-Change = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of some windows, and the windows' numbers
-_ORDER, _OFFSET = 0, 1  # what an epoch's keys are for
-_AHEAD = 2048  # windows whose places are worked out at once; per batch it would cost more than reading the tokens
+Transform = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of windows and the windows' numbers
+_ORDER, _OFFSET = 0, 1  # the purposes of an epoch's keys
+_AHEAD = 2048  # windows whose positions are computed at once; per batch this would cost more than reading the tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     input_BT: NDArray[np.int64]
     target_BT: NDArray[np.int64]
-    fresh: bool  # a carried state must be reset before this batch
+    fresh: bool  # reset a carried state before this batch
 
     @property
     def tokens(self) -> int:
@@ -36,9 +36,9 @@ class Batch:
 class _Shuffled:
     """Windows of `context` tokens in shuffled order.
 
-    Each epoch cuts the text at new places: windows start at a random offset below `context`, one after the other. The
-    one that would run past the end is the first window of the text in even epochs, the last in odd ones, so that both
-    ends get their turn. A batch may span epochs; a text with fewer windows than a batch is drawn from again.
+    Each epoch cuts the text at new places: consecutive windows from a random offset below `context`. A window that would
+    exceed the end is replaced by the first window of the text in even epochs and by the last in odd ones, so that both ends
+    are used. A batch may span epochs; a text with fewer windows than a batch is used repeatedly.
     """
 
     def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
@@ -65,7 +65,7 @@ class _Shuffled:
         return _batch(self._ids, starts[first - known :][: self._batch], self._context, fresh=True)
 
     def _starts(self, first: int, count: int) -> NDArray[np.int64]:
-        """Where the windows number `first` and on begin, counted through all epochs."""
+        """Where `count` windows begin, from number `first` on; windows are numbered through all epochs."""
         drawn = np.arange(first, first + count, dtype=np.uint64)
         epoch, index = np.divmod(drawn, np.uint64(self._count))
         offset = keys(self._seed, epoch, _OFFSET) % np.uint64(self._context)
@@ -76,30 +76,30 @@ class _Shuffled:
 
 
 class Windows(_Shuffled):
-    """Windows in shuffled order, for models that carry nothing from one window to the next."""
+    """Windows in shuffled order, for models that carry no state from one window to the next."""
 
     def next(self) -> Batch:
         return self._next()
 
 
-class ChangedWindows(_Shuffled, Generic[Made]):
-    """Windows in shuffled order, and what `change` makes of them. Their numbers count through all epochs: a change that draws by
-    them draws anew in each, and a run that is resumed draws what it would have drawn."""
+class TransformedWindows(_Shuffled, Generic[Made]):
+    """Windows in shuffled order, passed through `transform`. Windows are numbered through all epochs: a transform that draws by
+    these numbers draws anew in each epoch, and a resumed run draws the same as an uninterrupted one."""
 
-    def __init__(self, ids: Ids, batch: int, context: int, seed: int, change: Change[Made]) -> None:
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int, transform: Transform[Made]) -> None:
         super().__init__(ids, batch, context, seed)
-        self._change = change
+        self._transform = transform
 
     def next(self) -> Made:
         first = self.position * self._batch
-        return self._change(self._next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
+        return self._transform(self._next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
 
 
 class Streams:
     """`batch` contiguous streams side by side, for truncated backpropagation with carried state.
 
-    Every epoch begins fresh, at a small random offset, and drops what does not fill a whole window of every stream. A
-    text too short for that many streams of one window gets streams that overlap.
+    Every epoch begins fresh, at a small random offset, and drops the tokens that do not fill a window of every stream. If the
+    text is too short for that many streams of one window, the streams overlap.
     """
 
     def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
@@ -127,7 +127,7 @@ class Streams:
 def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
     """Once over the text: every token but the first is predicted exactly once, in windows that do not overlap.
 
-    The last batch of whole windows may have fewer rows; what is left is one row of fewer tokens.
+    The last batch of whole windows may have fewer rows; the rest is one row of fewer tokens.
     """
     ids, predicted = _swept(ids)
     whole = predicted // context
@@ -137,16 +137,16 @@ def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
         yield _batch(ids, np.array([whole * context]), predicted % context, fresh=True)
 
 
-def changed_sweep(ids: Ids, batch: int, context: int, change: Change[Made], shortest: int = 1) -> Iterator[Made]:
-    """Once over the text, in windows that do not overlap and are changed as their place in it says; what is left is a shorter
-    one, unless it has fewer than `shortest` tokens."""
+def transformed_sweep(ids: Ids, batch: int, context: int, transform: Transform[Made], shortest: int = 1) -> Iterator[Made]:
+    """The text once, in transformed windows that do not overlap; the rest is a shorter window, if it has at least `shortest`
+    tokens."""
     whole = len(ids) // context
     for first in range(0, whole, batch):
         last = min(first + batch, whole)
         token_BT = np.asarray(ids[first * context : last * context], np.int64).reshape(-1, context)
-        yield change(token_BT, np.arange(first, last, dtype=np.uint64))
+        yield transform(token_BT, np.arange(first, last, dtype=np.uint64))
     if len(ids) % context >= shortest:
-        yield change(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
+        yield transform(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
 
 
 def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
@@ -176,12 +176,12 @@ def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool) ->
 def _check(ids: Ids, context: int) -> None:
     if len(ids) < context + 1:
         raise DataError(
-            f"the training text has {len(ids):,} tokens, but training.context = {context} needs at least {context + 1:,}; "
-            "use a smaller training.context or more text"
+            f"the training text has {len(ids):,} tokens, but training.context = {context} needs at least {context + 1:,}. "
+            "Use a smaller training.context or more text."
         )
 
 
 def _swept(ids: Ids) -> tuple[Ids, int]:
     if len(ids) < 2:
-        raise DataError(f"the text to evaluate has {len(ids)} tokens; at least 2 are needed to predict one from another")
+        raise DataError(f"the text to evaluate has {len(ids)} tokens; predicting one from another needs at least 2")
     return np.asarray(ids), len(ids) - 1

@@ -1,1 +1,2 @@
-"""One module per kind of data: running text, labelled texts, tagged words, questions, sentence pairs, prompts."""
+"""From the settings of a run to its encoded data, one module per kind: running text, labelled texts, tagged words, questions,
+sentence pairs, prompts."""

@@ -1,4 +1,4 @@
-"""From a recipe's `[data]` and `[tokenizer]` to token files and the tokenizer that made them."""
+"""Running text: from a recipe's `[data]` and `[tokenizer]` to a tokenizer and token files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from firth.text.datasets import download
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
-from firth.text.readers.records import Piece, format_of
+from firth.text.readers.formats import by_suffix
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 C = TypeVar("C", bound=DataConfig)
@@ -26,6 +27,8 @@ C = TypeVar("C", bound=DataConfig)
 
 @dataclass(frozen=True)
 class Prepared:
+    """The data of a run on running text."""
+
     tokenizer: Tokenizer
     train: TokenFile
     valid: TokenFile | None
@@ -35,14 +38,14 @@ class Prepared:
 
 
 def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress | None = None) -> Prepared:
-    """Read, split, tokenise. What was done before for the same text and tokenizer is found in the cache.
+    """Read, split, tokenise. Token files of the same text and tokenizer are reused from the cache.
 
-    A "char" vocabulary is taken from the training and the held-out text, since a character is not something to be
-    surprised by; words and byte pairs are learned from the training part alone. The test text is never learned from.
+    A "char" vocabulary covers the training and the held-out text; every other vocabulary is learned from the training part
+    alone. The test text is never used to learn a vocabulary.
     """
     report = progress or silent
-    data = located(data, report)
-    with opened(data, report) as corpus:
+    data = with_local_paths(data, report)
+    with open_corpus(data, report) as corpus:
         whole = scan(corpus, report)
         held_out = _found(data, data.valid_path)
         held_out_scan = scan(held_out, report) if held_out else None
@@ -64,25 +67,25 @@ def encode_file(
 ) -> TokenFile:
     """All the text at `path` (file, folder, glob, or "-") as token ids.
 
-    Of `data`, the settings of the run, `field` holds here too, and `format` where the name of the file does not tell.
+    `data` are the settings of the run: its `field` applies here too, and its `format` if the file name announces none.
     """
     report = progress or silent
-    with opened(elsewhere(str(path), data), report) as corpus:
+    with open_corpus(settings_for(str(path), data), report) as corpus:
         found = scan(corpus, report)
         return token_file(corpus, found, 0, found.characters, tokenizer, report)
 
 
 def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     """All the text at `path` (file, folder, glob, or "-") as one string; `data` as for encode_file."""
-    with opened(elsewhere(str(path), data), silent) as corpus:
+    with open_corpus(settings_for(str(path), data), silent) as corpus:
         text = "".join(piece.text for piece in corpus.pieces())
     if not text:
         raise DataError(f"{corpus.name} is empty; expected some text")
     return text
 
 
-def located(data: C, progress: Progress) -> C:
-    """A name of the catalog becomes the paths of its files, with its own validation and test text unless others are given."""
+def with_local_paths(data: C, progress: Progress) -> C:
+    """Replaces a name of the catalog by the paths of its files; validation and test paths that are set take precedence."""
     if data.name in (None, "docs"):
         return data
     entry, folder = data_set(data.name), download.local(data.name, progress)
@@ -98,8 +101,8 @@ def located(data: C, progress: Progress) -> C:
 
 
 @contextlib.contextmanager
-def opened(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
-    """The corpus of data.text, data.path or the documentation on this machine; standard input is forgotten on leaving."""
+def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
+    """The corpus of data.text, of data.path, or the docs on this machine. A copy of standard input is deleted on exit."""
     if data.text is not None:
         yield inline(data.text)
     elif data.path == "-":
@@ -118,11 +121,11 @@ def _found(data: DataConfig, path: str | None) -> Corpus | None:
     return None if path is None else find(path, data.format, data.field, data.columns)
 
 
-def elsewhere(path: str, data: DataConfig | None) -> DataConfig:
-    """Another file, read as those of a run: its `field` holds there, and its `format` where the name does not tell."""
+def settings_for(path: str, data: DataConfig | None) -> DataConfig:
+    """The settings to read another file like those of a run: the run's columns, and its `format` if the suffix is unknown."""
     if data is None:
         return DataConfig(path=path)
-    format = data.format if format_of(Path(path)) is None else "auto"
+    format = data.format if by_suffix(Path(path)) is None else "auto"
     return DataConfig(path=path, format=format, field=data.field, columns=data.columns)
 
 
@@ -135,7 +138,7 @@ def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> T
 def _trained(
     config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, progress: Progress
 ) -> Tokenizer:
-    def told(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def reporting(pieces: Iterator[Piece]) -> Iterator[Piece]:
         done = 0
         for piece in pieces:
             yield piece
@@ -143,4 +146,4 @@ def _trained(
             progress("learning the vocabulary", done, cut)
 
     counts = Counter(whole.counts) + Counter(held_out.counts if held_out else {})
-    return Tokenizer.train(config, told(part(corpus.pieces(), 0, cut)), whole.documents, counts)
+    return Tokenizer.train(config, reporting(part(corpus.pieces(), 0, cut)), whole.documents, counts)

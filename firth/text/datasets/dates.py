@@ -1,12 +1,12 @@
-"""Dates as people write them in many languages → ISO 8601: a task of translation that needs no download.
+"""Dates as people write them in many languages → ISO 8601: a translation task that needs no download.
 
 "samedi 14 novembre 2026" → "2026-11-14". The words come from Unicode's CLDR through `babel`, so another version of babel may
-give a few other strings; everything else depends on the arguments alone.
+produce a few different strings; everything else depends on the arguments alone.
 
-A string must tell its date. Two-digit years do, because all dates are within a century (1970–2069). But "03/04/26" is in March
-in the United States and in April elsewhere, and "listopada" is October in Croatia and November in Poland. So we look at what
-each way of writing a date looks like with its numbers blanked out ("n/n/n", "n listopada Y"). Where two mean different things
-by the same look, the one that more of the chosen locales mean stays, and the others are left out (all, if none has the most).
+A string must determine its date. Two-digit years do, because all dates are within a century (1970–2069). But "03/04/26" is in
+March in the United States and in April elsewhere, and "listopada" is October in Croatia and November in Poland. So each format is
+rendered with its numbers blanked out ("n/n/n", "n listopada Y"). If two formats look the same but mean different dates, the
+meaning used by most of the chosen locales is kept and the others are left out (all of them, if there is a tie).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LOCALES = (
     *("ja", "ko", "lt", "nb", "nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "uk", "vi", "zh"),
 )
 _USUAL = ("full", "long", "medium", "short")
-_DRAWN = 0  # what a key is for
+_DRAWN = 0  # the purpose of the key
 _TENTHS: Mapping[Part, tuple[int, ...]] = {"train": tuple(range(8)), "valid": (8,), "test": (9,)}  # of all dates
-_PROBE_YEAR = 2044  # its last two digits are no day and no month, so each number of a probe tells which field it is
-_PROBE_DAYS = range(20, 27)  # a whole week, and no months
+_PROBE_YEAR = 2044  # its last two digits are neither a day nor a month, so each number of a probe identifies its field
+_PROBE_DAYS = range(20, 27)  # a whole week, none of them a month number
 _NEAR = 3  # locales named in a message
 
-Look = str  # a date as it is written, with n for a number of one or two digits and Y for one of more
-Meaning = tuple[str, ...]  # which field each number is, and the month where it has a name
+Look = str  # a written date, with n for a number of one or two digits and Y for a longer one
+Meaning = tuple[str, ...]  # the field of each number, and the month if it is a word
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class DateFormat:
 
 
 def dates(locales: Sequence[str] | None, count: int, split: Part, seed: int = 0) -> list[tuple[str, str]]:
-    """`count` pairs (as people write it, ISO 8601), no date in the same format twice; `locales` None: LOCALES.
+    """`count` pairs (written date, ISO 8601), no date in the same format twice; `locales` None: LOCALES.
 
-    Eight tenths of the dates are for training, one each for validation and test: a hash of the date alone decides, whatever
-    locales, count and seed are, so that a date that is tested was never seen in training in any format.
+    Eight tenths of the dates are for training, one each for validation and test. A hash of the date alone decides, whatever
+    the locales, count and seed, so a test date never occurs in training in any format.
     """
     formats = _formats(LOCALES if locales is None else tuple(locales))
     days = days_of(split)
     total = len(formats) * len(days)
     if not 0 <= count <= total:
         raise ConfigError(
-            f"{count:,} dates wanted for {split}; {len(formats)} formats on {len(days):,} days give {total:,}: "
-            "ask for fewer, or name more locales"
+            f"{count:,} dates requested for {split}, but {len(formats)} formats on {len(days):,} days give {total:,}. "
+            "Lower data.count, or add locales."
         )
     key = keys(seed, np.array([list(_TENTHS).index(split)], np.uint64), _DRAWN)
     drawn = permuted(np.arange(count, dtype=np.uint64), total, key).tolist()
@@ -77,7 +77,7 @@ def dates(locales: Sequence[str] | None, count: int, split: Part, seed: int = 0)
 
 @functools.lru_cache(maxsize=8)
 def _formats(locales: tuple[str, ...]) -> list[DateFormat]:
-    """Remembered: comparing all formats takes longer than writing thousands of dates."""
+    """Cached: comparing all formats takes longer than writing thousands of dates."""
     return distinct(unambiguous(date_formats(locales)))
 
 
@@ -101,7 +101,7 @@ def date_formats(locales: Sequence[str]) -> list[DateFormat]:
 
 
 def unambiguous(formats: Sequence[DateFormat]) -> list[DateFormat]:
-    """Those by which a string can mean but one date, whichever of them it was written by."""
+    """The formats whose strings have a single meaning among all formats."""
     looks = {format: list(_looks(format)) for format in formats}
     locales: dict[Look, dict[Meaning, set[str]]] = defaultdict(lambda: defaultdict(set))
     for format in formats:
@@ -111,12 +111,12 @@ def unambiguous(formats: Sequence[DateFormat]) -> list[DateFormat]:
     kept = [format for format in formats if all(taken[look] == meaning for look, meaning in looks[format])]
     if not kept:
         given = ", ".join(sorted({format.locale for format in formats}))
-        raise ConfigError(f"no date format of {given} tells one date only; name other locales")
+        raise ConfigError(f"every date format of {given} is ambiguous. Choose other locales.")
     return kept
 
 
 def distinct(formats: Sequence[DateFormat]) -> list[DateFormat]:
-    """Numbers alone are written alike in all locales: such a pattern is taken once."""
+    """Patterns of numbers alone are the same in all locales: each is kept once."""
     probe = datetime.date(_PROBE_YEAR, 1, _PROBE_DAYS[0])
     found: dict[tuple[str, str], DateFormat] = {}
     for format in formats:
@@ -126,7 +126,7 @@ def distinct(formats: Sequence[DateFormat]) -> list[DateFormat]:
 
 
 def _looks(format: DateFormat) -> Iterator[tuple[Look, Meaning]]:
-    """All that a format can look like, with its numbers blanked out, and what they mean there."""
+    """All renderings of a format with its numbers blanked out, and the meaning of the numbers."""
     write = _writer(format)
     names_days = "E" in format.pattern or "c" in format.pattern
     for month in range(1, 13):
@@ -144,7 +144,7 @@ def _look(written: str, month: int, day: int) -> tuple[Look, Meaning]:
 
 
 def _usual_meaning(meanings: Mapping[Meaning, set[str]]) -> Meaning | None:
-    """The one of most locales; None where two have as many, or where it leaves a part of the date open."""
+    """The meaning in most locales; None in case of a tie, or if it leaves a part of the date undetermined."""
     votes = sorted(((len(locales), meaning) for meaning, locales in meanings.items()), reverse=True)
     tied = len(votes) > 1 and votes[0][0] == votes[1][0]
     meaning = votes[0][1]
@@ -160,7 +160,7 @@ def _writer(format: DateFormat) -> Callable[[datetime.date], str]:
 
 
 def _with_year(pattern: str, year: str) -> str:
-    """The same with another way to write the year; what stands between quotes is text."""
+    """The pattern with another form of the year; quoted parts are literal text."""
     return re.sub(r"'[^']*'|y+", lambda found: found[0] if found[0].startswith("'") else year, pattern)
 
 
@@ -168,11 +168,11 @@ def _locale(name: str) -> Locale:
     try:
         import babel
     except ImportError:
-        raise ConfigError("dates are written with a package that is not installed: pip install babel") from None
+        raise ConfigError("dates need one more package: pip install babel") from None
     try:
         return babel.Locale.parse(name.replace("-", "_"))
     except (babel.UnknownLocaleError, ValueError):
         known = babel.localedata.locale_identifiers()
         near = difflib.get_close_matches(name.replace("-", "_"), known, n=_NEAR, cutoff=0.5)
-        what = f"did you mean {' or '.join(near)}?" if near else "expected a language, as fr, or one with its country, as en_GB"
+        what = f"did you mean {' or '.join(near)}?" if near else "expected a language such as fr, or a locale such as en_GB"
         raise ConfigError(f'there is no locale "{name}"; {what}') from None

@@ -1,6 +1,6 @@
-"""The built-in corpus: the documentation of Python, numpy and torch that is already on the user's disk.
+"""The built-in corpus: the documentation of the installed Python, numpy and torch.
 
-Docstrings are found in the syntax tree, not by importing: importing all of torch would take longer and run code.
+Docstrings are read from the syntax tree: importing all of torch would take longer and run code.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from importlib import metadata
 from pathlib import Path
 
 from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.text import cache
 
 _SHORTEST = 200  # characters; below that a docstring is mostly a signature
 _PRINTABLE = re.compile(r"[\n -~]*")
 _SKIPPED = {"test", "tests", "testing", "idle_test", "site-packages", "dist-packages", "__pycache__", "lib2to3"}
-_ADDERS = {"add_docstr", "add_newdoc", "_add_docstr"}  # how torch and numpy document what is written in C
+_ADDERS = {"add_docstr", "add_newdoc", "_add_docstr"}  # how torch and numpy document C functions
 # All of torch takes 17 s to parse; these folders hold most of its prose.
 _TORCH = (".", "nn", "optim", "autograd", "utils/data", "distributions", "linalg", "fft", "special", "sparse")
 _TORCH_DEEP = {"nn", "optim", "utils/data"}
-_BETWEEN = "\n\n\n"  # docstrings; some have as much inside, which then are two
+_BETWEEN = "\n\n\n"  # separates docstrings; a docstring that contains this counts as two
 _SUMMARY = re.compile(r"[A-Z].{18,118}\.")
 _MAKER = 1  # raise when the same packages would give a different corpus
 
 
 def docs_corpus(progress: Progress = silent) -> Path:
-    """The corpus as a text file in the cache; made on first use, a few seconds."""
+    """The corpus as a text file in the cache; the first use takes a few seconds to create it."""
     versions = _versions()
     key = hashlib.sha256(json.dumps([_MAKER, versions], sort_keys=True).encode()).hexdigest()[:16]
     path = cache.cache_folder() / f"docs-{key}.txt"
@@ -48,8 +48,8 @@ def docs_corpus(progress: Progress = silent) -> Path:
 
 
 def docstring_summaries(progress: Progress = silent) -> Iterator[tuple[str, str]]:
-    """(the rest, the first sentence) of each docstring of the corpus that begins with one on a line of its own: by custom it says
-    in short what the rest says."""
+    """(the rest, the first sentence) of each docstring that begins with a sentence on a line of its own, which by convention
+    summarises the rest."""
     text = docs_corpus(progress).read_text(encoding="utf-8")
     for one in text.rstrip("\n").split(_BETWEEN):
         first, _, rest = one.partition("\n\n")
@@ -77,7 +77,7 @@ def _versions() -> dict[str, str]:
 
 
 def _assembled(progress: Progress) -> str:
-    """In the order of their hashes: every part of the corpus, its held-out end included, is then the same mixture."""
+    """Sorted by hash, so that every part of the corpus, its held-out end included, is the same mixture."""
     sources = sorted(_sources())
     found = set(_topics())
     for done, path in enumerate(sources):
@@ -98,7 +98,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _package(name: str) -> list[Path]:
-    spec = importlib.util.find_spec(name)  # of a top-level package: finds it without running it
+    spec = importlib.util.find_spec(name)  # finds a top-level package without importing it
     return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
 
 
@@ -122,7 +122,7 @@ def _docstrings(path: Path) -> Iterator[str]:
             source = path.read_bytes()
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return  # some files of the standard library are templates, or deliberately wrong
+        return  # some files of the standard library are templates, or deliberately invalid
     for node in _statements(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from _kept(ast.get_docstring(node, clean=False) or "")
@@ -131,7 +131,7 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Not ast.walk: expressions hold no docstrings, and going through them takes longer than parsing."""
+    """Not ast.walk: expressions contain no docstrings, and traversing them takes longer than parsing."""
     yield node
     for inside in ("body", "orelse", "finalbody", "handlers"):
         held = getattr(node, inside, None)

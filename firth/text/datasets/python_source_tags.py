@@ -1,7 +1,7 @@
-"""Tagged sentences that are on every disk: lines of the standard library's Python source, and what each token is.
+"""Tagged sentences that need no download: lines of the standard library's source, with the role of each token.
 
-Python's own `tokenize` tells names, operators, numbers and strings apart. A name is told further by its place, as a person reads
-it, so that the same word has several tags:  def copy(self): self.copy = copy(copy=copy)  has a function, an attribute, a call, an
+Python's own `tokenize` distinguishes names, operators, numbers and strings. Names are further distinguished by their context, so
+the same word can have several tags:  def copy(self): self.copy = copy(copy=copy)  has a function, an attribute, a call, an
 argument and a name.
 """
 
@@ -18,16 +18,24 @@ from pathlib import Path
 
 Line = list[tuple[str, str]]  # tokens and their tags
 
-NAMES = ("argument", "attribute", "call", "class", "function", "keyword", "name")  # the tags of what is spelled like a name
+NAMES = (
+    "argument",
+    "attribute",
+    "call",
+    "class",
+    "function",
+    "keyword",
+    "name",
+)  # the tags of tokens spelled like names
 _SKIPPED = {"test", "tests", "idle_test", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
 _PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
 _MOST = 40  # tokens of a line; longer ones are tables of data
-_MOST_LINES = 300  # of a file, so that no file is most of the text
+_MOST_LINES = 300  # of a file, so that no file dominates the text
 
 
 def source_lines(*words: int) -> list[list[Line]]:
-    """A list of lines for each number of tokens, of so many or a little more; each from other, whole files, which come in the
-    order of the hashes of their names."""
+    """For each of `words`, a list of lines with at least that many tokens. The lists use different files, in the order of the
+    hashes of their names."""
     files = iter(_files())
     return [list(_lines(files, count)) for count in words]
 
@@ -41,7 +49,7 @@ def _lines(files: Iterator[Path], words: int) -> Iterator[Line]:
 
 
 def tagged_lines(source: bytes) -> Iterator[Line]:
-    """The logical lines of a file, comments left out; nothing more from where it is not Python."""
+    """The logical lines of a file without comments, up to the first syntax error."""
     line: list[tokenize.TokenInfo] = []
     try:
         for token in tokenize.tokenize(BytesIO(source).readline):
@@ -51,7 +59,7 @@ def tagged_lines(source: bytes) -> Iterator[Line]:
                 line = []
             elif token.type not in _PASSED_OVER and token.string.strip():
                 line.append(token)
-    except (tokenize.TokenError, SyntaxError, UnicodeDecodeError):  # templates, and files that are wrong on purpose
+    except (tokenize.TokenError, SyntaxError, UnicodeDecodeError):  # templates, and files that are invalid on purpose
         return
 
 
@@ -81,7 +89,7 @@ def _tag(token: tokenize.TokenInfo, before: str, after: str, depth: int) -> str:
         case tokenize.NAME:
             return _name(token.string, before, after, depth)
         case _:
-            return "string"  # from Python 3.12 on, the pieces of f-strings, too
+            return "string"  # since Python 3.12 also the pieces of f-strings
 
 
 def _name(word: str, before: str, after: str, depth: int) -> str:

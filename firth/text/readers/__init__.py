@@ -1,1 +1,1 @@
-"""Files → records: txt, jsonl, csv, tsv, parquet, CoNLL, SQuAD; compression and text encodings."""
+"""Files of every format → documents, records, tagged sentences and questions; compression and decoding of bytes."""

@@ -1,5 +1,4 @@
-"""Words with tags from CoNLL and CoNLL-U: a word on each line, its columns between tabs (CoNLL: or spaces), an empty line between
-two sentences."""
+"""CoNLL and CoNLL-U: one word per line, its columns separated by tabs (CoNLL: or spaces), an empty line between sentences."""
 
 from __future__ import annotations
 
@@ -10,70 +9,60 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.text.config import TaggedConfig
-from firth.text.datasets.catalog import data_set
-from firth.text.readers.file_decoding import Tick, lines
-from firth.text.readers.records import format_of
+from firth.text.readers.file_decoding import Tick, lines, suffix_of
+from firth.text.readers.file_format import FileFormat
 
 TaggedFormat = Literal["conll", "conllu"]
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
+CONLL = FileFormat("conll", (".conll",), contents="tagged words, one per line")
+CONLLU = FileFormat("conllu", (".conllu",), contents="tagged words, one per line")
 
 
 class Sentence(NamedTuple):
     words: tuple[str, ...]
-    tags: tuple[str, ...]  # empty where only the words were asked for
+    tags: tuple[str, ...]  # empty if only the words were requested
     path: str
-    lines: tuple[int, ...]  # where each word stands, for messages
+    lines: tuple[int, ...]  # the line of each word, for messages
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How tagged sentences are written in a file, and which column is what: a number from 1 on, or a name of CoNLL-U's."""
+class ConllColumns:
+    """The format of a file of tagged sentences and its columns: a number, counted from 1, or a name of CoNLL-U."""
 
-    format: TaggedFormat | None  # of files whose names do not tell
-    word: int | str | None = None  # None: the first of CoNLL, the form of CoNLL-U
-    tag: int | str | None = None  # None: the last of CoNLL, the upos of CoNLL-U
-    outright: bool = False  # the format holds whatever the names of files tell
+    format: TaggedFormat | None  # for files whose suffix says nothing
+    word: int | str | None = None  # None: the first column of CoNLL, "form" of CoNLL-U
+    tag: int | str | None = None  # None: the last column of CoNLL, "upos" of CoNLL-U
+    explicit: bool = False  # `format` overrides the suffix
 
-    @classmethod
-    def of(cls, data: TaggedConfig) -> Columns:
-        entry = None if data.name is None else data_set(str(data.name))
-        given = data.format if data.format in ("conll", "conllu") else None
-        if given is None and data.path is not None:
-            given = _by_suffix(Path(data.path))
-        return cls(entry.tagged if entry else given, data.word_column, data.tag_column, outright=data.format != "auto")
-
-    def elsewhere(self) -> Columns:
-        """For files that are not the run's own: what their names tell comes first."""
-        return dataclasses.replace(self, outright=False)
+    def for_other_files(self) -> ConllColumns:
+        """For files other than the run's own: their suffix overrides `format`."""
+        return dataclasses.replace(self, explicit=False)
 
     def sentences(self, path: Path, tick: Tick = lambda done: None, *, words_only: bool = False) -> Iterator[Sentence]:
-        """The sentences of a file, none of them empty. An empty line ends one, and so does the -DOCSTART- of CoNLL; of CoNLL-U,
-        comments, the ranges of multiword tokens (1-2) and empty nodes (1.1) are passed over."""
+        """The sentences of a file, none of them empty. An empty line ends a sentence, and so does -DOCSTART- in CoNLL. In
+        CoNLL-U, comments, multiword tokens (1-2) and empty nodes (1.1) are skipped."""
         reader = _Reader(str(path), self._format(path), self.word, None if words_only else self.tag, words_only)
         for number, line in enumerate(lines(path, tick), start=1):
             yield from reader.read(number, line.rstrip("\n"))
         yield from reader.end()
 
     def sentences_of_lines(self, given: Iterable[str], name: str) -> Iterator[Sentence]:
-        """The words of sentences that come line by line; `name` is for messages."""
+        """The words of sentences that arrive line by line; `name` is for messages."""
         reader = _Reader(name, self.format or "conll", self.word, None, words_only=True)
         for number, line in enumerate(given, start=1):
             yield from reader.read(number, line)
         yield from reader.end()
 
     def _format(self, path: Path) -> TaggedFormat:
-        found = self.format if self.outright else _by_suffix(path) or self.format
+        found = self.format if self.explicit else tagged_format(path) or self.format
         if found is None:
-            raise DataError(
-                f"{path} does not say whether it is CoNLL or CoNLL-U; name the file .conll or .conllu, or set data.format"
-            )
+            raise DataError(f"{path} may be CoNLL or CoNLL-U. Name the file .conll or .conllu, or set data.format.")
         return found
 
 
 class _Reader:
-    """Collects the words of a sentence from line to line."""
+    """Collects the words of a sentence line by line."""
 
     def __init__(self, path: str, format: TaggedFormat, word: int | str | None, tag: int | str | None, words_only: bool) -> None:
         self.path, self.format = path, format
@@ -104,18 +93,18 @@ class _Reader:
         cells = line.split("\t")
         if not cells[0].isdigit():
             if cells[0].replace("-", ".", 1).replace(".", "", 1).isdigit():
-                return  # 1-2 spells what the words 1 and 2 are together, 1.1 is a word that nobody wrote
+                return  # 1-2 spells the words 1 and 2 together, 1.1 is a word that is not in the text
             raise DataError(
                 f"{self.path}:{number} begins with {cells[0][:20]!r}; a line of CoNLL-U begins with the number of its word and "
-                'a tab; is it data.format = "conll"?'
+                'a tab. Is it data.format = "conll"?'
             )
         self._add(number, cells)
 
     def _add(self, number: int, cells: list[str]) -> None:
         if self.tag is None and not self.words_only:
-            self.tag = len(cells) - 1  # the last column of the first line is that of all
+            self.tag = len(cells) - 1  # the last column of the first line, for all lines
             if self.tag == self.word:
-                raise self._too_few(number, cells, self.word + 1, "a tag behind the word")
+                raise self._too_few(number, cells, "a tag after the word")
         self._expect(number, cells, self.word, "the word", "data.word_column")
         if self.words_only:
             self.found.append((number, cells[self.word], ""))
@@ -126,11 +115,11 @@ class _Reader:
 
     def _expect(self, number: int, cells: list[str], place: int, what: str, setting: str) -> None:
         if len(cells) <= place:
-            raise self._too_few(number, cells, place, f"{what} in column {place + 1} ({setting})")
+            raise self._too_few(number, cells, f"{what} in column {place + 1} ({setting})")
         if not cells[place].strip():
-            raise DataError(f"{self.path}:{number} has nothing in column {place + 1}; expected {what} ({setting})")
+            raise DataError(f"{self.path}:{number}: column {place + 1} is empty; expected {what} ({setting})")
 
-    def _too_few(self, number: int, cells: list[str], place: int, expected: str) -> DataError:
+    def _too_few(self, number: int, cells: list[str], expected: str) -> DataError:
         between = "tabs" if self.format == "conllu" or len(cells) > 1 else "tabs or spaces"
         count = f"{len(cells)} column{'s' if len(cells) > 1 else ''}"
         return DataError(f"{self.path}:{number} has {count}; expected {expected}, columns separated by {between}")
@@ -140,17 +129,18 @@ def _place(column: int | str, format: TaggedFormat, setting: str) -> int:
     if isinstance(column, int):
         return column - 1
     if format == "conll":
-        raise ConfigError(f'{setting} is "{column}", and the columns of CoNLL have no names; give its number, from 1 on')
+        raise ConfigError(f'{setting} is "{column}", but the columns of CoNLL have no names. Give its number, counted from 1.')
     if column.lower() not in COLUMNS:
         raise ConfigError(f'{setting} is "{column}"; CoNLL-U has no such column.{did_you_mean(column, COLUMNS)}')
     return COLUMNS.index(column.lower())
 
 
-def _by_suffix(path: Path) -> TaggedFormat | None:
-    match format_of(path):
-        case "conll":
+def tagged_format(path: Path) -> TaggedFormat | None:
+    """The format that the suffix announces, compression aside."""
+    match suffix_of(path):
+        case ".conll":
             return "conll"
-        case "conllu":
+        case ".conllu":
             return "conllu"
         case _:
             return None

@@ -1,4 +1,4 @@
-"""A corpus: text from anywhere, read in pieces, as often as needed, in constant memory."""
+"""A corpus: text from files, a string or standard input, read in pieces, as often as needed, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,52 +16,58 @@ import numpy as np
 
 from firth.errors import DataError, did_you_mean
 from firth.files import TEMPORARY
-from firth.progress import Progress, silent
-from firth.text.batches import cache
+from firth.progress import Progress, file_progress, silent
+from firth.text import cache
 from firth.text.config import Format
-from firth.text.readers.file_decoding import CHUNK, Tick
-from firth.text.readers.records import COMPRESSED, PIECE, SUFFIXES, Piece, format_of, pieces_of_file, pieces_of_text
+from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
+from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
+from firth.text.readers.pieces import Piece, pieces_of_text
 
-__all__ = ["PIECE", "Corpus", "Piece", "Scan", "find", "inline", "part", "scan", "spool"]
-
-_READER = 1  # raise when the same files would give a different text, so that old scans are not believed
+_READER = 1  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
-_SETTLED = 2.0  # seconds: a file younger than this could change again without its time stamp showing it
+_SETTLED = 2.0  # seconds; a file younger than this could change again and keep its time stamp
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text that can be read again and again: files in order, or a string."""
+    """Text that can be read repeatedly: files in order, or a string."""
 
-    name: str  # what the user called it, for messages
+    name: str  # as the user wrote it, for messages
     files: tuple[Path, ...] = ()
     text: str | None = None
     format: Format = "auto"
     field: str = "text"
-    columns: tuple[str, ...] | None = None  # of tables without a first line that names them
+    columns: tuple[str, ...] | None = None  # names of the columns of tables whose first line does not name them
 
-    def pieces(self, tick: Tick = lambda done: None) -> Iterator[Piece]:
-        """The documents one after the other; no document is empty. `tick` hears the bytes read of `size` in all."""
+    def pieces(self, tick: Tick = no_tick) -> Iterator[Piece]:
+        """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all."""
         if self.text is not None:
             yield from pieces_of_text(self.text.replace("\r\n", "\n"))
         before = 0
         for path in self.files:
-            yield from pieces_of_file(path, self.format, self.field, _shifted(tick, before), self.columns)
+            yield from documents(path, self.format, self.field, _shifted(tick, before), self.columns)
+            before += path.stat().st_size
+
+    def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
+        """The files, each with the Tick that reports progress through all of them."""
+        before, size = 0, self.size
+        for path in self.files:
+            yield path, file_progress(progress, before, size)
             before += path.stat().st_size
 
     @property
     def size(self) -> int:
-        """Bytes on disk, compressed as they are."""
+        """Bytes on disk (compressed files count as they are)."""
         return sum(path.stat().st_size for path in self.files)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What one pass over a corpus tells."""
+    """The result of one pass over a corpus."""
 
     characters: int
     documents: int
-    sha256: str  # of the text as UTF-8, so that compression does not matter; one plain file: what sha256sum prints
+    sha256: str  # of the text as UTF-8, whatever the compression; for one plain file, what sha256sum prints
     counts: dict[str, int]  # how often each character occurs, in code point order
 
 
@@ -86,9 +92,10 @@ def find(path: str, format: Format = "auto", field: str = "text", columns: tuple
 
 
 def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
-    """Standard input, copied to a file because it is read twice; the caller removes the file when done with it."""
+    """Standard input, copied to a file because it is read twice. The caller removes the file."""
     folder = cache.cache_folder()
-    target = folder / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"  # named so that a killed process's copy is swept
+    # This name lets `sweep_abandoned` remove the copy of a killed process.
+    target = folder / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"
     with cache.replacing(target) as temporary, temporary.open("wb") as file:
         while chunk := sys.stdin.buffer.read(CHUNK):
             file.write(chunk)
@@ -96,7 +103,7 @@ def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...]
 
 
 def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
-    """Count a corpus; remembered by the paths, sizes and times of its files, so a large one is read through only once."""
+    """Count a corpus. The result is cached by the paths, sizes and times of its files, so a large one is read only once."""
     remembered = _scan_path(corpus)
     if remembered is not None and (known := _recall(remembered)) is not None:
         return known
@@ -110,7 +117,7 @@ def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
 
 
 def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
-    """The characters from `start` up to `stop`, whole documents or not."""
+    """The characters from `start` up to `stop`; the first and last document may be incomplete."""
     at = 0
     for piece in pieces:
         low, high = max(start - at, 0), min(stop - at, len(piece.text))
@@ -141,7 +148,7 @@ def _counted(corpus: Corpus, progress: Progress) -> Scan:
 
 
 def _scan_path(corpus: Corpus) -> Path | None:
-    """Where the scan of these very files is kept; None where it cannot be trusted later."""
+    """Where the scan of exactly these files is cached; None if it could not be trusted later."""
     if not corpus.files:
         return None
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]
@@ -157,18 +164,18 @@ def _recall(path: Path) -> Scan | None:
         counts = {chr(int(code)): int(count) for code, count in record["counts"].items()}
         return Scan(record["characters"], record["documents"], record["sha256"], counts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # absent or damaged: it is made again
+        return None  # absent or damaged: scan again
 
 
 def _in_folder(folder: Path, format: Format) -> list[Path]:
-    """A format given outright applies to every file; hidden files and folders are never read."""
+    """An explicit format applies to every file. Hidden files and folders are never read."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
     if format == "auto":
-        files = [path for path in files if format_of(path) is not None]
+        files = [path for path in files if by_suffix(path) is not None]
     if not files:
         known, packed = ", ".join(SUFFIXES), ", ".join(COMPRESSED)
         raise DataError(
-            f"no text in {folder}; expected files ending in {known} (also {packed}), or set data.format to read all of it"
+            f"no text in {folder}; expected files ending in {known} (also {packed}). Set data.format to read every file."
         )
     return files
 
@@ -178,7 +185,7 @@ def _hidden(path: Path) -> bool:
 
 
 def _near(place: Path) -> str:
-    """What stands beside a missing file, if one of its neighbours has nearly that name."""
+    """A suggestion for a missing file: a file beside it with a similar name."""
     siblings = [path.name for path in place.parent.iterdir()] if place.parent.is_dir() else []
     suggestion = did_you_mean(place.name, siblings)
     return suggestion if "Did you mean" in suggestion else f" There is no such file in {place.parent.resolve()}."

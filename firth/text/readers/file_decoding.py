@@ -1,15 +1,17 @@
 """Bytes on disk → text: compression, UTF-8, and line ends.
 
-`\\r\\n` becomes `\\n`, so that a corpus means the same on every platform; a lone `\\r` is a character like any other. A byte
+`\\r\\n` becomes `\\n`, so that a corpus is the same on every platform; a lone `\\r` is a character like any other. A byte
 order mark at the start is dropped.
 """
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
 import importlib
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +20,20 @@ from typing import IO, Any, Protocol, cast
 from firth.errors import DataError
 
 CHUNK = 1 << 20  # bytes read at a time
-Tick = Callable[[int], None]  # told how many bytes of the file on disk are behind us
-_FED = 1 << 16  # compressed bytes handed to zstd at a time; it gives back at once all that they hold
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+Tick = Callable[[int], None]  # called with the number of bytes of the file on disk that have been read
+_FED = 1 << 16  # compressed bytes passed to zstd at a time; it returns all that they hold at once
+_BZ2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # the first block, or the end of an empty file
 
 
 class _Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix in lower case, that of compression aside: ".csv" for a.CSV.gz."""
+    name = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
+    return name.suffix.lower()
 
 
 def texts(path: Path, tick: Tick) -> Iterator[str]:
@@ -41,7 +51,7 @@ def texts(path: Path, tick: Tick) -> Iterator[str]:
 
 
 def lines(path: Path, tick: Tick) -> Iterator[str]:
-    """The lines of a file, each with its newline; only `\\n` ends a line, as JSON Lines and RFC 4180 have it."""
+    """The lines of a file, each with its newline; only `\\n` ends a line, as in JSON Lines and RFC 4180."""
     parts: list[str] = []
     for text in texts(path, tick):
         *whole, rest = text.split("\n")
@@ -62,42 +72,50 @@ def chunks(path: Path, tick: Tick) -> Iterator[bytes]:
                 yield chunk
                 tick(raw.tell())
     except (gzip.BadGzipFile, _Damaged, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} is a damaged or truncated compressed file ({error}); copy or download it again") from error
+        raise _damaged(path, error) from error
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+        if error.strerror is None:  # not the system's: bz2 raises a bare OSError for damaged data
+            raise _damaged(path, error) from error
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} is a damaged or truncated compressed file ({error}). Copy or download it again.")
 
 
 def _decompressed(raw: IO[bytes], path: Path) -> _Stream:
-    """By the first bytes, not by the name: no magic number can begin a UTF-8 text, so this is never wrong."""
-    magic = raw.read(6)
+    """Recognised by the first bytes, not by the name: no text begins with any of these."""
+    magic = raw.read(10)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-    if magic == b"\xfd7zXZ\0":
+    if magic.startswith(b"\xfd7zXZ\0"):
         return lzma.LZMAFile(raw)
+    if _BZ2.match(magic):
+        return bz2.BZ2File(raw)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         return _Zst(raw, path)
     return raw
 
 
 class _Damaged(Exception):
-    """What zstd says of a file; its own exception has a name only where the package is installed."""
+    """An error of zstd, whose own exception type can be named only where the package is installed."""
 
 
 class _Zst:
-    """Frames one after the other, as `zstd` and `cat a.zst b.zst` write them.
+    """Consecutive frames, as written by `zstd` and by `cat a.zst b.zst`.
 
-    Through one-frame decompressors because `zstandard`'s stream reader takes the end of a truncated file for its end.
+    Each frame has its own decompressor, because the stream reader of `zstandard` does not notice that a file is truncated.
     """
 
     def __init__(self, raw: IO[bytes], path: Path) -> None:
         self._raw = raw
         self._new_frame, self._error = _zstd(path)
         self._frame = self._new_frame()
-        self._left = b""  # read, but behind the end of a frame
+        self._left = b""  # bytes read beyond the end of a frame
 
     def read(self, size: int, /) -> bytes:
-        """Some bytes, of whatever number; none at the end."""
+        """Some bytes, however many; none at the end."""
         while fed := self._left or self._raw.read(_FED):
             if self._frame.eof:
                 self._frame = self._new_frame()
@@ -114,7 +132,7 @@ class _Zst:
 
 
 def _zstd(path: Path) -> tuple[Callable[[], Any], type[Exception]]:
-    """How to make a decompressor of one frame, and what it raises: the standard library's from Python 3.14 on."""
+    """A factory of one-frame decompressors, and their exception: from the standard library since Python 3.14."""
     try:
         standard: Any = importlib.import_module("compression.zstd")
         return standard.ZstdDecompressor, standard.ZstdError
@@ -124,19 +142,19 @@ def _zstd(path: Path) -> tuple[Callable[[], Any], type[Exception]]:
         package: Any = importlib.import_module("zstandard")
     except ImportError:
         raise DataError(
-            f"{path} is compressed with zstd, which Python reads from 3.14 on; for this Python: pip install zstandard"
+            f"{path} is compressed with zstd, which needs Python 3.14 or one more package: pip install zstandard"
         ) from None
     return lambda: package.ZstdDecompressor().decompressobj(), package.ZstdError
 
 
 def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, fed: int, path: Path, *, final: bool) -> str:
-    """`fed` counts the bytes up to the end of `chunk`; the decoder may have kept back a few from before it."""
+    """`fed` counts the bytes up to the end of `chunk`; the decoder may still hold a few from before it."""
     try:
         return decoder.decode(chunk, final)
     except UnicodeDecodeError as error:
         offset = fed - len(error.object) + error.start
         encoding = "utf-16" if offset == 0 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{error.object[error.start]:02x} at offset {offset:,}; "
-            f"convert it, for example: iconv -f {encoding} -t utf-8 {path.name} > {path.stem}.utf8{path.suffix}"
+            f"{path} is not UTF-8: byte 0x{error.object[error.start]:02x} at offset {offset:,}. "
+            f"Convert it, for example: iconv -f {encoding} -t utf-8 {path.name} > {path.stem}.utf8{path.suffix}"
         ) from error

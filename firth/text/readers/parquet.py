@@ -1,20 +1,21 @@
-"""Parquet: one document per row of one column, read a few rows at a time."""
+"""Parquet: the requested columns, decoded a few rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from firth.errors import DataError, did_you_mean
+from firth.errors import DataError
 from firth.text.readers.file_decoding import Tick
+from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
 
 _ROWS = 256  # decoded at a time
 _BUFFER = 1 << 20  # bytes of a column read at a time; without a buffer pyarrow reads a row group's whole column
 
 
-def rows(path: Path, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
-    """Where each row stands, and its text."""
+def _rows(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+    """`header` is unused: the file names its columns."""
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -23,29 +24,34 @@ def rows(path: Path, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
     number = 0
     try:
         with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
-            _check_column(path, file.schema_arrow, field)
+            present = _present(path, file.schema_arrow.names, columns)
             size, total = path.stat().st_size, file.metadata.num_rows
-            for batch in file.iter_batches(_ROWS, columns=[field], use_threads=False):
-                for text in batch.column(0).to_pylist():
+            for batch in file.iter_batches(_ROWS, columns=present, use_threads=False):
+                for values in _values(batch, columns):
                     number += 1
-                    if text is None:
-                        raise DataError(f'{path}, row {number:,}: "{field}" is null; expected a string')
-                    yield f"{path}, row {number:,}", text
+                    yield Row(f"{path}, row {number:,}", values)
                 tick(size * number // total)
     except UnicodeDecodeError as error:
-        raise DataError(f'{path}: "{field}" of a row after {number:,} is not UTF-8 ({error.reason}); write it again') from error
+        raise DataError(f"{path}: a row after row {number:,} is not UTF-8 ({error.reason}). Write the file again.") from error
     except (arrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.strerror:  # the system's; pyarrow's own OSErrors have none
             raise DataError(f"cannot read {path}: {error.strerror}") from error
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise DataError(f"cannot read {path} as parquet ({reason}); is it damaged, or compressed once more?") from error
+        raise DataError(f"cannot read {path} as parquet ({reason}). Is it damaged, or compressed a second time?") from error
 
 
-def _check_column(path: Path, schema: Any, field: str) -> None:
-    if field not in schema.names:
-        near = did_you_mean(field, schema.names)
-        raise DataError(f'{path} has no column "{field}"; it has: {", ".join(schema.names)}; choose one with data.field.{near}')
-    found = schema.field(field).type
-    kind = getattr(found, "value_type", found) if str(found).startswith("dictionary") else found
-    if str(kind) not in ("string", "large_string", "string_view"):
-        raise DataError(f'{path}: column "{field}" holds {found}; expected strings; choose another with data.field')
+def _present(path: Path, names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+    for column in columns:
+        if column.name not in names and not column.optional:
+            raise missing_column(str(path), column, names)
+    return [column.name for column in columns if column.name in names]
+
+
+def _values(batch: Any, columns: Sequence[Column]) -> Iterator[list[Any]]:
+    """The rows of a batch; None for a column that the file does not have."""
+    found = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    absent = [None] * batch.num_rows
+    return map(list, zip(*(found.get(column.name, absent) for column in columns), strict=True))
+
+
+PARQUET = FileFormat("parquet", (".parquet",), rows=_rows)

@@ -1,24 +1,29 @@
-"""Questions with their contexts and answers, as SQuAD writes them (Rajpurkar et al. 2016): its nested .json, or .jsonl.
+"""Questions with their contexts and answers, as in SQuAD (Rajpurkar et al. 2016): its nested .json, or a table.
 
-A record of .jsonl has "context", "question" and "answers", {"text": […], "answer_start": […]}; or a single "answer" and, where it
-stands in the context more than once, "answer_start".
+A table (jsonl, parquet, csv or tsv) has the columns "context" and "question", and "answers" or "answer":
+"answers" is {"text": […], "answer_start": […]}, or a list of such pairs; "answer" is a string, with "answer_start" beside it if
+the string occurs in the context more than once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from firth.errors import DataError
-from firth.progress import Progress, reading
+from firth.progress import Progress
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
-from firth.text.readers.file_decoding import Tick, lines, texts
-from firth.text.readers.records import COMPRESSED, format_of
+from firth.text.readers.file_decoding import Tick, texts
+from firth.text.readers.file_format import Column, FileFormat, Row
+from firth.text.readers.formats import FORMATS, TABLES, by_suffix, file_format, one_of
 
 _SHOWN = 40  # characters of a text in a message
+_REQUIRED = ("context", "question")
+_OPTIONAL = ("answers", "answer", "answer_start", "is_impossible")
+_COLUMNS = tuple(Column(name, setting=None, optional=name in _OPTIONAL) for name in (*_REQUIRED, *_OPTIONAL))
 
 
 class Answer(NamedTuple):
@@ -34,113 +39,102 @@ class Question(NamedTuple):
     where: str  # file and line, or the id, for messages
     context: str
     question: str
-    answers: tuple[Answer, ...] = ()  # the first is learned; any of them is right
+    answers: tuple[Answer, ...] = ()  # the model learns the first; any of them counts as correct
 
 
-def read(corpus: Corpus, progress: Progress) -> list[Question]:
+def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
     found: list[Question] = []
-    before = 0
-    for path in corpus.files:
-        tick = reading(progress, before, corpus.size)
-        match format_of_questions(path, corpus.format):
-            case "json":
-                found += _nested(path, tick)
-            case "jsonl":
-                found += _records(path, tick)
-            case _:
-                raise DataError(
-                    f"{path} holds no questions that can be read; expected SQuAD's .json, or .jsonl: name the file so"
-                )
-        before += path.stat().st_size
+    for path, tick in corpus.each_file(progress):
+        format = question_format(path, corpus.format)
+        if format is None or format.rows is None:
+            raise DataError(f"{path} cannot be read as questions. Use SQuAD's .json, or a {one_of(TABLES)} file.")
+        for where, values in format.rows(path, _COLUMNS, tick, corpus.columns):
+            found.append(_checked(where, dict(zip((*_REQUIRED, *_OPTIONAL), values, strict=True))))
     if not found:
         raise DataError(f"{corpus.name} is empty; expected questions with their contexts and answers")
     return found
 
 
-def format_of_questions(path: Path, given: Format) -> str | None:
-    name = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
-    if name.suffix.lower() == ".json":
-        return "json"
-    return "jsonl" if "jsonl" in (given, format_of(path)) else None
+def question_format(path: Path, given: Format) -> FileFormat | None:
+    """Nested SQuAD for .json, whatever `given` is; None for files without questions."""
+    by_name = by_suffix(path, (SQUAD, *FORMATS))
+    if by_name is SQUAD:
+        return SQUAD
+    chosen = by_name if given == "auto" else file_format(path, given)
+    return chosen if chosen is not None and chosen.rows is not None else None
 
 
-def _nested(path: Path, tick: Tick) -> Iterator[Question]:
+def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
     """SQuAD's own form: {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers": [{…}]}]}]}]}."""
     try:
         table = json.loads("".join(texts(path, tick)))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}); a file with one object per line is called .jsonl") from error
+        raise DataError(f"{path} is not JSON ({error}). Name a file with one object per line .jsonl.") from error
     try:
         for article in table["data"]:
             for paragraph in article["paragraphs"]:
                 for asked in paragraph["qas"]:
                     where = f'{path}, question "{asked.get("id", asked["question"][:_SHOWN])}"'
-                    yield _checked(where, paragraph["context"], asked)
+                    record = {**asked, "context": paragraph["context"]}
+                    yield Row(where, [record.get(column.name) for column in columns])
     except (KeyError, TypeError, AttributeError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else "is written otherwise"
+        what = f"lacks {error}" if isinstance(error, KeyError) else "has another structure"
         raise DataError(
             f'{path} {what}; expected SQuAD\'s form: "data", a list of articles with "paragraphs", each of them with "context" '
             'and "qas", a list of "question" and "answers"'
         ) from error
 
 
-def _records(path: Path, tick: Tick) -> Iterator[Question]:
-    for number, line in enumerate(lines(path, tick), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where} is not JSON ({error}); a .jsonl file holds one JSON object per line") from error
-        if not isinstance(record, dict) or not {"context", "question"} <= record.keys():
-            there = ", ".join(record) if isinstance(record, dict) else f"a {type(record).__name__}"
-            raise DataError(f'{where} has no "context" and "question"; it has: {there or "nothing"}')
-        yield _checked(where, record["context"], record)
+SQUAD = FileFormat("squad", (".json",), rows=_nested)
 
 
-def _checked(where: str, context: Any, record: dict[str, Any]) -> Question:
-    question = record["question"]
+def _checked(where: str, record: dict[str, Any]) -> Question:
+    context, question = record["context"], record["question"]
     if not isinstance(context, str) or not isinstance(question, str):
-        raise DataError(f"{where} has a question or a context that is no text; expected strings")
+        raise DataError(f"{where}: the question or the context is not a string")
     answers = tuple(_answer(where, context, text, start) for text, start in _answers(where, record))
-    if not answers or record.get("is_impossible"):
+    if not answers or str(record["is_impossible"]).lower() in ("true", "1"):
         raise DataError(
-            f"{where} has no answer, as in SQuAD 2.0; an answer span has to be in the context: remove such questions, or take 1.1"
+            f"{where} has no answer, as in SQuAD 2.0. Every answer must be a span of its context: remove it, or use 1.1."
         )
     return Question(where, context, question, answers)
 
 
 def _answers(where: str, record: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Text and first character of each: a list of objects, an object of two lists, or a single one beside the question."""
-    match record.get("answers", record.get("answer")):
+    """The text and first character of each answer."""
+    match record["answer"] if record["answers"] is None else record["answers"]:
         case list() as many if all(isinstance(one, dict) for one in many):
             return [(one.get("text"), one.get("answer_start")) for one in many]
-        case {"text": list() as told, "answer_start": list() as starts} if len(told) == len(starts):
-            return list(zip(told, starts, strict=True))
+        case {"text": list() as found, "answer_start": list() as starts} if len(found) == len(starts):
+            return list(zip(found, starts, strict=True))
         case str() as text:
-            return [(text, record.get("answer_start"))]
+            return [(text, _number(record["answer_start"]))]
         case None:
             return []
         case other:
             raise DataError(
-                f'{where} has the answers {str(other)[:_SHOWN]}; expected {{"text": […], "answer_start": […]}}, as many of each, '
+                f'{where} has the answers {str(other)[:_SHOWN]}; expected {{"text": […], "answer_start": […]}} of equal length, '
                 'or "answer" and "answer_start"'
             )
+
+
+def _number(start: Any) -> Any:
+    """A csv cell is text: "12" → 12, and an empty cell is absent."""
+    if not isinstance(start, str):
+        return start
+    return int(start) if start.strip().isdecimal() else (start if start.strip() else None)
 
 
 def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"{where} has the answer {text!r}; expected a text")
     if start is None:
-        start = context.find(text)  # the first, where it stands there more than once
+        start = context.find(text)  # the first occurrence
         if start < 0:
-            raise DataError(f"{where} has the answer {text!r}, which is nowhere in its context; correct either")
+            raise DataError(f"{where}: the answer {text!r} does not occur in its context. Correct either of them.")
     if not isinstance(start, int) or isinstance(start, bool):
-        raise DataError(f'{where} has "answer_start" {start!r}; expected the number of a character, from 0 on')
+        raise DataError(f'{where} has "answer_start" {start!r}; expected the position of a character, counted from 0')
     if start < 0 or context[start : start + len(text)] != text:
-        there = repr(context[start : start + len(text)]) if 0 <= start < len(context) else f"none of its {len(context):,}"
-        raise DataError(
-            f"{where} has the answer {text!r} at character {start} of its context, where stands {there}; correct either"
-        )
+        there = f"has {context[start : start + len(text)]!r} there" if 0 <= start < len(context) else f"ends at {len(context):,}"
+        raise DataError(f"{where}: the answer {text!r} is not at character {start} of its context, which {there}. Correct it.")
     return Answer(text, start)

@@ -1,3 +1,1 @@
 """Text ↔ token ids: characters, words, byte pairs, word pieces, unigrams."""
-
-from firth.text.tokenizers.tokenizer import Tokenizer as Tokenizer

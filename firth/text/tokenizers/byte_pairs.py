@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): can spell any text, loses nothing."""
+"""Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): encodes any text without loss."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from firth.text.config import TokenizerConfig
-from firth.text.readers.records import Piece
 from firth.text.tokenizers import subwords
+from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, Ids
 
 
-def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tokenizers.Tokenizer:
+def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
     """256 bytes, then the merges in the order they were learned, then <eos>.
 
-    Newlines are split off one by one before GPT-2's pattern: no token contains one with anything else, so that a text
-    may be cut after any newline.
+    Newlines are split off one by one before GPT-2's pattern is applied: a token that contains one contains nothing else, so
+    a text may be cut after any newline.
     """
     tokenizer = tokenizers.Tokenizer(models.BPE())
     split_into_bytes(tokenizer)
     trainer = trainers.BpeTrainer(
-        vocab_size=(config.vocab or subwords.VOCAB) - eos,
-        min_frequency=max(config.min_count, 2),  # a pair seen once would be a merge that no text needs
+        vocab_size=(config.vocab or subwords.VOCAB) - text.eos,
+        min_frequency=max(config.min_count, 2),  # a merge of a pair that occurs once is useless
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(subwords.sliced(pieces), trainer)
-    return _with_eos(tokenizer) if eos else tokenizer
+    tokenizer.train_from_iterator(subwords.sliced(text.pieces), trainer)
+    return _with_eos(tokenizer) if text.eos else tokenizer
 
 
 def split_into_bytes(tokenizer: tokenizers.Tokenizer) -> None:
-    """Lines, then GPT-2's words, then bytes; and back."""
+    """Lines, then GPT-2's words, then bytes; and the decoder for them."""
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
     )
@@ -42,7 +42,7 @@ def split_into_bytes(tokenizer: tokenizers.Tokenizer) -> None:
 
 
 class BytePairs:
-    """Tokens that are strings of bytes, whichever way they were chosen: by merges here, by likelihood in unigrams.py."""
+    """Tokens that are strings of bytes, chosen by merges here and by likelihood in unigrams.py."""
 
     lossless = True
     unknown = None
@@ -58,7 +58,7 @@ class BytePairs:
         return subwords.encoded(self._tokenizer, text)
 
     def decode(self, ids: Ids) -> str:
-        """Bytes that are not UTF-8, such as half of a character, come out as U+FFFD."""
+        """Bytes that are not UTF-8, such as half of a character, become U+FFFD."""
         return b"".join([self._bytes_of[id] for id in ids.tolist()]).decode("utf-8", "replace")
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
@@ -79,14 +79,21 @@ class BytePairs:
 
 
 def _with_eos(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """<eos> as a plain entry that no merge leads to; as a special token of the trainer, text could spell it."""
+    """<eos> as a plain entry that no merge produces; as a special token of the trainer, text could contain it."""
     table = json.loads(tokenizer.to_str())
     table["model"]["vocab"][EOS] = len(table["model"]["vocab"])
     return subwords.rebuilt(table)
 
 
 def _byte_of() -> dict[str, int]:
-    """GPT-2's spelling of the 256 bytes: printable Latin-1 stands for itself, the rest follows from U+0100 on."""
+    """GPT-2's spelling of the 256 bytes: printable Latin-1 stands for itself, the others are U+0100 and following."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def codec(tokenizer: tokenizers.Tokenizer) -> BytePairs:
+    return BytePairs(tokenizer, tokenizer.get_vocab())
+
+
+BPE = TokenizerKind("bpe", ("BPE", "Sequence", None), "in the next token", build, codec)

@@ -1,8 +1,9 @@
-"""One character, one token."""
+"""One token per character."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -11,14 +12,17 @@ from tokenizers import Regex, decoders, models, pre_tokenizers
 
 from firth.errors import DataError
 from firth.text.config import TokenizerConfig
+from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 
 ONE_CHARACTER = r"[\s\S]"  # "." would not match a newline
 _REPLACEMENT = 0xFFFD  # how an unknown character is shown
 
 
-def build(config: TokenizerConfig, counts: Mapping[str, int], *, eos: bool) -> tokenizers.Tokenizer:
+def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
     """Ids in code point order, then <eos> and <unk>. <unk> exists only if something is left out, or may be (min_count > 1)."""
+    counts = _counted(text) if text.counts is None else text.counts
+    eos = text.eos
     kept = [character for character in counts if counts[character] >= config.min_count]
     unknown = len(kept) < len(counts) or config.min_count > 1
     if config.vocab is not None and len(kept) + eos + unknown > config.vocab:
@@ -33,7 +37,7 @@ def build(config: TokenizerConfig, counts: Mapping[str, int], *, eos: bool) -> t
 
 
 class Characters:
-    """Encodes by looking code points up in a table, some 50 times faster than the tokenizer.json it stands for."""
+    """Encodes by looking up code points in a table, some 50 times faster than the equivalent tokenizer.json."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self.eos, self.unknown = vocabulary.get(EOS), vocabulary.get(UNKNOWN)
@@ -74,6 +78,18 @@ def _never_seen(characters: Sequence[str], shown: int = 10) -> str:
     listed = " ".join(repr(character) for character in characters[:shown])
     more = f" and {len(characters) - shown} more" if len(characters) > shown else ""
     return (
-        f"the text has characters that the tokenizer never saw: {listed}{more}; remove them, or train with "
-        "--tokenizer.kind=bpe (can spell any text) or --tokenizer.min_count=2 (reads rare characters as <unk>)"
+        f"the text has characters that are not in the vocabulary: {listed}{more}. Remove them, or train with "
+        "--tokenizer.kind=bpe (encodes any text) or --tokenizer.min_count=2 (reads rare characters as <unk>)."
     )
+
+
+def _counted(text: TrainingText) -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for piece in text.pieces:
+        counts.update(piece.text)
+    return counts
+
+
+CHAR = TokenizerKind(
+    "char", ("WordLevel", "Split", "Isolated"), "tokens", build, lambda tokenizer: Characters(tokenizer.get_vocab())
+)

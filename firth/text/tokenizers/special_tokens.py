@@ -1,7 +1,7 @@
-"""The two tokens that are not text. No text is ever encoded as either by accident, except by word and wordpiece.
+"""The two tokens that are not text. Only word and wordpiece tokenizers encode a literal <eos> or <unk> as these.
 
-A character is one character long, and the pre-tokenizer of byte-level BPE separates "<" from letters, so neither can
-learn a token that is spelled like these; they need no added-token machinery in tokenizer.json.
+A character tokenizer has tokens of one character, and the pre-tokenizer of byte-level BPE separates "<" from letters, so neither
+can learn a token that is spelled like these; tokenizer.json needs no added tokens for them.
 """
 
 from __future__ import annotations

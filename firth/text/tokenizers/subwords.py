@@ -1,4 +1,4 @@
-"""What the tokenizers of the Rust library share: training on, and encoding, one text in many slices."""
+"""Shared by the subword tokenizers of the Rust library: training on, and encoding, a text in many slices."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 import tokenizers
 
 from firth.errors import DataError
-from firth.text.readers.cut_points import slices
-from firth.text.readers.records import Piece
+from firth.text.readers.pieces import Piece, slices
 from firth.text.tokenizers.special_tokens import Ids
 
-VOCAB = 4096  # where the recipe names none
-_SLICE = 1 << 14  # characters handed over at a time: training buffers 256 of them, encoding spreads them over the cores
+VOCAB = 4096  # the default
+_SLICE = 1 << 14  # characters passed at a time: training buffers 256 slices, encoding distributes them over the cores
 
-# The Rust threads of `tokenizers` do not survive a fork, and by default it warns about that on every one.
+# The Rust threads of `tokenizers` do not survive a fork, and by default it warns about every fork.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: os.environ.__setitem__("TOKENIZERS_PARALLELISM", "false"))
@@ -31,15 +30,15 @@ def sliced(pieces: Iterable[Piece]) -> Iterator[str]:
 def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
     try:
         text.encode()
-    except UnicodeEncodeError as error:  # tokenizers would only say TypeError
-        raise DataError(f"the text holds {text[error.start]!r}, half of a surrogate pair; remove it") from error
+    except UnicodeEncodeError as error:  # tokenizers would only raise TypeError
+        raise DataError(f"the text holds {text[error.start]!r}, half of a surrogate pair. Remove it.") from error
     encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
     ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
     return np.concatenate(ids) if ids else np.zeros(0, np.int32)
 
 
 def rebuilt(table: dict[str, Any]) -> tokenizers.Tokenizer:
-    """The tokenizer of a tokenizer.json that was edited."""
+    """The tokenizer of an edited tokenizer.json."""
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(table))
     assert isinstance(tokenizer, tokenizers.Tokenizer)
     return tokenizer

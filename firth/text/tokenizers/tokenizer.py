@@ -1,43 +1,38 @@
-"""Text ↔ token ids. A `Tokenizer` is saved as a Hugging Face tokenizer.json, and everything about it is in there."""
+"""Text ↔ token ids. A `Tokenizer` is saved as a Hugging Face tokenizer.json, which holds everything about it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import tokenizers
 
 from firth.errors import DataError
 from firth.text.config import Kind, TokenizerConfig
-from firth.text.readers.records import Piece
-from firth.text.tokenizers import byte_pairs, characters, unigrams, word_pieces, words
+from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.byte_pairs import BPE
+from firth.text.tokenizers.characters import CHAR
+from firth.text.tokenizers.kind import Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.unigrams import UNIGRAM
+from firth.text.tokenizers.word_pieces import WORDPIECE
+from firth.text.tokenizers.words import WORD
+
+KINDS = (CHAR, WORD, BPE, WORDPIECE, UNIGRAM)
 
 
 class Tokenizer:
-    """The public face of all kinds; train one with `Tokenizer.train`, or reload it with `Tokenizer.from_json`."""
+    """A tokenizer of any kind. Train one with `Tokenizer.train`, or load it with `Tokenizer.from_json`."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._json = tokenizer.to_str()
-        vocabulary: dict[str, int] = tokenizer.get_vocab()
-        table = json.loads(self._json)
-        self.kind: Kind = _kind(table)
-        self.vocab = len(vocabulary)
+        self._kind = _kind(json.loads(self._json))
+        self._codec = self._kind.codec(tokenizer)
+        self.vocab: int = tokenizer.get_vocab_size()
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
-        self._codec: characters.Characters | words.Words | word_pieces.WordPieces | byte_pairs.BytePairs
-        match self.kind:
-            case "char":
-                self._codec = characters.Characters(vocabulary)
-            case "word":
-                self._codec = words.Words(vocabulary, lower=words.lowers(table["normalizer"]))
-            case "wordpiece":
-                self._codec = word_pieces.WordPieces(tokenizer, vocabulary)
-            case "bpe" | "unigram":
-                self._codec = byte_pairs.BytePairs(tokenizer, vocabulary)
 
     @classmethod
     def train(
@@ -48,33 +43,38 @@ class Tokenizer:
         counts: Mapping[str, int] | None = None,
         also: Sequence[str] = (),
     ) -> Tokenizer:
-        """Learn a vocabulary. With more than one document there is an <eos> to end each; words have one anyway, per line.
+        """Learn a vocabulary. With more than one document, <eos> ends each; a "word" tokenizer always has one, for every line.
 
-        `counts` of the characters spare a "char" tokenizer from reading `pieces`; `also` are words that a "word" tokenizer has
-        behind those it found, as far as config.vocab allows.
+        With `counts` of the characters, a "char" tokenizer does not read `pieces`. A "word" tokenizer adds the words `also` to
+        those of the text, as far as config.vocab allows.
         """
-        match config.kind:
-            case "char":
-                return cls(characters.build(config, _counted(pieces) if counts is None else counts, eos=documents > 1))
-            case "word":
-                return cls(words.build(config, pieces, also))
-            case "bpe":
-                return cls(byte_pairs.build(config, pieces, eos=documents > 1))
-            case "wordpiece":
-                return cls(word_pieces.build(config, pieces, eos=documents > 1))
-            case "unigram":
-                return cls(unigrams.build(config, pieces, eos=documents > 1))
+        kind = next(kind for kind in KINDS if kind.name == config.kind)
+        return cls(kind.train(config, TrainingText(pieces, documents, counts, also)))
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
         try:
             tokenizer = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # tokenizers raises a bare Exception
-            raise DataError(f"not a tokenizer.json ({error}); expected one that firth saved") from error
+            raise DataError(f"not a tokenizer.json ({error}); expected one saved by firth") from error
         return cls(tokenizer)
 
     def to_json(self) -> str:
         return self._json
+
+    @property
+    def kind(self) -> Kind:
+        return self._kind.name
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether every token is a word, and a newline is <eos>."""
+        return self._kind.whole_words
+
+    @property
+    def spaces(self) -> Spaces:
+        """The tokens that the space between two words becomes."""
+        return self._kind.spaces
 
     @property
     def sha256(self) -> str:
@@ -95,15 +95,15 @@ class Tokenizer:
         return self._codec.lossless
 
     def encode(self, text: str) -> Ids:
-        """Ids in the smallest unsigned type. A character that was never seen is a DataError, unless there is <unk>."""
+        """Ids in the smallest unsigned type. A character outside the vocabulary is a DataError, unless there is <unk>."""
         return self._codec.encode(text).astype(self.dtype)
 
     def encode_pieces(self, pieces: Iterable[Piece]) -> Iterator[tuple[Ids, int]]:
         """The ids of each piece, <eos> at the end of each document included, and its number of characters."""
         for piece in pieces:
             ids = self.encode(piece.text)
-            # for words a newline already was the <eos>; only a last line without one is still open
-            if piece.ends_document and self.eos is not None and not (self.kind == "word" and piece.text.endswith("\n")):
+            # for words a newline is already an <eos>; only a last line without one still needs it
+            if piece.ends_document and self.eos is not None and not (self.whole_words and piece.text.endswith("\n")):
                 ids = np.append(ids, self.dtype(self.eos))
             yield ids, len(piece.text)
 
@@ -124,24 +124,12 @@ class Tokenizer:
         return self._codec.unseen(text)
 
 
-def _kind(table: Mapping[str, Any]) -> Kind:
-    """Told by the structure: which model, and how its pre-tokenizer splits."""
+def _kind(table: Mapping[str, Any]) -> TokenizerKind:
+    """Recognised by the structure: the model, and how its pre-tokenizer splits."""
     before = table["pre_tokenizer"] or {}
-    shape = (table["model"]["type"], before.get("type"), before.get("behavior"))
-    kinds: dict[tuple[str | None, ...], Kind] = {
-        ("WordLevel", "Split", "Isolated"): "char",
-        ("WordLevel", "Split", "Removed"): "word",
-        ("BPE", "Sequence", None): "bpe",
-        ("WordPiece", "Sequence", None): "wordpiece",
-        ("Unigram", "Sequence", None): "unigram",
-    }
-    if shape not in kinds:
-        raise DataError(f"this tokenizer.json is not one of firth's ({', '.join(get_args(Kind))}): its model is {shape[0]}")
-    return kinds[shape]
-
-
-def _counted(pieces: Iterable[Piece]) -> Mapping[str, int]:
-    counts: Counter[str] = Counter()
-    for piece in pieces:
-        counts.update(piece.text)
-    return counts
+    structure = (table["model"]["type"], before.get("type"), before.get("behavior"))
+    for kind in KINDS:
+        if kind.structure == structure:
+            return kind
+    names = ", ".join(kind.name for kind in KINDS)
+    raise DataError(f"this tokenizer.json is not one of firth's kinds ({names}): its model is {structure[0]}")

@@ -1,4 +1,4 @@
-"""Which pieces of a subword tokenizer make a word. Letters: B rows, T tokens, V vocabulary."""
+"""Which tokens of a subword tokenizer form a word. Letters: B rows, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from firth.errors import DataError
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
 
-_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # how Tokenizer.token writes bytes that are no text by themselves
-# Scripts written without spaces: kana, Han. Their pieces stay as they are; joined they would be whole clauses.
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # how Tokenizer.token spells bytes that are no text by themselves
+# Scripts written without spaces: kana, Han. Their pieces are not joined; joined they would form whole clauses.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
-_LIKE = (EOS, "\n", " ", "x", ".", "\u3042")  # one of each kind: characters of a kind begin and end words alike
+_LIKE = (EOS, "\n", " ", "x", ".", "\u3042")  # a representative of each class; the members of a class begin and end words alike
 
 
 def words_of(pieces: Sequence[str], *, merged: bool = True) -> tuple[list[str], list[int]]:
-    """The words, and for each piece the number of its word. Pieces are tokens as `Tokenizer.token` writes them.
+    """The words, and for each piece the number of its word. Pieces are tokens as spelled by `Tokenizer.token`.
 
     [" un", "able", ".", "<eos>"] → ["unable", ".", "<eos>"], [0, 0, 1, 2]: white space begins a word, and so does a change
-    between letters and punctuation; <eos>, <unk> and a newline are words by themselves. `merged` is False for tokenizers whose
-    tokens are no pieces of words but characters, or words already: each then is a word.
+    between letters and punctuation; <eos>, <unk> and a newline are words by themselves. With `merged` = False, for tokenizers of
+    characters or words, each token is a word.
     """
     if not merged:
         return list(pieces), list(range(len(pieces)))
@@ -37,7 +37,7 @@ def words_of(pieces: Sequence[str], *, merged: bool = True) -> tuple[list[str], 
     for text in _texts(pieces):
         waiting += 1
         if not text:
-            continue  # which word it belongs to is told by the piece that completes its character
+            continue  # the piece that completes the character decides which word it belongs to
         if not words or _begins(before, text):
             words.append("")
         words[-1] += text
@@ -46,15 +46,15 @@ def words_of(pieces: Sequence[str], *, merged: bool = True) -> tuple[list[str], 
     return [word.strip() or word for word in words], numbers
 
 
-class Beginnings:
-    """Where words begin, for many tokens at once. Whether a word begins between two tokens is told by the last character of the
-    one and the first of the other, of which there are few kinds: a table of kinds is asked once, and then only looked up.
+class WordStarts:
+    """Where words begin, for many tokens at once. Whether a word begins between two tokens depends on the last character of one
+    and the first of the other, which fall into a few classes: a table over pairs of classes is computed once.
 
-    It says what `words_of` says, but for bytes that are no text by themselves, which here are letters. Tokens that are words
-    already begin one each."""
+    It agrees with `words_of`, except that bytes that are no text by themselves count as letters here. With a word tokenizer
+    every token begins a word."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._words = tokenizer.kind == "word"
+        self._words = tokenizer.whole_words
         tokens = [tokenizer.token(id) for id in range(tokenizer.vocab)]
         parts = [(token, token) if token in (EOS, UNKNOWN) else (token[0], token[-1]) for token in map(_no_bytes, tokens)]
         number = {like: n for n, like in enumerate(_LIKE)}
@@ -73,7 +73,7 @@ def _no_bytes(token: str) -> str:
 
 
 def _like(part: str) -> str:
-    """That of _LIKE which begins and ends words as a character, <eos> or <unk> does."""
+    """The representative in _LIKE of a character, <eos> or <unk>."""
     if part in (EOS, UNKNOWN):
         return EOS
     if part.isspace():
@@ -82,11 +82,11 @@ def _like(part: str) -> str:
 
 
 def _texts(pieces: Sequence[str]) -> Iterator[str]:
-    """The text that is certain after each piece: "" for bytes of a character that a later piece completes."""
+    """The text that each piece completes: "" for bytes of a character that a later piece completes."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for piece, following in itertools.zip_longest(pieces, pieces[1:], fillvalue=""):
         if not piece:
-            raise DataError("a piece of a word is empty; expected each token as Tokenizer.token writes it")
+            raise DataError("a piece of a word is empty; expected tokens as spelled by Tokenizer.token")
         if not _BYTES.fullmatch(piece):
             yield piece
         else:

@@ -1,8 +1,8 @@
-"""WordPiece (Schuster and Nakajima 2012, as in BERT): a word is its longest known beginning, then the longest known "##rest" …
+"""WordPiece (Schuster and Nakajima 2012, as in BERT): a word is its longest known prefix, then the longest known "##rest" …
 
-Loses the kind and amount of white space, except newlines, which are tokens; and a word with a character that is not in the
-vocabulary, or of more than 100 characters, is <unk>. "#" is a word by itself, so that no text reads as a "##" piece.
-<unk> and <eos> may be written in the text itself, as for words; they then mean just that.
+Loses the kind and amount of white space, except newlines, which are tokens. A word of more than 100 characters, or with a
+character that is not in the vocabulary, is <unk>. "#" is a word by itself, so that no text is encoded as a "##" piece. A literal
+<unk> or <eos> in the text is that token, as for words.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from firth.text.config import TokenizerConfig
-from firth.text.readers.records import Piece
 from firth.text.tokenizers import subwords
+from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 
 _CONTINUES = "##"
-_LONGEST = 100  # characters of a word that is looked at; beyond, finding its pieces takes time quadratic in them
+_LONGEST = 100  # characters of a word; the time to find its pieces is quadratic in them
 _WORD = re.compile(r"[\n#]|[^\s#]+")
-_WHITE_SPACE = r"(?:[^\S\n]|[\x1c-\x1f])+"  # but newlines; Python's \s has the four ASCII separators, Rust's lacks them
-_BATCH = 1 << 14  # words handed over to the trainer at a time
+_WHITE_SPACE = r"(?:[^\S\n]|[\x1c-\x1f])+"  # except newlines; Python's \s has the four ASCII separators, Rust's lacks them
+_BATCH = 1 << 14  # words passed to the trainer at a time
 
 
-def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tokenizers.Tokenizer:
-    """<unk>, <eos>, newline, each character as a beginning and as a "##" rest, then pieces in the order they were learned.
+def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
+    """<unk>, <eos>, newline, each character as a prefix and as a "##" rest, then pieces in the order they were learned.
 
-    Characters that are too rare (`min_count`), or too many for `vocab`, are left out, and words with them not learned from.
+    Characters that are too rare (`min_count`), or too many for `vocab`, are left out, and so are words that contain them.
     """
-    words = Counter(word for piece in pieces for word in _WORD.findall(piece.text))
-    special = [UNKNOWN, *([EOS] if eos else []), "\n"]
+    words = Counter(word for piece in text.pieces for word in _WORD.findall(piece.text))
+    special = [UNKNOWN, *([EOS] if text.eos else []), "\n"]
     del words["\n"]
     vocab = config.vocab or subwords.VOCAB
     alphabet = _alphabet(words, config.min_count, (vocab - len(special)) // 2)
@@ -50,7 +50,7 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece], *, eos: bool) -> tok
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab,
         min_frequency=max(config.min_count, 2),
-        # All single characters are named here because the trainer would number them in no fixed order, and break ties by it.
+        # All single characters are listed because the trainer would number them in no fixed order, and break ties by it.
         special_tokens=[*special, *alphabet, *(_CONTINUES + character for character in alphabet if character != "#")],
         continuing_subword_prefix=_CONTINUES,
         show_progress=False,
@@ -75,14 +75,14 @@ class WordPieces:
         return "".join(self.spell(ids.tolist()))
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
-        begun = False  # whether the line has text
+        begun = False  # whether the line has any text yet
         for id in ids:
             text = self.token(id)
             yield text if begun else text.removeprefix(" ")
             begun = text != "\n"
 
     def token(self, id: int) -> str:
-        """ " cat" begins a word, "at" goes on with it: what bpe would show for them."""
+        """ " cat" begins a word, "at" continues it, as for bpe."""
         name = self._name_of[id]
         if name == "\n" or id == self.eos:
             return "\n"
@@ -104,12 +104,17 @@ def _alphabet(words: Mapping[str, int], least: int, room: int) -> list[str]:
 
 
 def _teaches(word: str, known: set[str]) -> bool:
-    """Not a word that would be <unk>, nor one from which to learn a piece that is spelled like <eos> or <unk>."""
+    """Whether pieces are learned from a word: not from one that is <unk>, nor from one that begins like <eos> or <unk>."""
     return len(word) <= _LONGEST and known.issuperset(word) and not word.startswith((EOS, UNKNOWN))
 
 
 def _repeated(words: Mapping[str, int]) -> Iterator[str]:
-    """Each word as often as it was counted."""
+    """Each word as often as it occurs."""
     for word, count in words.items():
         for done in range(0, count, _BATCH):
             yield " ".join([word] * min(_BATCH, count - done))
+
+
+WORDPIECE = TokenizerKind(
+    "wordpiece", ("WordPiece", "Sequence", None), "dropped", build, lambda tokenizer: WordPieces(tokenizer, tokenizer.get_vocab())
+)

@@ -1,10 +1,11 @@
-"""Words as white space separates them, and one <eos> per line: the convention of the Penn Treebank and WikiText.
+"""Words separated by white space, and one <eos> per line: the convention of the Penn Treebank and WikiText.
 
-<eos> and <unk> may be written in the text itself, as those corpora do; they then mean just that.
+A literal <eos> or <unk> in the text, as in those corpora, is that token.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,18 +15,18 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from firth.text.config import TokenizerConfig
-from firth.text.readers.records import Piece
+from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 
 _END_OF_LINE = f" {EOS} "
-_WHITE_SPACE = r"[\s\x1c-\x1f]+"  # what str.split() splits at; \s alone lacks the four ASCII separators
+_WHITE_SPACE = r"[\s\x1c-\x1f]+"  # like str.split(); \s alone lacks the four ASCII separators
 
 
-def build(config: TokenizerConfig, pieces: Iterable[Piece], also: Iterable[str] = ()) -> tokenizers.Tokenizer:
-    """Ids by falling frequency, then alphabetically, then what is new in `also`, in its order. <eos> and <unk> are always
-    there; <unk> counts what it stands in for."""
+def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
+    """Ids by descending frequency, then alphabetically, then the new words of `text.also` in their order. <eos> and <unk> are
+    always present; the count of <unk> is that of the words it replaces."""
     counts = Counter({EOS: 0, UNKNOWN: 0})
-    for piece in pieces:
+    for piece in text.pieces:
         counts.update(_words(_lowered(piece.text) if config.lower else piece.text))
         counts[EOS] += piece.ends_document and not piece.text.endswith("\n")
     ranked = sorted(counts.keys() - {EOS, UNKNOWN}, key=lambda word: (-counts[word], word))
@@ -33,9 +34,9 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece], also: Iterable[str] 
     kept = [word for word in ranked[:room] if counts[word] >= config.min_count]
     counts[UNKNOWN] += sum(counts[word] for word in ranked[len(kept) :])
     names = sorted((*kept, EOS, UNKNOWN), key=lambda word: (-counts[word], word))
-    lent = dict.fromkeys(_lowered(word) if config.lower else word for word in also)
+    added = dict.fromkeys(_lowered(word) if config.lower else word for word in text.also)
     known = set(names)
-    new = [word for word in lent if word not in known and len(word.split()) == 1]
+    new = [word for word in added if word not in known and len(word.split()) == 1]
     names += new if config.vocab is None else new[: config.vocab - len(names)]
     tokenizer = tokenizers.Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=UNKNOWN))
     end_of_line = normalizers.Replace("\n", _END_OF_LINE)
@@ -46,7 +47,7 @@ def build(config: TokenizerConfig, pieces: Iterable[Piece], also: Iterable[str] 
 
 
 class Words:
-    """Encodes through a dict, several times faster than the tokenizer.json it stands for. Loses spacing and rare words."""
+    """Encodes through a dict, several times faster than the equivalent tokenizer.json. Loses spacing and rare words."""
 
     lossless = False
 
@@ -79,15 +80,22 @@ class Words:
         return _words(_lowered(text) if self._lower else text)
 
 
-def lowers(normalizer: Mapping[str, Any] | None) -> bool:
-    """Whether the normalizer of a tokenizer.json is that of lower-cased words."""
+def _lowers(normalizer: Mapping[str, Any] | None) -> bool:
+    """Whether the normalizer of a tokenizer.json lower-cases words."""
     return any(part["type"] == "Lowercase" for part in (normalizer or {}).get("normalizers", ()))
 
 
 def _lowered(text: str) -> str:
-    """Character by character, as a tokenizer.json does it: only str.lower() of a whole word knows that ς ends one."""
+    """Character by character, like tokenizer.json: str.lower() of a whole word would turn a final Σ into ς."""
     return "".join(map(str.lower, text)) if "Σ" in text else text.lower()
 
 
 def _words(text: str) -> list[str]:
     return text.replace("\n", _END_OF_LINE).split()
+
+
+def _codec(tokenizer: tokenizers.Tokenizer) -> Words:
+    return Words(tokenizer.get_vocab(), lower=_lowers(json.loads(tokenizer.to_str())["normalizer"]))
+
+
+WORD = TokenizerKind("word", ("WordLevel", "Split", "Removed"), "dropped", build, _codec, whole_words=True)

@@ -46,7 +46,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 def _folder() -> Path:
     """Named after a hash of all kernel sources: numba notices changes in a function's own file, but not in the files of the
     functions it calls."""
-    from firth.text.batches.cache import cache_folder
+    from firth.text.cache import cache_folder
 
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     folder = cache_folder() / "kernels" / hashlib.sha256(sources).hexdigest()[:16]

@@ -15,7 +15,7 @@ from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.text import Piece, TokenFile, Tokenizer, TokenizerConfig, cache_folder, encode_file
 from firth.text.batches import token_files as tokens
-from firth.text.batches.cache import sweep_abandoned
+from firth.text.cache import sweep_abandoned
 
 TEXT = "the cat sat on the mat\n" * 50
 
@@ -92,12 +92,12 @@ def test_a_cache_that_cannot_be_made_names_the_variable(
     source: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRTH_CACHE", str(source / "below a file"))
-    with pytest.raises(DataError, match="set FIRTH_CACHE to a folder"):
+    with pytest.raises(DataError, match="Set FIRTH_CACHE to a folder"):
         encode_file(source, tokenizer)
 
 
 def test_text_that_the_tokenizer_cannot_spell_leaves_nothing_behind(source: Path, cache: Path) -> None:
-    with pytest.raises(DataError, match="never saw"):
+    with pytest.raises(DataError, match="not in the vocabulary"):
         encode_file(source, Tokenizer.train(TokenizerConfig("char"), [Piece("the", True)], 1))
     assert list(cache.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Encoded sentence pairs, and batches of them that are counted in tokens and padded little.
+"""Encoded sentence pairs, and batches of them: sized in tokens, with little padding.
 
 Letters: N pairs, B rows of a batch, S source tokens and T target tokens of its longest. The pairs are held in memory.
 """
@@ -8,27 +8,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.batches.permutation import keys, permuted
 from firth.text.tokenizers.special_tokens import Ids
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-PADDING = -1  # the target where there is none: no loss is counted there
-_SOURCE, _TARGET, _STRIPE, _ORDER = range(4)  # what an epoch's keys are for
-_JITTER = 1.0  # tokens: lengths this far apart change places from epoch to epoch
+_SOURCE, _TARGET, _STRIPE, _ORDER = range(4)  # the purposes of an epoch's keys
+_JITTER = 1.0  # tokens; pairs that differ by less change places from epoch to epoch
 _WIDTH = 2.0  # target tokens of a stripe
 
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """What the decoder reads is what it is to say, one step late: <eos>, then all tokens but the last, which is <eos> again."""
+    """The decoder's input is its target shifted by one: <eos>, then all tokens but the last, which is <eos> again."""
 
     source_BS: NDArray[np.int64]  # ends with <eos>; padded with 0
     source_length_B: NDArray[np.int64]
@@ -39,26 +37,26 @@ class PairBatch:
 
     @property
     def tokens(self) -> int:
-        """Those that are predicted, <eos> among them; padding is not."""
+        """Predicted tokens: <eos> included, padding not."""
         return int(self.target_length_B.sum())
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The sentences of both sides, one after the other, each with its <eos> at the end."""
+    """The sentences of both sides, concatenated, each with <eos> at its end."""
 
     source_ids: Ids
     source_starts: Ints  # where each sentence begins, and where the last one ends: N + 1 numbers
     target_ids: Ids
     target_starts: Ints
-    texts: tuple[tuple[str, str], ...] | None = None  # both sides as they were read, to compare with; not kept for training
+    texts: tuple[tuple[str, str], ...] | None = None  # both sides as text, for evaluation; not kept for training
 
     @classmethod
     def of(cls, sources: Sequence[Ids], targets: Sequence[Ids], texts: Iterable[tuple[str, str]] | None = None) -> Pairs:
         """From the ids of each sentence, <eos> included."""
         if len(sources) != len(targets):
-            raise DataError(f"{len(sources):,} source and {len(targets):,} target sentences; expected as many of each")
-        return cls(*_flat(sources), *_flat(targets), None if texts is None else tuple(texts))
+            raise DataError(f"{len(sources):,} source and {len(targets):,} target sentences; expected equal numbers")
+        return cls(*concatenated(sources), *concatenated(targets), None if texts is None else tuple(texts))
 
     def __len__(self) -> int:
         return len(self.source_starts) - 1
@@ -73,21 +71,21 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        """Of the target side, <eos> included: those that are predicted in an epoch."""
+        """Target tokens, <eos> included: those predicted in an epoch."""
         return len(self.target_ids)
 
     def batch(self, row_B: Ints) -> PairBatch:
-        source_BS, source_length_B = _rows(self.source_ids, self.source_starts, row_B, padding=0)
-        target_BT, target_length_B = _rows(self.target_ids, self.target_starts, row_B, padding=PADDING)
+        source_BS, source_length_B = padded_rows(self.source_ids, self.source_starts, row_B)
+        target_BT, target_length_B = padded_rows(self.target_ids, self.target_starts, row_B, PADDING)
         last_B = self.target_ids[self.target_starts[row_B + 1] - 1].astype(np.int64)  # each sentence's <eos>
         late_BT = np.concatenate((last_B[:, None], target_BT[:, :-1]), axis=1)
         input_BT = np.where(target_BT == PADDING, 0, late_BT)
         return PairBatch(source_BS, source_length_B, input_BT, target_BT, target_length_B)
 
     def sweep(self, tokens: int) -> Iterator[tuple[Ints, PairBatch]]:
-        """Once over all pairs, those of similar length together: each batch, and which pairs its rows are.
+        """All pairs once, grouped by similar length: each batch, and the pairs that are its rows.
 
-        A batch has at most `tokens` cells on either side, padding included; a pair that is longer is a batch of its own.
+        A batch has at most `tokens` cells on either side, padding included; a longer pair is a batch by itself.
         """
         source_N, target_N = self.source_length_N, self.target_length_N
         order = similar(source_N.astype(np.float64), target_N.astype(np.float64))
@@ -98,9 +96,9 @@ class Pairs:
 class BucketedPairs:
     """Batches of at most `tokens` cells on either side, of pairs of similar length, in random order.
 
-    The pairs are sorted anew in each epoch, by lengths to which less than a token was added at random: who shares a batch
-    with whom changes, but little is padding. A pair longer than `tokens` is a batch of its own. Batches do not span epochs,
-    and epochs differ by a few batches, so to find a position far ahead the epochs before it are sorted and counted once.
+    Each epoch sorts the pairs by length plus less than one random token: batches are composed differently each time, but have
+    little padding. A pair longer than `tokens` is a batch by itself. Batches do not span epochs, and epochs differ by a few
+    batches, so seeking far ahead sorts and counts all epochs before that position once.
     """
 
     def __init__(self, pairs: Pairs, tokens: int, seed: int) -> None:
@@ -111,8 +109,8 @@ class BucketedPairs:
         self.position = 0
         self._pairs, self._tokens, self._seed = pairs, tokens, seed
         self._source_N, self._target_N = pairs.source_length_N, pairs.target_length_N
-        self._firsts = [0]  # the position of the first batch of each epoch counted so far, and of the one after
-        self._epoch: tuple[int, list[Ints]] = (-1, [])  # the one that batches are taken from, and its batches by length
+        self._firsts = [0]  # the position of the first batch of each epoch counted so far, and of the next one
+        self._epoch: tuple[int, list[Ints]] = (-1, [])  # the current one, and its batches sorted by length
 
     @property
     def per_epoch(self) -> int:
@@ -134,7 +132,7 @@ class BucketedPairs:
         return self._pairs.batch(batches[int(place[0])])
 
     def _find(self, position: int) -> tuple[int, int]:
-        """The epoch of a position, and which of its batches it is."""
+        """The epoch of a position, and the index of its batch there."""
         while position >= self._firsts[-1]:
             epoch = len(self._firsts) - 1
             self._epoch = epoch, self._batches(epoch)
@@ -157,8 +155,8 @@ class BucketedPairs:
 def similar(source_N: Floats, target_N: Floats, offset: float = 0.0) -> Ints:
     """An order in which neighbours have similar lengths on both sides.
 
-    Stripes of about the same target length; in each, by source length: upwards in one, downwards in the next, so that
-    there is no jump from the longest to the shortest between two stripes.
+    Stripes of about the same target length, each sorted by source length: ascending in one, descending in the next, so that
+    there is no jump from the longest to the shortest between stripes.
     """
     stripe_N = np.floor((target_N + offset) / _WIDTH)
     return np.lexsort((np.where(stripe_N % 2 == 0, source_N, -source_N), stripe_N))
@@ -174,18 +172,3 @@ def packed(order: Ints, length_N: Ints, tokens: int) -> Iterator[Ints]:
         count = max(1, int((cells <= tokens).sum()))
         yield order[first : first + count]
         first += count
-
-
-def _flat(sentences: Sequence[Ids]) -> tuple[Ids, Ints]:
-    starts = np.concatenate(([0], np.cumsum([len(ids) for ids in sentences], dtype=np.int64)))
-    ids: NDArray[np.integer[Any]] = np.concatenate(sentences) if sentences else np.zeros(0, np.uint16)
-    return ids, starts
-
-
-def _rows(ids: Ids, starts: Ints, row_B: Ints, padding: int) -> tuple[Ints, Ints]:
-    """The sentences `row_B` side by side, as long as the longest, and their lengths."""
-    start_B, length_B = starts[row_B], starts[row_B + 1] - starts[row_B]
-    place_T = np.arange(int(length_B.max(initial=0)))
-    inside_BT = place_T < length_B[:, None]
-    token_BT = ids[np.where(inside_BT, start_B[:, None] + place_T, 0)].astype(np.int64)
-    return np.where(inside_BT, token_BT, padding), length_B

@@ -102,7 +102,7 @@ def test_a_text_with_fewer_windows_than_rows_is_drawn_from_again() -> None:
 @BOTH
 def test_a_text_shorter_than_one_context_is_refused(loader: Loader) -> None:
     loader(np.zeros(9, np.uint16), 2, 8, 0).next()
-    with pytest.raises(DataError, match=r"has 8 tokens, but training\.context = 8 needs at least 9; use a smaller"):
+    with pytest.raises(DataError, match=r"has 8 tokens, but training\.context = 8 needs at least 9\. Use a smaller"):
         loader(np.zeros(8, np.uint16), 2, 8, 0)
 
 

@@ -1,4 +1,4 @@
-"""The folder where firth keeps what it can make again: token ids, scans of corpora, the docs corpus."""
+"""The cache folder: files that firth can recreate, such as token ids, scans of corpora, data sets and the docs corpus."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from firth import files
 from firth.errors import DataError, RunError
 
-_ABANDONED = 24 * 3600  # seconds after which a half-written file has lost its process
+_ABANDONED = 24 * 3600  # seconds after which a half-written file is taken for a leftover
 
 
 def cache_folder() -> Path:
-    """$FIRTH_CACHE, or the user's cache folder of the platform; made if it is not there."""
+    """$FIRTH_CACHE, or the platform's cache folder of the user; created if absent."""
     folder = Path(os.environ.get("FIRTH_CACHE") or _platform_cache() / "firth").expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -27,10 +27,10 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """`files.replacing` for a file of the cache: what goes wrong names FIRTH_CACHE.
+    """`files.replacing` for a file of the cache: errors mention FIRTH_CACHE.
 
-    A half-written file here may belong to another process at work on the same corpus, so `files.sweep`, which removes
-    them all, is not for this folder.
+    A half-written file here may belong to another process that is reading the same corpus, so `files.sweep`, which removes all
+    of them, must not be used on this folder.
     """
     try:
         with files.replacing(path) as temporary:
@@ -39,13 +39,22 @@ def replacing(path: Path) -> Iterator[Path]:
         raise _unwritable(path.parent, str(error)) from error
 
 
+@contextlib.contextmanager
+def storing(folder: Path) -> Iterator[None]:
+    """Turns an OSError while writing to `folder` into a DataError that mentions FIRTH_CACHE."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error.strerror or str(error)) from error
+
+
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def sweep_abandoned(folder: Path) -> None:
-    """Remove half-written files that nothing has touched for a day."""
+    """Remove half-written files that have not changed for a day."""
     for left_over in folder.glob(files.TEMPORARY + "*"):
         with contextlib.suppress(OSError):  # another process may be sweeping too
             if time.time() - left_over.stat().st_mtime > _ABANDONED:
@@ -61,4 +70,4 @@ def _platform_cache() -> Path:
 
 
 def _unwritable(folder: Path, reason: str) -> DataError:
-    return DataError(f"cannot write to the cache folder {folder} ({reason}); set FIRTH_CACHE to a folder with space to write to")
+    return DataError(f"cannot write to the cache folder {folder} ({reason}). Set FIRTH_CACHE to a folder with space to write to.")

@@ -10,18 +10,8 @@ import pytest
 
 from firth.errors import ConfigError
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
-from firth.text.data.in_context import (
-    FreshPrompts,
-    Linear,
-    PointBatch,
-    SwapBatch,
-    SwapPrompts,
-    Swaps,
-    prepare_linear,
-    prepare_swaps,
-    prompt_tokens,
-    tasks_of,
-)
+from firth.text.data.in_context import FreshPrompts, prepare_linear, prepare_swaps, prompt_tokens
+from firth.text.datasets.in_context_tasks import Linear, PointBatch, SwapBatch, SwapPrompts, Swaps, tasks_of
 
 SWAPS = SwapsConfig(name="swaps", letters=5, word_length=4, examples=3, count=200)
 LINEAR = LinearConfig(name="linear", dimensions=3, examples=4, count=200)

@@ -1,8 +1,8 @@
-"""Pairs of sentences that share a word: the files of word-in-context tasks.
+"""Word-in-context tasks: pairs of sentences that share a word.
 
 As in MCL-WiC (Martelli et al. 2021), a part is two JSON files: NAME.data, a list of {"id", "sentence1", "start1", "end1",
-"sentence2", "start2", "end2"} with the places of the word counted in characters, and NAME.gold, a list of {"id", "tag"} with
-"T" for the same sense and "F" for another.
+"sentence2", "start2", "end2"} with the character positions of the word, and NAME.gold, a list of {"id", "tag"} with
+"T" for the same sense and "F" for different senses.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.progress import Progress, silent
 from firth.text.datasets.download import local
-from firth.text.readers.file_decoding import texts
-from firth.text.readers.records import COMPRESSED
+from firth.text.readers.file_decoding import COMPRESSED, texts
 from firth.text.tokenizers.offsets import Span
 
 TRAIN, DEV = "train", "dev"
@@ -43,7 +42,7 @@ class WordPair:
 
 
 def read_wic(folder: str | Path | None = None, progress: Progress = silent) -> tuple[list[WordPair], list[WordPair]]:
-    """The training pairs and those to report on, of a folder with both parts, or of the named set "wic"."""
+    """The training pairs and the evaluation pairs of a folder, or of the named set "wic"."""
     where = local("wic", progress) if folder is None else Path(folder)
     if not where.is_dir():
         raise DataError(f"{where} is not a folder; expected one with {TRAIN}….data, {TRAIN}….gold, {DEV}….data and {DEV}….gold")
@@ -60,12 +59,12 @@ def _part(folder: Path, part: str) -> list[WordPair]:
 
 
 def _file(folder: Path, part: str, suffix: str) -> Path:
-    """The one whose name begins with the part; it may be compressed."""
+    """The file whose name begins with the part; it may be compressed."""
     endings = (suffix, *(suffix + packed for packed in COMPRESSED))
     found = sorted(path for path in folder.iterdir() if path.name.startswith(part) and path.name.endswith(endings))
     if len(found) != 1:
         there = ", ".join(path.name for path in found) or "none"
-        raise DataError(f"{folder} has {there} of the files {part}…{suffix}; expected one")
+        raise DataError(f"{folder} has {there} matching {part}…{suffix}; expected one file")
     return found[0]
 
 
@@ -75,7 +74,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}); expected a list of objects") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{path} is JSON, but no list of objects; expected one object for each pair")
+        raise DataError(f"{path} is JSON, but not a list of objects; expected one object for each pair")
     return records
 
 
@@ -95,6 +94,6 @@ def _place(record: dict[str, Any], number: int, where: str) -> Place:
     if not isinstance(sentence, str) or not 0 <= start < end <= len(sentence):
         raise DataError(
             f"{where}: start{number} and end{number} are {places[0]!r} and {places[1]!r} of sentence{number} = {sentence!r}; "
-            "expected the places of a word in it, counted in characters"
+            "expected the first character of a word in it, and the one after its last"
         )
     return Place(sentence, (start, end))

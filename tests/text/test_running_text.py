@@ -49,7 +49,7 @@ def test_separate_files_are_used_whole(tmp_path: Path) -> None:
     prepared = prepare(DataConfig(**{key: str(tmp_path / f"{name}.txt") for key, name in paths.items()}), CHAR)  # type: ignore[arg-type]
     assert texts(prepared) == ["abab", "ac", "cb"]
     (tmp_path / "test.txt").write_text("z")
-    with pytest.raises(DataError, match="never saw: 'z'"):
+    with pytest.raises(DataError, match="not in the vocabulary: 'z'"):
         prepare(DataConfig(**{key: str(tmp_path / f"{name}.txt") for key, name in paths.items()}), CHAR)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,85 @@
+"""Encoded texts with a label each, and batches of them whose position in the data is one integer.
+
+Letters: N examples, B rows of a batch, T tokens of its longest text. The examples are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.padding import concatenated, padded_rows
+from firth.text.tokenizers.special_tokens import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledBatch:
+    token_BT: NDArray[np.int64]  # padded with 0; the model reads the first `length_B` of each row
+    length_B: NDArray[np.int64]
+    label_B: NDArray[np.int64]
+    fresh: bool = True
+
+    @property
+    def tokens(self) -> int:
+        """Without padding."""
+        return int(self.length_B.sum())
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Encoded texts, concatenated, and the number of each one's label."""
+
+    ids: Ids
+    starts: NDArray[np.int64]  # where each text begins, and where the last one ends: N + 1 numbers
+    label_N: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.label_N)
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids)
+
+    @property
+    def length_N(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    def batch(self, row_B: NDArray[np.int64]) -> LabelledBatch:
+        return LabelledBatch(*padded_rows(self.ids, self.starts, row_B), self.label_N[row_B])
+
+    def sweep(self, batch: int) -> Iterator[tuple[NDArray[np.int64], LabelledBatch]]:
+        """All examples once, grouped by similar length: each batch, and the examples that are its rows."""
+        for row_B in by_length(self.length_N, batch):
+            yield row_B, self.batch(row_B)
+
+    def within(self, limit: int | None) -> Examples:
+        """The examples of at most `limit` tokens."""
+        if limit is None or not (self.length_N > limit).any():
+            return self
+        kept = np.flatnonzero(self.length_N <= limit)
+        texts = [self.ids[self.starts[row] : self.starts[row + 1]] for row in kept]
+        return Examples.of(texts, self.label_N[kept])
+
+    @classmethod
+    def of(cls, texts: Sequence[Ids], label_N: NDArray[np.int64]) -> Examples:
+        return cls(*concatenated(texts), label_N)
+
+
+class BucketedExamples:
+    """Batches of `batch` examples of similar length; see Buckets."""
+
+    def __init__(self, examples: Examples, batch: int, seed: int) -> None:
+        self.position = 0
+        self._examples, self._buckets = examples, Buckets(examples.length_N, batch, seed)
+
+    def seek(self, position: int) -> None:
+        self.position = position
+
+    def next(self) -> LabelledBatch:
+        row_B = self._buckets.rows(self.position)
+        self.position += 1
+        return self._examples.batch(row_B)
