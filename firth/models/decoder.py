@@ -1,6 +1,6 @@
-"""What every model that writes token by token has in common: hidden states, an output layer over them, and `step`.
+"""The base of every model that generates token by token: hidden states, an output layer over them, and `step`.
 
-Letters: B batch, T time, V vocabulary, d width of what the output layer reads.
+Letters: B batch, T time, V vocabulary, d input width of the output layer.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from torch import Tensor, nn
 
 class Decoder(nn.Module, ABC):
     vocab: int
-    context: int | None  # how many tokens it was made to read at once; None for a recurrent model, which has no end
+    context: int | None  # the longest text it processes at once; None for a recurrent model, which has no limit
     embedding: nn.Embedding
-    embedding_std: float  # of the first embedding
-    embedding_setting: str  # what a recipe sets to change its width
+    embedding_std: float  # of the initial embedding
+    embedding_setting: str  # the setting for its width
     carries: bool  # whether the state at the end of one window may start the next (truncated BPTT)
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the output layer reads, and the state after the last token."""
+        """The input of the output layer, and the state after the last token."""
 
     @abstractmethod
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        """W_Vd and b_V of the output layer; no b: None."""
+        """W_Vd and b_V of the output layer; b is None if there is none."""
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b."""
         return F.linear(x_BTd, *self.output_layer())
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The seam of decoding: the logits after each of the T new tokens, and the state that has read them."""
+        """The interface of decoding: the logits after each of the T new tokens, and the state after them."""
         x_BTd, state = self.hidden(token_BT, state)
         return self.readout(x_BTd), state

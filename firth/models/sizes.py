@@ -1,4 +1,4 @@
-"""How large a configuration is, without allocating it."""
+"""The number of parameters of a configuration, without allocating it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def parameters(
     objective: str | None = None,
     dimensions: int = 1,
 ) -> int:
-    """Number of trained weights; `classes` of a classifier, `source_vocab` of a model that translates (`vocab`, if not given),
-    `dimensions` of points."""
+    """Number of trained weights; `classes` is for classifiers, `source_vocab` for translation (default: `vocab`), `dimensions`
+    for regression."""
     with torch.device("meta"):
         model = network(
             config,

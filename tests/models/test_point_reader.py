@@ -97,5 +97,5 @@ def test_it_has_no_weights_of_a_vocabulary(kind: str) -> None:
 
 
 def test_numbers_have_no_word_vectors() -> None:
-    with pytest.raises(ConfigError, match=r"reads numbers.*leave model.vectors out"):
+    with pytest.raises(ConfigError, match=r"processes numbers.*remove model.vectors"):
         _ = made("lstm").embedding
