@@ -16,11 +16,11 @@ from torch import Tensor
 
 from firth.layers import manual_backward
 
-SMALL = 1 << 23  # so many logits are simply held: below this the pieces cost more than they save
-PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits of a piece, by device
-ALIGNED = 64  # rows of logits begin at multiples of so many: the fastest products need that, and few vocabularies have it
+SMALL = 1 << 23  # up to this many logits are held at once: below it, pieces cost more than they save
+PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
+ALIGNED = 64  # rows of logits begin at multiples of this: the fastest products need it, and few vocabularies have it
 
-PADDING = -1  # a target that does not count
+PADDING = -1  # a target that is ignored
 
 
 def cross_entropy(
@@ -32,9 +32,9 @@ def cross_entropy(
     padded: bool = False,
     smoothing: float = 0.0,
 ) -> Tensor:
-    """The mean of −log p(target) over all rows, in float32 (or float64 where x is), p = softmax(x Wᵀ + b).
+    """The mean of −log p(target) over all rows, in float32 (or float64 if x is), p = softmax(x Wᵀ + b).
 
-    `padded`: rows whose target is PADDING do not count. `smoothing` = ε: the mean of −Σ_v t_v log p(v), where t is 1 − ε at the
+    `padded`: rows whose target is PADDING are ignored. `smoothing` = ε: the mean of −Σ_v t_v log p(v), where t is 1 − ε at the
     target and ε spread over all V (Szegedy et al. 2016, §7)."""
     x_Nd, target_N = x_nd.flatten(0, -2), target_n.flatten()
     loss = _nats(x_Nd, weight_Vd, bias_V, target_N, padded)
@@ -60,8 +60,8 @@ def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Ten
 
 
 def _distance(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:
-    """The mean of z_target − Σ_v z_v / V: what smoothing adds to the loss, ε of it. For (1 − ε)(lse − z_target) + ε(lse − z̄) is
-    (lse − z_target) + ε(z_target − z̄), and the mean of all logits is x times the mean of W's rows: none has to be computed."""
+    """The mean of z_target − Σ_v z_v / V; smoothing adds ε times this to the loss. For (1 − ε)(lse − z_target) + ε(lse − z̄) is
+    (lse − z_target) + ε(z_target − z̄), and the mean of all logits is x times the mean of W's rows: no logits are needed."""
     read_N, target_N = target_N != PADDING, target_N.clamp(min=0)
     x_Nd = _at_least_float32(x_Nd)
     distance_N = (x_Nd * (weight_Vd[target_N] - weight_Vd.mean(0))).sum(-1)
@@ -71,7 +71,7 @@ def _distance(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: 
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Called where Python runs it; the operator below, which does the same, costs half a millisecond more there."""
+    """For eager mode; the operator below does the same, but costs half a millisecond more there."""
 
     @staticmethod
     def forward(ctx: Any, x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool) -> Tensor:
@@ -82,7 +82,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *dloss: Tensor) -> tuple[Tensor | None, ...]:
         x_Nd, weight_Vd, bias_V, target_N, *gradients = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a graph of the backward pass is wanted, and the gradients here are numbers
+        if torch.is_grad_enabled():  # create_graph: the gradients here are plain numbers
             inputs = (x_Nd, weight_Vd) if bias_V is None else (x_Nd, weight_Vd, bias_V)
             found = manual_backward.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
             return *found, *[None] * (5 - len(found))
@@ -92,7 +92,7 @@ class _CrossEntropy(torch.autograd.Function):
 def _loss_and_gradients(
     x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The mean loss, and its derivative by x, W and b; an empty one where there is no b. Products are in the type of x."""
+    """The mean loss, and its derivative by x, W and b; that of b is empty if there is no b. Products are in the type of x."""
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
     loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
@@ -112,7 +112,7 @@ def _loss_and_gradients(
             dbias_V += logits_RV.sum(0, dtype=dbias_V.dtype)
     if not padded:
         return loss_N.mean(), dx_Nd, dweight_Vd, dbias_V
-    ratio = N / (target_N != PADDING).sum()  # stays on the device: how many rows count is not waited for
+    ratio = N / (target_N != PADDING).sum()  # stays on the device, without synchronising
     for gradient in (dx_Nd, dweight_Vd, dbias_V):
         gradient.mul_(ratio)
     return loss_N.mean() * ratio, dx_Nd, dweight_Vd, dbias_V
@@ -125,7 +125,7 @@ def _outputs(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None) -> tuple[Te
 
 
 def _add_product(sum_Vd: Tensor, a_RV: Tensor, b_Rd: Tensor, first: bool) -> None:
-    """sum += aᵀ b, or sum = aᵀ b; summed in the type of `sum`, which may be finer than that of the factors."""
+    """sum += aᵀ b, or sum = aᵀ b; summed in the type of `sum`, which may be wider than that of the factors."""
     beta = 0 if first else 1
     if sum_Vd.dtype == a_RV.dtype:
         torch.addmm(sum_Vd, a_RV.T, b_Rd, beta=beta, out=sum_Vd)
@@ -154,7 +154,7 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
 
 @lru_cache(maxsize=1)
 def _kernel() -> Any:
-    """The one in Triton, which reads the logits once; None where there is no Triton."""
+    """The Triton kernel, which reads the logits once; None without Triton."""
     try:
         from firth.layers import cross_entropy_kernel
     except ModuleNotFoundError as error:

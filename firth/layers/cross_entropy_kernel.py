@@ -1,4 +1,4 @@
-"""turn_into_gradient() of cross_entropy.py in Triton: one program for a row, which is read from memory once and written once."""
+"""turn_into_gradient() of cross_entropy.py in Triton: one program per row, which is read from memory once and written once."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
@@ -27,7 +27,7 @@ def _row_kernel(logits_RV, target_R, loss_R, stride, V, share, BLOCK: tl.constex
     row = tl.program_id(0).to(tl.int64)
     z = logits_RV + row * stride
     target = tl.load(target_R + row)
-    known = (target >= 0) & (target < V)  # a token that the vocabulary does not have gives NaN, not somebody else's memory
+    known = (target >= 0) & (target < V)  # an id outside the vocabulary gives NaN instead of reading other memory
     counts = tl.where(target == -1, 0.0, 1.0)
     at = tl.load(z + target, known, float("nan")).to(tl.float32)  # before any thread writes
     columns = tl.arange(0, BLOCK)
@@ -42,7 +42,7 @@ def _row_kernel(logits_RV, target_R, loss_R, stride, V, share, BLOCK: tl.constex
     tl.store(loss_R + row, tl.where(target == -1, 0.0, lse - at))
     blocks = tl.cdiv(V, BLOCK)
     for number in range(blocks):
-        start = (blocks - 1 - number) * BLOCK  # backwards: what was read last is still near
+        start = (blocks - 1 - number) * BLOCK  # backwards: the blocks read last are still in the cache
         inside = start + columns < V
         z_n = tl.load(z + start + columns, inside, 0.0, eviction_policy="evict_first").to(tl.float32)
         p_n = tl.exp(z_n - lse) - tl.where(start + columns == target, 1.0, 0.0)

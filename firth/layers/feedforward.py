@@ -1,4 +1,4 @@
-"""The position-wise network of a block. Letters: B batch, T time, d width, h hidden width, n any leading axes."""
+"""The feed-forward network of a block. Letters: B batch, T time, d width, h hidden width, n any leading axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FeedForward(Direct):
     def __init__(self, width: int, hidden: int, activation: Activation, bias: bool) -> None:
         super().__init__()
         self.activation = activation
-        # SwiGLU's gate and value come out of one product: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
+        # One product gives both SwiGLU's gate and its value: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
         self.up = Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
         self.down = Linear(hidden, width, bias=bias)
 
@@ -52,7 +52,7 @@ def _plain_swiglu(up_n2h: Tensor) -> Tensor:
 
 
 class _SwiGLU(torch.autograd.Function):
-    """Autograd would make the derivative of each half and then copy both into one tensor; here they are made in it."""
+    """Autograd would compute the gradient of each half and copy both into one tensor; here they are written there directly."""
 
     @staticmethod
     def forward(ctx: Any, up_n2h: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""GELU: x Φ(x), Φ the distribution function of the normal law (Hendrycks & Gimpel 2016).
+"""GELU: x Φ(x), Φ the standard normal distribution function (Hendrycks & Gimpel 2016).
 
 Φ(x) = 1 − ½ erfc(x/√2) for x ≥ 0, ½ erfc(−x/√2) below. torch's erf is exact to the last bits of float32, and on a GPU takes
-longer than reading and writing the numbers does. Where those are bfloat16 that is for nothing: a fit of erfc by Chebyshev
-polynomials (Press et al., Numerical Recipes, §6.2), relatively 1.2e-7 off at most, is far below their rounding.
+longer than reading and writing the tensor. For bfloat16 that precision is wasted: a Chebyshev fit of erfc (Press et al.,
+Numerical Recipes, §6.2), with a relative error of at most 1.2e-7, is far below its rounding.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Modules that are called directly. One decoded token passes thirty modules, and on a CPU the machinery that looks for hooks
-costs as much in each as its product; so here it is entered only where a hook is registered."""
+"""Modules that skip torch's hook machinery. One decoded token passes thirty modules, and on a CPU looking for hooks costs as
+much in each as its matrix product; here it is done only if a hook is registered."""
 
 from __future__ import annotations
 

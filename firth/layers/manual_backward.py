@@ -1,7 +1,7 @@
-"""Derivatives written by hand, where autograd's own would move memory for nothing on a CPU.
+"""Backward passes written by hand, for operations whose autograd version would move memory needlessly on a CPU.
 
-Each has a plain expression beside it. That is what a compiler is given, which fuses it anyway, and what a second derivative
-is taken of; the fast one is for the first derivative, which is the one that training needs."""
+Each has a plain expression beside it, used under torch.compile, which fuses it anyway, and for second derivatives. The fast one
+gives the first derivative, which is what training needs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 def by_hand(x: Tensor) -> bool:
-    """Whether a call with this input is one for the derivative by hand."""
+    """Whether to use the manual backward pass for this input."""
     return torch.is_grad_enabled() and x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def of_plain(plain: Callable[..., Any], inputs: tuple[Tensor, ...], *dy: Tensor) -> tuple[Tensor | None, ...]:
-    """The derivative of the plain expression, itself differentiable; asked for when a graph of the backward pass is made."""
+    """The derivative of the plain expression, itself differentiable; for create_graph=True."""
     with torch.enable_grad():
         y = plain(*inputs)
         outputs = y if isinstance(y, tuple) else (y,)

@@ -1,4 +1,4 @@
-"""How exactly products of float32 matrices are computed."""
+"""The precision of float32 matrix products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def tensor_cores(wanted: bool = True) -> Iterator[None]:
-    """Within, on NVIDIA's GPUs from Ampere on, factors are rounded to TF32, ten bits after the leading one; sums are float32."""
+    """A context in which NVIDIA GPUs from Ampere on round factors to TF32, with ten mantissa bits; sums stay float32."""
     before = torch.get_float32_matmul_precision()
     if wanted:
         torch.set_float32_matmul_precision("high")

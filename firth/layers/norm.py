@@ -25,11 +25,11 @@ def norm(kind: NormKind, width: int, bias: bool) -> nn.Module:
 
 
 class RMSNorm(Direct, nn.RMSNorm):
-    """torch's RMSNorm, which is fused on a GPU but a chain of ten small operations on a CPU, and there one of ours."""
+    """torch's RMSNorm on a GPU, where it is fused; our own on a CPU, where torch's is a chain of ten small operations."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__(width, eps)
-        # As tensors of each type: a Python number would be copied to one in every call, a buffer be rounded by a cast.
+        # A tensor for each type: a Python number would be converted in every call, and a buffer would be rounded by a cast.
         self.eps_of = {dtype: torch.tensor(eps, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """One vector for a text from the vectors of its tokens. Letters: B batch, T time, d width.
 
-Of row b the first length_B[b] tokens count; what stands behind them changes nothing, and a row without tokens gives zero.
+Only the first length_B[b] tokens of row b count; the rest is padding. A row without tokens gives zero.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PoolKind = Literal["first", "last", "mean", "max", "attention"]
 
 
 class Pool(nn.Module):
-    """first, last: the vector there · mean, max: over the tokens, number by number · attention: Σ_t softmax_t(q·x_t / √d) x_t
-    with a q that is learned."""
+    """first, last: the vector of that token · mean, max: over the tokens, elementwise · attention: Σ_t softmax_t(q·x_t / √d) x_t
+    with a learned q."""
 
     def __init__(self, kind: PoolKind, width: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def mean(x_BTd: Tensor, length_B: Tensor) -> Tensor:
 
 
 def maximum(x_BTd: Tensor, length_B: Tensor) -> Tensor:
-    """max_{t < n_b} x_bt, of each number by itself."""
+    """max_{t < n_b} x_bt, elementwise."""
     highest_Bd = x_BTd.masked_fill(~_read(x_BTd, length_B).unsqueeze(-1), -torch.inf).amax(1)
     return highest_Bd.masked_fill((length_B == 0).unsqueeze(-1), 0.0)
 

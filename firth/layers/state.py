@@ -1,8 +1,8 @@
-"""What a model remembers between steps. Letters: B batch, T new tokens, C capacity, G key/value heads, D and E head widths,
-L layers × directions, d width.
+"""The state of a model between steps of decoding. Letters: B batch, T new tokens, C capacity, G key/value heads, D and E head
+widths, L layers × directions, d width.
 
-A state is a value: a step returns a new one and leaves the old one usable, so a caller may branch from it. All states
-answer `select(rows)`, which is all that beams and batches need.
+A state is a value: a step returns a new one and leaves the old one usable, so that a caller can branch from it. Every state has
+`select(rows)`, which is all that beams and batches need.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-ROOM = 16  # a selected state has room up to the next multiple of so many tokens
+ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 
 
 class State(Protocol):
@@ -34,7 +34,7 @@ class RecurrentState:
         return RecurrentState(self.h_LBd[:, rows], None if self.c_LBd is None else self.c_LBd[:, rows])
 
     def detach(self) -> RecurrentState:
-        """The same values, with the graph behind them cut: the truncation of truncated backpropagation through time."""
+        """The same values, cut from the graph: the truncation of truncated backpropagation through time."""
         return RecurrentState(self.h_LBd.detach(), None if self.c_LBd is None else self.c_LBd.detach())
 
     @staticmethod
@@ -46,7 +46,7 @@ class RecurrentState:
 
 @dataclass(eq=False)
 class _Store:
-    """Room for keys and values, filled from the front; several KeyValue states may look at prefixes of one store."""
+    """Memory for keys and values, filled from the front; several KeyValue states may share prefixes of one store."""
 
     k_BGCD: Tensor
     v_BGCE: Tensor
@@ -61,7 +61,7 @@ class KeyValue:
     length: int = 0
 
     def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
-        """All keys, all values, and the state that holds them. Appends in place unless another state already did."""
+        """All keys, all values, and the new state. Appends in place unless another state already did."""
         end = self.length + k_BGTD.shape[2]
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
@@ -80,7 +80,7 @@ class KeyValue:
         return store
 
     def select(self, rows: Tensor) -> KeyValue:
-        """With room for some tokens more: a beam selects before every step, and would copy again to make it."""
+        """With some spare capacity: a beam selects before every step, and would otherwise copy again to append."""
         if self.store is None:
             return self
         capacity = ROOM * (self.length // ROOM + 1)
@@ -90,7 +90,7 @@ class KeyValue:
 
 @dataclass(frozen=True, eq=False)
 class AttentionState:
-    """One KeyValue per layer; `length` tokens have been read."""
+    """One KeyValue per layer; `length` tokens have been processed."""
 
     layers: tuple[KeyValue, ...]
 

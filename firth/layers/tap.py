@@ -1,6 +1,5 @@
-"""Named points to look at. While a model runs as always, on whatever kernel is fastest, the q and k of chosen layers are noted;
-weights are computed from them afterwards, for the heads and rows asked for; or what chosen modules gave. Nothing stays on the
-modules."""
+"""Taps: record the q and k of chosen attention layers, or the outputs of chosen modules, while a model runs on its fastest
+kernel. Attention weights are computed from q and k afterwards, for chosen heads and rows. Nothing stays on the modules."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from firth.layers.self_attention import Attend
 
 @contextmanager
 def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> Iterator[dict[int, Call]]:
-    """What each attention layer of `model` was asked, the newest call of each, by the number of the layer:
+    """The latest call of each attention layer of `model`, by the number of the layer:
 
     with attention_calls(model, [3]) as calls:
         model(token_BT)
@@ -27,7 +26,7 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
     for layer in chosen:
         if not 0 <= layer < len(modules):
             there = f"{len(modules)} attention layers, 0 … {len(modules) - 1}" if modules else "no attention layers"
-            raise ConfigError(f"layer {layer} is asked for; the model has {there}")
+            raise ConfigError(f"there is no attention layer {layer}; the model has {there}")
     calls: dict[int, Call] = {}
 
     def noting(layer: int) -> Any:
@@ -46,7 +45,7 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
 
 @contextmanager
 def outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """What each of the modules gave, in the order they ran; of one that gives more, the first:
+    """The outputs of the modules, in the order they ran; of a tuple, its first element:
 
     with outputs(model.blocks) as x:
         model(token_BT)

@@ -1,11 +1,11 @@
-"""Self-attention in the three parametrisations that are taught, as functions of plain matrices. Letters: B batch, T time,
+"""Self-attention in the three parametrisations found in textbooks, as functions of plain matrices. Letters: B batch, T time,
 d width, H heads, G key/value heads, D head width.
 
     plain       q = k = v = x
     projected   q = x W^Q, k = x W^K, v = x W^V, o = Concat(head_1 … head_H) W^O
     residual    v_i⁺ = v_i + P Σ_j α_ij v_j,   α_ij ∝ exp(v_jᵀ Q v_i)
 
-Models use the second, with its matrices fused into one: heads.SelfAttention.
+Models use the second, with its matrices fused into one: self_attention.SelfAttention.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from firth.layers.attention import attend, mask, score
 
 
 def plain(x_BTd: Tensor, *, score: score.Score = score.SCALED_DOT, mask: mask.Mask = mask.FULL) -> Tensor:
-    """softmax(x xᵀ / √d) x: each token becomes a mean of the tokens that are like it. Nothing to learn."""
+    """softmax(x xᵀ / √d) x: each token becomes a mean of the tokens similar to it. Nothing to train."""
     x_B1Td = x_BTd.unsqueeze(1)
     return attend(x_B1Td, x_B1Td, x_B1Td, score=score, mask=mask).squeeze(1)
 
@@ -33,7 +33,7 @@ def projected(
     score: score.Score = score.SCALED_DOT,
     mask: mask.Mask = mask.FULL,
 ) -> Tensor:
-    """W^Q is d × H·D, W^K and W^V are d × G·D — narrower ones make heads share keys and values —, W^O is H·D × d."""
+    """W^Q is d × H·D; W^K and W^V are d × G·D, so that heads share keys and values if G < H; W^O is H·D × d."""
     if W_Q.shape[1] % heads or W_K.shape[1] % (W_Q.shape[1] // heads):
         raise ConfigError(
             f"W^Q has {W_Q.shape[1]} columns and W^K {W_K.shape[1]} for {heads} heads; expected heads·D and kv_heads·D columns"
@@ -50,7 +50,7 @@ def projected(
 
 
 def residual(v_BTd: Tensor, P_dd: Tensor, Q_dd: Tensor, *, mask: mask.Mask = mask.FULL) -> Tensor:
-    """v⁺ = v + P Σ α v. A token that may look at nothing stays where it is."""
+    """v⁺ = v + P Σ α v. A token that sees nothing stays as it is."""
     for name, matrix in (("P", P_dd), ("Q", Q_dd)):
         if matrix.shape != (v_BTd.shape[-1],) * 2:
             raise ConfigError(f"{name} has shape {tuple(matrix.shape)}; tokens of width {v_BTd.shape[-1]} need a square of that")

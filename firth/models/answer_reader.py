@@ -1,4 +1,5 @@
-"""Where an answer begins and ends, from an encoder's vectors of question and context. Letters: B batch, T time, d width."""
+"""Extractive question answering: where an answer begins and ends in its context, from an encoder's vectors. Letters: B batch, T
+time, d width."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.readouts import Readout
 
-QUESTION, CONTEXT = 0, 1  # segments, for an encoder that tells two or more apart
-SpanEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig  # a mean of word vectors knows no places
+QUESTION, CONTEXT = 0, 1  # segments, for an encoder that has two or more
+SpanEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig  # a mean of word vectors has no positions
 
 
 class SpanReader(Readout):
@@ -24,7 +25,7 @@ class SpanReader(Readout):
         self.output = nn.Linear(encoder.width, 2)
 
     def forward(self, token_BT: Tensor, length_B: Tensor, first_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of both ends, −∞ outside the context: it begins at first_B, and ends before the last token of a row, <eos>."""
+        """Logits of both ends, −∞ outside the context, which begins at first_B and ends before the last token of a row, <eos>."""
         place_T = torch.arange(token_BT.shape[1], device=token_BT.device)
         behind_BT = place_T >= first_B[:, None]
         segment_BT = torch.where(behind_BT, CONTEXT, QUESTION) if self.segments > 1 else None

@@ -18,7 +18,7 @@ from firth.layers.recurrent import CellKind, Reset
 
 
 class DropoutRates(NamedTuple):
-    """Of a recurrent model, at the three places where numbers flow upwards."""
+    """The rates of a recurrent model, at its input, between layers, and before its output layer."""
 
     input: float
     hidden: float

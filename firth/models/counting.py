@@ -1,11 +1,11 @@
-"""Counting (S26): weights, matrices, FLOPs and memory of a configuration, without allocating it.
+"""Count the weights, matrices, FLOPs and memory of a configuration without allocating it (S26).
 
-A head's W^Q, W^K and W^V are matrices of their own, as are the gates of a recurrent cell, though they are stored and multiplied
-as one. An embedding is a matrix that nothing is multiplied with: looking up a row costs nothing.
+The W^Q, W^K and W^V of a head count as separate matrices, as do the gates of a recurrent cell, although they are stored and
+multiplied as one. An embedding is looked up, not multiplied: that costs no FLOPs.
 
-    FLOPs per token = 2 · (weights that a token is multiplied with) + 4 · width · keys that it looks at, for each attention
+    FLOPs per token = 2 · (weights that a token is multiplied with) + 4 · width · (keys that it attends to), per attention layer
 
-Training takes three times the FLOPs of reading: the backward pass is two products for each of the forward pass.
+Training takes three times the FLOPs of inference: the backward pass has two products for each of the forward pass.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _GATES = {nn.RNN: 1, nn.GRU: 3, nn.LSTM: 4}
 
 @dataclass(frozen=True)
 class Part:
-    """Equal matrices, or vectors, with the same task."""
+    """Matrices or vectors of one shape with the same role."""
 
     name: str
-    shape: tuple[int, ...]  # of one
+    shape: tuple[int, ...]  # of each
     count: int
 
     @property
@@ -50,22 +50,22 @@ class Part:
 
 @dataclass(frozen=True)
 class Count:
-    parameters: int  # all numbers that are learned
-    weights: int  # of them, those in matrices
+    parameters: int  # all trained numbers
+    weights: int  # those in matrices
     matrices: int
     parts: tuple[Part, ...]
-    flops_per_token: int  # to read one token without its looking at others; one of each side, where there are two
-    flops_per_key: int  # more for each token that it looks at: the score and the weighted sum, in all layers
-    state_per_token: int  # bytes in float32 that generating keeps of each token: keys and values
-    state: int  # and of all tokens together: what a recurrent model remembers
-    activations_per_token: int  # about so many bytes in float32 wait for the backward pass
+    flops_per_token: int  # per token, without attention to others; one token of each side in an encoder–decoder
+    flops_per_key: int  # per token attended to: the score and the weighted sum, in all layers
+    state_per_token: int  # bytes of cached keys and values per token in float32
+    state: int  # bytes of the hidden state of a recurrent model
+    activations_per_token: int  # bytes in float32 kept for the backward pass, approximately
 
     def flops(self, keys: int) -> int:
-        """To read one token that looks at `keys`."""
+        """For one token that attends to `keys` others."""
         return self.flops_per_token + keys * self.flops_per_key
 
     def training_bytes(self, tokens: int = 0) -> int:
-        """Weights, gradients and AdamW's two means in float32, and what `tokens` of a batch leave for the backward pass."""
+        """Weights, gradients and AdamW's two means in float32, and the activations of `tokens` of a batch."""
         return 4 * FLOAT * self.parameters + tokens * self.activations_per_token
 
     def inference_bytes(self, tokens: int = 0) -> int:
@@ -74,7 +74,7 @@ class Count:
 
 
 def count(model: Network) -> Count:
-    """Of a module on any device, "meta" included."""
+    """The count of a module on any device, "meta" included."""
     parts = _parts(model)
     multiplied = sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
     multiplied += _tied(model)
@@ -94,7 +94,7 @@ def count(model: Network) -> Count:
 
 
 def _tied(model: Network) -> int:
-    """Weights of an embedding that is the output layer, too: rows of it are looked up, and all of them are multiplied with."""
+    """Weights of an embedding that is also the output layer: as that, all of its rows are multiplied."""
     if not isinstance(model, Decoder | MaskedLM):
         return 0
     weight_Vd, _ = model.output_layer()
@@ -106,8 +106,8 @@ _LOOKED_UP = ("embedding", "embedding of the source", "other embeddings", "posit
 
 
 def _parts(model: Network) -> tuple[Part, ...]:
-    """Every parameter once, equal ones together."""
-    named: dict[int, list[Part]] = {}  # by the parameter; a layer names its products before they are met by themselves
+    """Every parameter once, grouped by role and shape."""
+    named: dict[int, list[Part]] = {}  # by parameter; a layer comes before its products and names them first
     total: dict[tuple[str, tuple[int, ...]], int] = {}
     for module in model.modules():
         for parameter, parts in _named(model, module):
@@ -119,7 +119,7 @@ def _parts(model: Network) -> tuple[Part, ...]:
 
 
 def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
-    """The parameters that a layer knows the task of."""
+    """The parameters whose role a layer knows."""
     match module:
         case SelfAttention():
             one = (module.head_width, module.qkv.weight.shape[1])
@@ -144,8 +144,8 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
         case nn.RNNBase():
             gates = _GATES[type(module)]
             for name, parameter in module.named_parameters(recurse=False):
-                task = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
-                yield parameter, [Part(task, (len(parameter) // gates, *parameter.shape[1:]), gates)]
+                role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
+                yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
         case PositionScheme():
             yield from ((parameter, [Part("positions", tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.LayerNorm() | nn.RMSNorm():
@@ -182,35 +182,35 @@ def _plain(parameter: Tensor) -> Part:
 
 
 def _keys_and_values(layer: SelfAttention | CrossAttention) -> int:
-    """Numbers of a token that others look at."""
+    """The size of the keys and values of a token."""
     if isinstance(layer, CrossAttention):
         return layer.kv.weight.shape[0]
     return 2 * layer.kv_heads * layer.head_width
 
 
 def _writing(model: Network) -> Iterator[nn.Module]:
-    """The parts that write token by token, and keep what they have read; an encoder reads its text once."""
+    """The parts that generate token by token and have a cache; an encoder runs once."""
     if isinstance(model, Decoder):
         yield from (part for name, part in model.named_children() if name != "encoder")
 
 
 def _remembered(model: Network) -> Iterator[int]:
-    """Numbers in the state of each recurrent level that writes: h, and c of an LSTM."""
+    """The size of the state of each recurrent layer of the decoder: h, and c of an LSTM."""
     for module in (module for part in _writing(model) for module in part.modules()):
         if isinstance(module, nn.RNNBase):
             yield module.hidden_size * (2 if isinstance(module, nn.LSTM) else 1) * (2 if module.bidirectional else 1)
 
 
 def _kept(model: Network) -> Iterator[int]:
-    """Numbers per token that each layer leaves for the backward pass: the factors of its products, and what its norms, its
-    turning of q and k, and its activation need again. Attention weights are made anew."""
+    """Numbers per token that each layer keeps for the backward pass: the factors of its products, and the inputs of its norms,
+    its rotation of q and k, and its activation. Attention weights are recomputed."""
     for module in model.modules():
         match module:
             case Stack():
                 yield from (_kept_by(block, module) for block in module.blocks)
             case nn.RNNBase():
                 directions = 2 if module.bidirectional else 1
-                yield directions * module.hidden_size * (_GATES[type(module)] + 2)  # the gates, h, and c or its like
+                yield directions * module.hidden_size * (_GATES[type(module)] + 2)  # the gates, h, and c or its equivalent
             case _:
                 pass
 

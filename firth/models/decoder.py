@@ -1,6 +1,6 @@
-"""What every model that writes token by token has in common: hidden states, an output layer over them, and `step`.
+"""The base of every model that generates token by token: hidden states, an output layer over them, and `step`.
 
-Letters: B batch, T time, V vocabulary, d width of what the output layer reads.
+Letters: B batch, T time, V vocabulary, d input width of the output layer.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Decoder(Network, ABC):
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the output layer reads, and the state after the last token."""
+        """The input of the output layer, and the state after the last token."""
 
     @abstractmethod
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        """W_Vd and b_V of the output layer; no b: None."""
+        """W_Vd and b_V of the output layer; b is None if there is none."""
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b."""
         return F.linear(x_BTd, *self.output_layer())
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """The seam of decoding: the logits after each of the T new tokens, and the state that has read them."""
+        """The interface of decoding: the logits after each of the T new tokens, and the state after them."""
         x_BTd, state = self.hidden(token_BT, state)
         return self.readout(x_BTd), state

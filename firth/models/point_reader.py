@@ -1,4 +1,5 @@
-"""A model that reads numbers in place of tokens (S30). Letters: B batch, E points, D dimensions, T time, d width."""
+"""In-context regression: a language model over points instead of tokens (S30). Letters: B batch, E points, D dimensions, T
+time, d width."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from firth.models.network import Network
 
 
 class PointReader(Network):
-    """ŷ_k = √D · (a·h_k + b), h_k what a language model makes of W[x_1, 0], W[0, y_1 / √D], …, W[x_k, 0]  (Garg et al. 2022).
+    """ŷ_k = √D · (a·h_k + b), h_k the hidden state of a language model over W[x_1, 0], W[0, y_1 / √D], …, W[x_k, 0]  (Garg et
+    al. 2022).
 
-    An x and its y are two tokens; ŷ_k is read where x_k is, and y_k stands behind it. With x and w of variance 1, y has variance
-    D: divided by √D, all numbers that go in and out are of order 1.
+    An x and its y are two tokens; ŷ_k is predicted at x_k, and y_k follows. With x and w of variance 1, y has variance
+    D: divided by √D, all inputs and outputs are of order 1.
     """
 
     carries = False
-    vocab = 2  # kinds of token: x and y
-    embedding_std = 1.0  # of learned positions: as large as what they are added to
+    vocab = 2  # two kinds of token: x and y
+    embedding_std = 1.0  # of learned positions: as large as the inputs they are added to
     embedding_setting = "model.width"
 
     def __init__(self, config: LanguageConfig, dimensions: int) -> None:
@@ -31,7 +33,7 @@ class PointReader(Network):
         self.dimensions = dimensions
         self.decoder = language_model(config, self.vocab)
         width, inputs = self.decoder.output_layer()[0].shape[1], self.decoder.embedding.embedding_dim
-        for part in ("output", "output_bias"):  # unused weights would only be saved
+        for part in ("output", "output_bias"):  # unused weights would be saved for nothing
             if hasattr(self.decoder, part):
                 setattr(self.decoder, part, None)
         setattr(self.decoder, "embedding", nn.Linear(dimensions + 1, inputs))  # noqa: B010 (mypy expects one of tokens)
@@ -46,13 +48,13 @@ class PointReader(Network):
         raise ConfigError("this model reads numbers, which have no embedding. Remove model.vectors.")
 
     def forward(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
-        """ŷ_BE, each from the points before its own."""
+        """ŷ_BE, each from the points before it."""
         h_BTd, _ = self.decoder.hidden(self.tokens(x_BED, y_BE))
         y_BE1: Tensor = self.output(h_BTd[:, ::2])
         return y_BE1.squeeze(-1).float() * math.sqrt(self.dimensions)
 
     def tokens(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
-        """[x_1, 0], [0, y_1 / √D], …, [x_E, 0]: nothing is asked behind the last y."""
+        """[x_1, 0], [0, y_1 / √D], …, [x_E, 0]: nothing is predicted after the last y."""
         x_BEn = F.pad(x_BED, (0, 1))
         y_BEn = F.pad(y_BE.unsqueeze(-1) / math.sqrt(self.dimensions), (self.dimensions, 0))
         return torch.stack((x_BEn, y_BEn), dim=2).flatten(1, 2)[:, :-1]

@@ -1,12 +1,12 @@
-"""One Transformer that reads and writes: a decoder-only model with a prefix mask (Raffel et al. 2020, §3.2.1).
+"""Prefix language model: one Transformer decoder for source and target, with a prefix mask (Raffel et al. 2020, §3.2.1).
 
-The source is the beginning of the text, and all of it is seen from everywhere in it; the target goes on from there, each token
-seeing the source and what was written before it:
+The source is the beginning of the text, and attention within it is bidirectional. The target continues it; each of its tokens
+sees the source and the target before it:
 
     allowed(q, k) = k ≤ q or k < n        n tokens of source, position n + t for token t of the target
 
-Sources of a batch differ in length, so they stand at the right: all targets begin in the same column, and the padding is before
-a row, where nobody looks. A token's position is counted from the beginning of its row.
+Sources of a batch differ in length, so they are right-aligned: all targets begin in the same column, and the padding before a
+row is masked. A token's position is counted from the beginning of its source.
 
 Letters: B batch, S source, T target, N = S + T, V vocabulary, d width.
 """
@@ -29,7 +29,7 @@ from firth.models.stack import Stack
 
 
 class Prompt(NamedTuple):
-    """Sources at the right of a batch."""
+    """Right-aligned sources of a batch."""
 
     token_BS: Tensor
     before_B: Tensor  # padding before each
@@ -37,7 +37,7 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Begins(Mask):
-    """Row b begins at `before_B[b]`; what stands before is padding."""
+    """Row b begins at `before_B[b]`; everything before is padding."""
 
     before_B: Tensor
 
@@ -53,19 +53,19 @@ class Begins(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Continued:
-    """What has been read and written so far."""
+    """The source and the target so far."""
 
     own: AttentionState
     before_B: Tensor
-    source: int  # columns of the sources
+    source: int  # number of columns of the sources
 
     def select(self, rows: Tensor) -> Continued:
         return Continued(self.own.select(rows), self.before_B[rows], self.source)
 
 
 class PrefixDecoder(Seq2Seq):
-    """All parameters serve both the source and the target. To teach it is one pass over both; to write, the source is read once
-    and its keys and values are kept with those of what is written."""
+    """Source and target share all parameters. Training is one pass over both; for generation, the source is encoded once and
+    its keys and values are cached together with those of the target."""
 
     embedding_setting = "model.width"
     own_embedding = None
@@ -75,11 +75,11 @@ class PrefixDecoder(Seq2Seq):
         self.config, self.source_vocab, self.vocab, self.context = config, vocab, vocab, config.context
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
-        self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a key may stand behind its query
+        self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a query sees later keys
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
 
     def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:
-        """Nothing is computed yet: what reads the source is what writes the target."""
+        """Nothing is computed yet: the decoder itself encodes the source, in `start`."""
         S = source_BS.shape[1]
         before_B = S - length_B
         place_BS = torch.arange(S, device=source_BS.device) - before_B[:, None]

@@ -1,7 +1,6 @@
-"""The models that courses name, as configurations: to count them, and to see what each setting of ours is called there.
+"""Well-known models as configurations, to count them and to compare their settings.
 
-`differs` says what the published model has and ours has not, or the other way round; where it is empty, the count is the
-published one to the last weight.
+`differs` names differences between the published model and ours; if it is empty, the counts agree to the last weight.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Preset:
     config: ModelConfig
     vocab: int
     objective: str
-    matrices_only: bool = False  # counted without norms and biases, as lectures do
+    matrices_only: bool = False  # count without norms and biases, as textbooks do
     differs: str = ""
 
 

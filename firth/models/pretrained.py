@@ -1,4 +1,4 @@
-"""What a model begins with that was learned before: word vectors as its embedding (S8), the weights of another run."""
+"""Initialise a model from pretrained weights: word vectors as its embedding (S8), or the weights of another run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from firth.models.network import ModelConfig, Network
 from firth.models.readouts import Readout
 from firth.models.seq2seq import Seq2Seq
 
-# The settings that say what a weight is for. `tied` is not among them, nor dropout: they change no weight of those both have.
+# Settings that determine the role of a weight. Not `tied` or dropout, which change none of the weights that both models have.
 _MEANING = (
     "kind",
     "attention",
@@ -41,21 +41,21 @@ _MEANING = (
     "activation",
     "bias",
 )
-_OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # a row for each token
+_OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # one row per token
 _SHOWN = 6  # names in a message
 
 
 def read_embedding(model: Network) -> nn.Embedding:
-    """Of the tokens that a model is given to read."""
+    """The embedding of a model's input tokens."""
     return model.source_embedding if isinstance(model, Seq2Seq) else model.embedding
 
 
 def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
-    """Give each token that has a vector in `file` that vector, and say how many have one. The others keep the one drawn, made as
-    long as those of the file are on average: it would drown them, or be drowned.
+    """Give each token that has a vector in `file` that vector, and return how many have one. The others keep their random vector,
+    rescaled to the average length of the file's, so that neither dominates.
 
-    A token that is not there as it is spelled is looked for in lower case. With `fixed` the whole embedding stays as it is. Where
-    both sides of a model have an embedding, it is the source's.
+    A token that is not in the file is looked up in lower case. With `fixed` the whole embedding is not trained. If source and
+    target have separate embeddings, the source's is set.
     """
     from firth.vectors import load
 
@@ -63,7 +63,7 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
     table_Ve = read_embedding(model).weight
     if vectors.width != table_Ve.shape[1]:
         raise ConfigError(
-            f"the vectors in {file} have {vectors.width} numbers, and the model's embedding {table_Ve.shape[1]}; "
+            f"the vectors in {file} have dimension {vectors.width}, the model's embedding {table_Ve.shape[1]}; "
             f"set {model.embedding_setting} = {vectors.width}"
         )
     place_N, row_N = [], []
@@ -84,19 +84,19 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
 
 @dataclass(frozen=True)
 class Begun:
-    """What became of the weights of a model that begins as another."""
+    """Which weights of a model were taken from another."""
 
     taken: int
-    new: tuple[str, ...]  # those that keep what was drawn
+    new: tuple[str, ...]  # weights that keep their initial values
 
     def told(self, run: str) -> str:
         more = f" and {len(self.new) - _SHOWN} more" if len(self.new) > _SHOWN else ""
         new = f"; new: {', '.join(self.new[:_SHOWN])}{more}" if self.new else ""
-        return f"{self.taken} of {self.taken + len(self.new)} weights begin as those of {run}{new}"
+        return f"{self.taken} of {self.taken + len(self.new)} weights initialised from {run}{new}"
 
 
 def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
-    """Refuse to begin with weights that were learned for something else: a matrix of the same shape may mean another thing."""
+    """Refuse weights that were trained with other settings: a matrix of the same shape may have another role."""
     both = [name for name in _MEANING if hasattr(there, name) and hasattr(here, name)]
     names = [name for name in both if (getattr(there, name), getattr(here, name)) != (None, None)]
     if getattr(here, "position", None) == "learned":
@@ -107,16 +107,17 @@ def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
         if _setting(there, name) != _setting(here, name)
     ]
     if other:
-        raise ConfigError(f'training.init = "{run}" does not fit: {", ".join(other)}; set what that run has, or leave it out')
+        raise ConfigError(
+            f'training.init = "{run}" does not fit: {", ".join(other)}; use the same settings, or remove training.init'
+        )
 
 
 def begin(model: Network, weights: Mapping[str, Tensor], vocab: int, *, whole: bool) -> Begun:
-    """Give `model` the weights of another network by their names. Where one network is a part of the other, as an encoder of what
-    is read from it, or a language model of a classifier made of it, names differ in a prefix, which is found.
+    """Copy the weights of another network to `model` by name. If one network is part of the other, such as the encoder of a
+    classifier, their names differ by a prefix, which is found automatically.
 
-    Both have the `vocab` tokens of one tokenizer. What else has a row in an embedding, <mask> and sentinels, is taken where both
-    have as many, and otherwise left out. `whole`: what is read from an encoder means the same there, too; otherwise only the
-    encoder is taken."""
+    Both have the `vocab` tokens of one tokenizer. Further rows of an embedding, <mask> and sentinels, are copied if both have the
+    same number of them. `whole`: the readout has the same meaning in both; otherwise only the encoder is copied."""
     own = dict(model.named_parameters())
     wanted = [name for name in own if whole or not isinstance(model, Readout) or name.startswith("encoder.")]
     source = dict(_sources(wanted, weights))
@@ -127,7 +128,7 @@ def begin(model: Network, weights: Mapping[str, Tensor], vocab: int, *, whole: b
 
 
 def _setting(config: ModelConfig, name: str) -> Any:
-    """As it is meant, where it is left open."""
+    """The setting, or its default if it is not given."""
     match name:
         case "kv_heads" if isinstance(config, TransformerSettings):
             return config.groups
@@ -140,16 +141,16 @@ def _setting(config: ModelConfig, name: str) -> Any:
 
 
 def _sources(names: Sequence[str], weights: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """For each name the one it has in the other network, where it is there: with the two prefixes by which most are."""
+    """For each name its name in the other network, with the pair of prefixes that matches most names."""
     there = set(weights)
     pairs = [(old, new) for old in _prefixes(there) for new in _prefixes(names)]
-    # Among those by which as many are: an encoder is rather an encoder than a decoder.
+    # Ties go to the more similar prefixes: an encoder matches an encoder rather than a decoder.
     old, new = max(pairs, key=lambda pair: (len(_shared(names, there, *pair)), _alike(*pair), -len(pair[1])))
     found = _shared(names, there, old, new)
     if not found:
         return
     yield from found.items()
-    # A stack of blocks may stand in an encoder there and by itself here; its embedding then stands beside it.
+    # A stack of blocks may be part of an encoder there and stand alone here; its embedding is then beside it.
     tables = [[name for name in one if name.endswith("embedding.weight")] for one in (names, sorted(there))]
     if len(tables[0]) == len(tables[1]) == 1 and tables[0][0] not in found:
         yield tables[0][0], tables[1][0]
@@ -161,13 +162,13 @@ def _shared(names: Sequence[str], there: set[str], old: str, new: str) -> dict[s
 
 
 def _alike(old: str, new: str) -> int:
-    """The parts with which both begin."""
+    """The number of leading parts that both share."""
     pairs = zip(old.split(".")[:-1], new.split(".")[:-1], strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _prefixes(names: Iterable[str]) -> list[str]:
-    """Of the paths of modules: "", "encoder.", "encoder.stack.", … but none that goes into a list: its places mean something."""
+    """Prefixes of module paths: "", "encoder.", "encoder.stack.", … but none inside a list, whose indices matter."""
     found = {""}
     for name in names:
         parts = name.split(".")[:-1]
@@ -186,5 +187,5 @@ def _copy(own: Tensor, other: Tensor, vocab: int, name: str) -> None:
     else:
         raise ConfigError(
             f"training.init does not fit: {name} has the shape {tuple(other.shape)} there and {tuple(own.shape)} here; "
-            "make the [model] tables of both recipes agree, or leave it out"
+            "use the same [model] settings, or remove training.init"
         )

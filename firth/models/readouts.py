@@ -1,7 +1,7 @@
-"""What is read from an encoder's vectors: the class of the text, tokens that were hidden.
+"""Readouts on top of an encoder: text classification and masked language modelling.
 
-Each holds its `encoder`, so that what one learned is the beginning of another.
-Letters: B batch, T time, M places, V vocabulary, d width, e embedding width, C classes.
+Each holds its `encoder`, so that one can be initialised from another.
+Letters: B batch, T time, M positions, V vocabulary, d width, e embedding width, C classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from firth.models.network import Network
 
 
 class Readout(Network):
-    """An encoder and what stands on it."""
+    """An encoder with a readout."""
 
     def __init__(self, encoder: Encoder, vocab: int) -> None:
         super().__init__()
@@ -61,18 +61,18 @@ class Classifier(Readout):
 
 
 def _all_full(token_BT: Tensor, length_B: Tensor) -> bool:
-    """Whether no row is padded: then there is nothing to mask, and the quickest kernels run. On a GPU the answer would have to be
-    waited for."""
+    """Whether no row is padded: then no mask is needed, and the fastest kernels run. Not checked on a GPU, where it would
+    synchronise."""
     if not length_B.is_cpu or torch.compiler.is_compiling():
         return False
     return bool((length_B == token_BT.shape[1]).all())
 
 
 class CausalEncoder(Encoder):
-    """A language model as a reader: x_t is made of the tokens up to t alone, so that the last one has seen the whole text.
+    """A language model as an encoder: x_t depends on the tokens up to t alone, so that the last one has seen the whole text.
 
-    `decoder` has the names it has by itself, so that what it learned as a language model is where this one begins; the output
-    layer over the vocabulary is not there.
+    The parameters of `decoder` keep the names they have in a language model, so that they can be initialised from one; the output
+    layer over the vocabulary is removed.
     """
 
     def __init__(self, config: LanguageConfig, vocab: int) -> None:
@@ -96,10 +96,10 @@ class CausalEncoder(Encoder):
 
 
 class MaskedLM(Readout):
-    """p(token | text with some places hidden) = softmax(E y + b), y = norm(gelu(W x + c)), E the embedding (Devlin et al. 2019).
+    """p(token | text with some tokens masked) = softmax(E y + b), y = norm(gelu(W x + c)), E the embedding (Devlin et al. 2019).
 
-    `vocab` tokens are predicted; the embedding has one row more, for <mask>, whose id is `vocab`. Only the places that are asked
-    for pass W and E. `tied` is False: the output layer has a matrix of its own.
+    `vocab` tokens are predicted; the embedding has one row more, for <mask>, whose id is `vocab`. W and E are applied
+    only at the requested positions. If `tied` is False, the output layer has a matrix of its own.
     """
 
     def __init__(self, encoder: Encoder, vocab: int, *, norm_kind: NormKind = "layer", tied: bool = True) -> None:
@@ -116,7 +116,7 @@ class MaskedLM(Readout):
         return float(self.embedding.embedding_dim**-0.5)
 
     def hidden(self, token_BT: Tensor, length_B: Tensor | None = None, place_BM: Tensor | None = None) -> Tensor:
-        """y_BMe, what the output layer reads, at some places of each row; at all of them where none are named."""
+        """y_BMe, the input of the output layer, at the positions place_BM of each row; at all positions if that is None."""
         x_BTd = self.encoder(token_BT, length_B)
         if place_BM is not None:
             x_BTd = x_BTd.gather(1, place_BM.unsqueeze(-1).expand(-1, -1, x_BTd.shape[-1]))
@@ -143,9 +143,9 @@ def masked_lm(config: EncoderConfig, vocab: int) -> MaskedLM:
 
 
 def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int) -> Classifier:
-    """The module, with weights not yet drawn; see models/initialise.py. A decoder's text is what its last token has become."""
+    """The module, with weights not yet drawn; see models/initialise.py. A decoder represents the text by its last token."""
     if isinstance(config, LanguageConfig):
-        # A recurrent one drops out of its states by itself.
+        # A recurrent model applies dropout to its states itself.
         dropout = 0.0 if isinstance(config, RecurrentConfig) else config.dropout
         return Classifier(CausalEncoder(config, vocab), vocab, classes, dropout, "last")
     pool = "mean" if isinstance(config, AverageConfig) else config.pool

@@ -1,5 +1,5 @@
-"""A tag for each word, from an encoder's vectors of its pieces. Letters: B batch, T pieces, W words, K symbols of a spelling,
-d width, e width of the embedding, c width of the symbols, F features, C tags, M words that are there."""
+"""Tagging: a tag for each word, from an encoder's vectors of its tokens. Letters: B batch, T tokens, W words, K symbols of a
+spelling, d width, e width of the embedding, c width of the symbols, F features, C tags, M words without padding."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from firth.models.encoder_config import AverageConfig, EncoderConfig
 from firth.models.readouts import Readout
 from firth.text.batches.sentences import SYMBOLS
 
-_WINDOW = 3  # bytes, or bytes and an end of the word: "un", "ed" and the end, "ing"
-_FEATURES = 4  # for each number in the vector of a byte
+_WINDOW = 3  # bytes, including the ends of the word: "un", "ed" with the end, "ing"
+_FEATURES = 4  # per element of the vector of a byte
 
 
 class Spelling(nn.Module):
-    """What a word is from how it is written:  P max_k (A [s_k; s_k+1; s_k+2] + a) + b,  s_k the vector of its k-th byte.
+    """A vector for a word from its spelling:  P max_k (A [s_k; s_k+1; s_k+2] + a) + b,  s_k the vector of its k-th byte.
 
-    A convolution and its maximum (as in Ma & Hovy 2016): all words and places at once, where an LSTM over the bytes would go
-    through them one by one. Both ends of a word are symbols of their own, so that a suffix is not the same as a syllable.
+    A convolution with max pooling (as in Ma & Hovy 2016): it computes all words and positions at once, unlike an LSTM over the
+    bytes. Both ends of a word are symbols of their own, so that a suffix differs from a syllable.
     """
 
     def __init__(self, characters: int, width: int) -> None:
@@ -32,16 +32,16 @@ class Spelling(nn.Module):
     def forward(self, symbol_MK: Tensor) -> Tensor:
         x_MKwc = self.symbols(symbol_MK).unfold(1, _WINDOW, 1).mT
         feature_MKF = self.windows(x_MKwc.flatten(2))
-        behind_MK = symbol_MK[:, _WINDOW - 1 :] == 0  # a window that reaches into the padding
+        behind_MK = symbol_MK[:, _WINDOW - 1 :] == 0  # a window that overlaps the padding
         feature_MF = feature_MKF.masked_fill(behind_MK.unsqueeze(-1), -torch.inf).amax(1)
         x_Me: Tensor = self.features(feature_MF)
         return x_Me
 
 
 class Tagger(Readout):
-    """p(tag of word w | sentence) = softmax(W dropout(x_t) + b), x_t the encoder's vector of the first piece of w.
+    """p(tag of word w | sentence) = softmax(W dropout(x_t) + b), x_t the encoder's vector of the first token of w.
 
-    With a spelling, the encoder reads E[piece] + spelling(w) at the first piece of each word and E[piece] at the others.
+    With a spelling, the encoder's input is E[token] + spelling(w) at the first token of each word and E[token] at the others.
     """
 
     encoder: Reader
@@ -53,7 +53,7 @@ class Tagger(Readout):
         self.output = nn.Linear(encoder.width, tags)
 
     def forward(self, token_BT: Tensor, length_B: Tensor, first_BW: Tensor, symbol_BWK: Tensor) -> Tensor:
-        """Logits_BWC; where a row has no more words, they are those of its first piece and mean nothing."""
+        """Logits_BWC; for padding words they are those of the first token and carry no meaning."""
         x_BTe = self.encoder.embedded(token_BT)
         if self.spelling is not None:
             row_M, word_M = (symbol_BWK[:, :, 0] != 0).nonzero(as_tuple=True)

@@ -61,7 +61,7 @@ def test_a_classifier_begins_as_the_encoder_of_a_masked_model(mlm: Path, tmp_pat
         rows = len(after[name])
         assert torch.equal(after[name], before[name][:rows]), name
     assert len(before["encoder.embedding.weight"]) == len(after["encoder.embedding.weight"]) + 1, "<mask> is left out"
-    assert said == [f"14 of 16 weights begin as those of {mlm}; new: output.weight, output.bias"]
+    assert said == [f"14 of 16 weights initialised from {mlm}; new: output.weight, output.bias"]
 
 
 def test_a_fine_tuned_run_remembers_labels_and_tokenizer(mlm: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_other_readers_begin_as_what_they_were(name: str, tmp_path: Path) -> Non
     init = train_recipe(compose(learned), tmp_path / "init").path
     family = learned["model"]["family"]
     network, said = run(fine_tuned(tmp_path, init, model, family), tmp_path / "run")
-    assert said == [f"{count} of {count + len(new)} weights begin as those of {init}; new: {', '.join(new)}"]
+    assert said == [f"{count} of {count + len(new)} weights initialised from {init}; new: {', '.join(new)}"]
     before = load(init, "cpu").network.state_dict()
     for other, weight in before.items():
         prefix = "encoder.decoder." if family == "language" else ""
@@ -140,7 +140,7 @@ def test_other_readers_begin_as_what_they_were(name: str, tmp_path: Path) -> Non
 def test_the_same_objective_begins_as_the_whole_network(mlm: Path, tmp_path: Path) -> None:
     table = text_table("masked", "encoder", TRANSFORMER, init=str(mlm), **STILL)
     network, said = run(table, tmp_path / "run")
-    assert said == [f"18 of 18 weights begin as those of {mlm}"]
+    assert said == [f"18 of 18 weights initialised from {mlm}"]
     before = load(mlm, "cpu").network.state_dict()
     assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items()), "<mask> and all"
 
@@ -149,10 +149,10 @@ def test_other_labels_are_learned_anew(tmp_path: Path) -> None:
     first = train_recipe(compose(classifier_table(write(tmp_path / "a.csv"), steps=2)), tmp_path / "a").path
     table = classifier_table(write(tmp_path / "b.csv", [("great", "yes"), ("dull", "no")] * 10), **STILL)
     _, said = run(table | {"training": table["training"] | {"init": str(first)}}, tmp_path / "b")
-    assert said == [f"1 of 3 weights begin as those of {first}; new: output.weight, output.bias"]
+    assert said == [f"1 of 3 weights initialised from {first}; new: output.weight, output.bias"]
     same = classifier_table(tmp_path / "a.csv", **STILL)
     _, said = run(same | {"training": same["training"] | {"init": str(first)}}, tmp_path / "c")
-    assert said == [f"3 of 3 weights begin as those of {first}"]
+    assert said == [f"3 of 3 weights initialised from {first}"]
 
 
 def test_translations_begin_as_a_run_of_spans_without_its_sentinels(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_an_encoder_of_pairs_begins_as_a_masked_one_with_its_embedding(mlm: Path
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"width": 16}, "model.width is 8 there and 16 here; set what that run has"),
+        ({"width": 16}, "model.width is 8 there and 16 here; use the same settings"),
         ({"depth": 1}, "model.depth is 2 there and 1 here"),
         ({"heads": 4}, "model.heads is 2 there and 4 here"),
         ({"position": "t5"}, 'model.position is "rotary" there and "t5" here'),

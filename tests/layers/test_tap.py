@@ -153,14 +153,14 @@ def test_a_model_under_autocast_shows_its_weights_too(name: str) -> None:
 
 @pytest.mark.parametrize("layer", [-1, 2, 7])
 def test_a_layer_that_is_not_there_is_refused(layer: int) -> None:
-    words = rf"layer {layer} is asked for; the model has 2 attention layers, 0 … 1"
+    words = rf"there is no attention layer {layer}; the model has 2 attention layers, 0 … 1"
     with pytest.raises(ConfigError, match=words), attention_calls(model_of("grouped"), [layer]):
         pytest.fail("the block was entered")
 
 
 def test_a_model_without_attention_says_so() -> None:
     model = language_model(RecurrentConfig(kind="gru", width=4), VOCAB)
-    words = r"layer 0 is asked for; the model has no attention layers"
+    words = r"there is no attention layer 0; the model has no attention layers"
     with pytest.raises(ConfigError, match=words), attention_calls(model, [0]):
         pytest.fail("the block was entered")
     with attention_calls(model) as calls:

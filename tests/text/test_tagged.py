@@ -119,9 +119,7 @@ def test_columns_that_there_are_not_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", CONLLU)
     with pytest.raises(ConfigError, match=r'data\.tag_column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):
         read(path, tag="upso")
-    with pytest.raises(
-        ConfigError, match=r'data\.word_column is "form", but the columns of CoNLL have no names'
-    ):
+    with pytest.raises(ConfigError, match=r'data\.word_column is "form", but the columns of CoNLL have no names'):
         read(written(tmp_path / "a.conll", "a X\n"), word="form")
     for settings in ({"tag_column": 0}, {"word_column": -1}, {"tag_column": ""}):
         with pytest.raises(ConfigError, match=r"expected a column number from 1 on"):

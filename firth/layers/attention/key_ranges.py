@@ -1,6 +1,6 @@
-"""A mask as intervals: the keys a query sees are a run, perhaps with a hole. What a fused kernel needs to skip whole blocks.
+"""A mask as intervals: a query sees one interval of keys, perhaps with a hole. Fused kernels use them to skip whole blocks.
 
-Letters: B batch (1 where all rows agree), Q queries, K keys.
+Letters: B batch (1 if all rows agree), Q queries, K keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Whole = int | Tensor
 
 class Span(NamedTuple):
     """lo ≤ k < hi, except hole_lo ≤ k < hole_hi. A bound is one number, or a tensor with one per row and query; bounds may lie
-    beyond the keys, and where lo ≥ hi there is nothing to see."""
+    beyond the keys; if lo ≥ hi the interval is empty."""
 
     lo: Whole
     hi: Whole
@@ -33,7 +33,7 @@ class Span(NamedTuple):
         return Span(_smaller(a.lo, b.lo), _larger(a.hi, b.hi), (_smaller(a.hi, b.hi), _larger(a.lo, b.lo)))
 
     def _or_else(self, other: Span) -> Span:
-        """The other where this one is empty: a bound of an empty span must not widen a union."""
+        """The other if this one is empty: the bound of an empty span must not widen a union."""
         some = self.lo < self.hi
         return Span(_choose(some, self.lo, other.lo), _choose(some, self.hi, other.hi))
 
@@ -48,7 +48,7 @@ class Spans(NamedTuple):
 
     @staticmethod
     def of(span: Span, like_BQ: Tensor, K: int) -> Spans:
-        """`like_BQ`: any tensor on the device in question that has the queries as its last axis."""
+        """`like_BQ`: any tensor on the right device whose last axis is the queries."""
         bounds = (span.lo, span.hi, *(span.hole or (None, None)))
         B = max([1, *(len(bound) for bound in bounds if isinstance(bound, Tensor) and bound.ndim == 2)])
         return Spans(*(_filled(bound, B, like_BQ, K) for bound in bounds))  # type: ignore[arg-type]

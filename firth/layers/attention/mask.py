@@ -1,8 +1,8 @@
-"""Who may attend to whom: predicates over absolute positions, composed with `&` and `|`. True means attend.
+"""Masks: predicates over absolute positions, composed with `&` and `|`. True means that the query may attend to the key.
 
-A mask is asked with index tensors that broadcast to B,H,Q,K and answers a boolean tensor that broadcasts to the same.
-The positions are absolute: the first query of a cached step stands at `q_start`, not at 0. A mask that is a run of keys for
-each query also says so (`keys`), and a fused kernel then skips what nobody sees. Write your own as a subclass with `allowed`.
+A mask takes index tensors that broadcast to B,H,Q,K and returns a boolean tensor that broadcasts to the same. Positions are
+absolute: the first query of a cached step is at `q_start`, not at 0. A mask that leaves each query one interval of keys also
+defines `keys`, so that a fused kernel can skip the rest. Write your own as a subclass with `allowed`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention.key_ranges import Span, Whole
 
-MaskKind = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix"]  # those a model can have as a setting
+# The masks that a model can have as a setting.
+MaskKind = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix"]
 
 
 class Mask(ABC):
@@ -27,14 +28,14 @@ class Mask(ABC):
         """True where query q of row b, head h may attend to key k."""
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
-        """The same as a run of the K keys; None where it is not one, or where it differs by row and no rows b are given."""
+        """The same as an interval of the K keys; None if it is not one, or if it differs by row and no rows b are given."""
         return None
 
     def check(self, B: int, end: int, K: int) -> None:  # noqa: B027  # most masks fit every batch and length
-        """Raise where the mask was made for another batch or length. The last query stands at `end` − 1."""
+        """Raise if the mask was made for another batch or length. The last query is at `end` − 1."""
 
     def tensors(self) -> tuple[Tensor, ...] | None:
-        """All tensors it is made of, so that what was computed from them can be kept until one changes; None: keep nothing."""
+        """All tensors that it depends on, so that results can be cached until one changes; None: cache nothing."""
         return None
 
     def is_causal(self) -> bool:
@@ -116,7 +117,7 @@ class Window(Mask):
 
     def __post_init__(self) -> None:
         if self.span < 1:
-            raise ConfigError(f"a window of {self.span} keys lets nothing through; expected a span of at least 1 (self included)")
+            raise ConfigError(f"a window of {self.span} keys is empty; expected a span of at least 1, the query itself included")
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (k > q - self.span)
@@ -133,7 +134,7 @@ class Window(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
-    """Row b has `length_B[b]` real keys; what comes after is padding."""
+    """Row b has `length_B[b]` real keys; the rest is padding."""
 
     length_B: Tensor
     name: ClassVar = "mask.lengths"
@@ -153,7 +154,8 @@ class Lengths(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Prefix(Lengths):
-    """k ≤ q, or k within the first `length_B[b]`: read the prefix both ways, write on from it (Raffel et al. 2020, §3.2.1)."""
+    """k ≤ q, or k within the first `length_B[b]`: a bidirectional prefix with a causal continuation (Raffel et al. 2020,
+    §3.2.1)."""
 
     name: ClassVar = "mask.prefix"
 
@@ -166,18 +168,18 @@ class Prefix(Lengths):
 
 @dataclass(frozen=True, eq=False)
 class Documents(Mask):
-    """Several documents packed into one row: only keys of the query's own document. `document_BT` numbers them; positions next
-    to each other that bear the same number are one document."""
+    """Several documents packed into one row: a query sees only its own document. `document_BT` numbers them; adjacent positions
+    with the same number are one document."""
 
     document_BT: Tensor
-    run_BT: Tensor = field(init=False)  # which run of equal numbers a position belongs to, and where that begins and ends
+    run_BT: Tensor = field(init=False)  # the document of each position, and where it begins and ends
     first_BT: Tensor = field(init=False)
     end_BT: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         if self.document_BT.ndim != 2:
             raise ConfigError(
-                f"mask.documents takes one document number per row and position; given a shape of {tuple(self.document_BT.shape)}"
+                f"mask.documents takes one document number per row and position; given the shape {tuple(self.document_BT.shape)}"
             )
         changes_BT = self.document_BT[:, 1:] != self.document_BT[:, :-1]
         run_BT = torch.nn.functional.pad(changes_BT.int(), (1, 0)).cumsum(-1)

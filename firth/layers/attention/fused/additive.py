@@ -1,4 +1,4 @@
-"""Additive attention in one pass over the keys: no Q×K tensor, and above all no Q×K×A tensor, is ever held.
+"""Additive attention in one pass over the keys: it never holds a Q×K tensor, let alone one of Q×K×A.
 
     s_bhqk = scale · Σ_a w_ha tanh(q_bhqa + k_bgka)       g = h // (H // G)       (Bahdanau et al. 2015, §A.1.2)
     p_bhqk = softmax over the keys that q sees            o_bhqe = Σ_k p_bhqk v_bgke
@@ -6,8 +6,8 @@
     t = tanh(q + k),   dS = p · (dO·v − δ),   δ = dO·o
     dq_a = scale · w_a Σ_k dS (1 − t²)        dk_a = scale · w_a Σ_q dS (1 − t²)        dw_a = scale · Σ_qk dS t
 
-The surprise: no matrix unit helps with the score. Its cost is one tanh for each of B·H·Q·K·A, and the special function
-unit makes few of them, so what counts is how often each is made: once in forward, once for dq and dw, once for dk and dv.
+Tensor cores do not help with the score: it costs one tanh for each of B·H·Q·K·A, and the special function unit is slow, so the
+number of times each tanh is computed matters: once in forward, once for dq and dw, once for dk and dv.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from firth.layers.attention.key_ranges import Spans
 
 
 class Tiles(NamedTuple):
-    """How the work is cut: integers only, for they pass through the operator as a list.
+    """How the work is divided. Integers only, because they pass through the operator as a list.
 
     A tile's axis is split in two: x1 lies across threads, x2 in the registers of each. Forward, m1·n1 must be 32 · warps;
     backward, where S is the side that streams by and R the side that stays, s1·r1·a2 must be 32 · backward_warps."""
@@ -44,14 +44,14 @@ class Tiles(NamedTuple):
     a2: int
     backward_warps: int
     backward_stages: int
-    backward_registers: int  # at most so many for a thread; 0: as many as the compiler likes
-    tanh: int  # 0: from exp, good to float32; 1: tanh.approx.f32; 2: tanh.approx.bf16x2, which sm_90 makes one at a time
-    atomic: int  # 1: dq is added up in the kernel of dk: one tanh less, but a sum whose order varies from run to run
+    backward_registers: int  # maximum per thread; 0: up to the compiler
+    tanh: int  # 0: from exp, good to float32; 1: tanh.approx.f32; 2: tanh.approx.bf16x2, which sm_90 computes one at a time
+    atomic: int  # 1: dq is summed in the kernel of dk: one tanh fewer, but the order of the sum varies from run to run
 
 
 def tiles(A: int, E: int, dtype: torch.dtype) -> Tiles:
     a2 = max(4, padded(A) // 16)
-    s2 = 8 if A <= 32 else 4 if A <= 128 else 2  # 64 numbers of t to a thread where they fit
+    s2 = 8 if A <= 32 else 4 if A <= 128 else 2  # 64 elements of t per thread if they fit
     backward = (8, 2, 8, 1, 2, 4, 3, 0) if padded(A) == 64 else (2, s2, 16, 1, a2, a2, 2, 0)
     if dtype == torch.float32:
         return Tiles(16, 2, 8, 4, 4, 2, *backward, tanh=0, atomic=0)
@@ -81,14 +81,14 @@ def additive_forward(
     scale: float,
     cut: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """o, and for each query log Σ exp(s), which backward needs.
+    """o, and for each query log Σ exp(s), which the backward pass needs.
 
-    Not in base 2: a product more for each pair is nothing beside its tanhs, and scale · log2(e) rounded would shift every s."""
+    Not in base 2: one more product per pair is nothing beside its tanhs, and rounding scale · log2(e) would shift every s."""
     (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
     bounds, v = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE)
     w = w_HA.to(torch.float32).contiguous()
     o, lse = _outputs(q_BHQA, v_BGKE)
-    # One channel at a time is read for many rows: they must be neighbours. Whole tiles of them, so no load needs a mask.
+    # Many rows of one channel are loaded at a time, so they must be neighbours; whole tiles, so that no load needs a mask.
     qt, kt = _channels_first(q_BHQA, c.m1 * c.m2), _channels_first(k_BGKA, c.n1 * c.n2)
     with torch.cuda.device_of(q_BHQA):  # type: ignore[no-untyped-call]
         forward_kernel[triton.cdiv(Q, c.m1 * c.m2), H, B](
@@ -117,7 +117,7 @@ def additive_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
     bounds, v, do = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE), dense_rows(do_BHQE)
-    # float32 once here, or each thread would widen the same numbers again for every tile.
+    # Converted to float32 once here; otherwise each thread would convert the same numbers for every tile.
     q, k, w = dense_rows(q_BHQA.to(torch.float32)), dense_rows(k_BGKA.to(torch.float32)), w_HA.to(torch.float32).contiguous()
     dq, dk, _, dv = _gradients(q_BHQA, k_BGKA, w_HA, v_BGKE)
     rows, delta = triton.cdiv(K if c.atomic else Q, c.r1 * c.r2), torch.empty_like(lse_BHQ)
@@ -181,7 +181,7 @@ def _channels_first(x_BHQA: Tensor, block: int) -> Tensor:
 
 
 def _bounds(lo_BQ: Tensor, hi_BQ: Tensor, hole_lo_BQ: Tensor | None, hole_hi_BQ: Tensor | None) -> list[Tensor]:
-    """Without a hole the kernels do not read the last two, but want pointers."""
+    """Without a hole the kernels do not read the last two, but still need pointers."""
     return [
         bound.contiguous()
         for bound in (lo_BQ, hi_BQ, lo_BQ if hole_lo_BQ is None else hole_lo_BQ, hi_BQ if hole_hi_BQ is None else hole_hi_BQ)
@@ -195,7 +195,7 @@ def _row_stride(lo_BQ: Tensor) -> int:
 def _kind(q_BHQA: Tensor, cut: Tiles, hole: Tensor | None) -> dict[str, Any]:
     return {
         "HOLE": hole is not None,
-        "TANH": cut.tanh if q_BHQA.is_cuda else 0,  # the interpreter knows no assembler
+        "TANH": cut.tanh if q_BHQA.is_cuda else 0,  # the interpreter has no assembler
         "PRECISION": "ieee" if q_BHQA.dtype == torch.float32 else "tf32",
     }
 

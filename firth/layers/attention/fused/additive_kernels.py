@@ -1,5 +1,4 @@
-"""The kernels of additive.py; what they compute stands there. Letters as there; S is the side that streams by,
-R the side that stays."""
+"""The kernels of additive.py, whose equations and letters they use. S is the side that streams by, R the side that stays."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator, arg-type"
 
@@ -26,7 +25,7 @@ def _tanh(x, MODE: tl.constexpr):
 
 @triton.jit
 def _span(lo, hi, at, inside, K):
-    """lo and hi of some queries. One that sees nothing becomes the empty span K, 0, so that min and max pass it by."""
+    """lo and hi of some queries. A query that sees nothing becomes the empty span K, 0, which min and max ignore."""
     first = tl.load(lo + at, mask=inside, other=0)
     last = tl.load(hi + at, mask=inside, other=0)
     return tl.where(first < last, first, K), tl.where(first < last, last, 0)
@@ -71,7 +70,7 @@ def forward_kernel(
             seen = seen & ((n < gap_lo) | (n >= gap_hi))
         s = tl.where(seen, s * scale, float("-inf"))
         new = tl.maximum(top, tl.max(tl.max(s, 1, keep_dims=True), 3, keep_dims=True))
-        base = tl.where(new == float("-inf"), 0.0, new)  # nothing seen so far: −inf − −inf would be NaN
+        base = tl.where(new == float("-inf"), 0.0, new)  # no key seen so far: −inf − −inf would be NaN
         p = tl.exp(s - base)
         shrink = tl.exp(top - base)
         total = total * shrink + tl.sum(tl.sum(p, 1, keep_dims=True), 3, keep_dims=True)
@@ -85,7 +84,7 @@ def forward_kernel(
     if HOLE:
         some = some & ((gap_lo > first) | (gap_hi < last))
     tl.store(lse + (b * H + h) * Q + m, tl.where(some, top + tl.log(total), 0.0), mask=m < Q)
-    # By the spans, not by total == 0: scores that are all −inf must give 0/0.
+    # Decided by the spans, not by total == 0: scores that are all −inf must give 0/0.
     out = tl.where(tl.reshape(some, (M, 1)), acc / tl.reshape(total, (M, 1)), 0.0)
     q = tl.program_id(0) * M + tl.arange(0, M)
     tl.store(o + b * o_b + h * o_h + q[:, None] * o_q + e[None, :], out, mask=(q[:, None] < Q) & (e[None, :] < E))
@@ -241,7 +240,7 @@ def dkv_kernel(
     STAGES: tl.constexpr, BLOCK_E: tl.constexpr, HOLE: tl.constexpr, TANH: tl.constexpr, PRECISION: tl.constexpr,
     ATOMIC: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of R keys: the queries of all the heads that read them stream by."""
+    """dk and dv of R keys: the queries of all heads that share them stream by."""
     S: tl.constexpr = S1 * S2
     R: tl.constexpr = R1 * R2
     i, g, b = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)

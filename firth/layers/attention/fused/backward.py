@@ -1,5 +1,5 @@
-"""The backward pass of flash.py: first dq, a program per block of queries and head, which also leaves what dk and dv need; then
-dk and dv, a program per block of keys and key/value head, all the heads that read it in turn."""
+"""The backward pass of flash.py: first dq, a program per block of queries and head, which also stores what dk and dv need; then
+dk and dv, a program per block of keys and key/value head, which loops over the query heads that share it."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator, arg-type"
 
@@ -73,7 +73,7 @@ def dq_kernel(  # noqa: PLR0915
     B, H, Q, K, q_start, left, right, scale, score_scale,
     KIND: tl.constexpr,
 ):  # fmt: skip
-    """Also delta, and for the keys beyond the band lse and delta less its edges: then the other kernel need not know of those."""
+    """Also delta, and for keys beyond the band lse and delta minus its edges, so that the other kernel can ignore them."""
     m = tl.cdiv(Q, KIND.BLOCK_Q)
     block = m - 1 - tl.program_id(0) % m
     bh = tl.cast(tl.program_id(0) // m, tl.int64)
@@ -129,7 +129,7 @@ def dq_kernel(  # noqa: PLR0915
             tl.store(stats + 3 * size, shift_end, mask=inside)
             tl.store(stats + 4 * size, delta_end, mask=inside)
             grad, to_left, to_right = state
-            state = (grad, to_right, to_left)  # a run beyond the band adds to the second: now that is the right end
+            state = (grad, to_right, to_left)  # a run beyond the band adds to the second entry, which is now the right end
             state = _dq_run(state, query, pull, k, v, extra, dw, dtable, rows, shift_end, delta_end,
                             far, past, 0, 0, K, KIND, False, False, STEP)  # fmt: skip
             state = _dq_run(state, query, pull, k, v, extra, dw, dtable, rows, shift_end, delta_end,
@@ -166,7 +166,7 @@ def _delta_of_band(w, dw, first, Q, R, KIND: tl.constexpr):
     return total
 
 
-# Backward, then dk and dv: a program per block of keys and key/value head, all the heads that read it in turn
+# Backward, then dk and dv: a program per block of keys and key/value head, looping over the query heads that share it
 
 
 @triton.jit
@@ -174,7 +174,7 @@ def _dkv_run(
     state, k, v, q, do, lse, delta, spans, extra, dw, b, at, start, first, last, full, past, Q, K,
     KIND: tl.constexpr, MASKED: tl.constexpr, NEAR: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """The scores lie with keys down and queries across: their transposes are what is multiplied."""
+    """Scores have keys down and queries across: the products need their transposes."""
     dk, dv, dbias = state
     k_pos = at + tl.arange(0, KIND.BLOCK_K)
     for i in tl.range(first, last, num_stages=1 if NEAR else None):

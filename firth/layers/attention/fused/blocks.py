@@ -1,4 +1,4 @@
-"""Which blocks of keys a block of queries sees, and the other way round: what lets a kernel skip some and mask few.
+"""Which blocks of keys a block of queries sees, and the reverse, so that a kernel can skip blocks and mask only a few.
 
 For each block four numbers a ≤ b ≤ c ≤ d of the other side's blocks: all that is visible lies in [a, d), and in [b, c) everything
 is visible to everyone, so nothing need be masked. Letters: b batch or 1, m blocks of queries, n blocks of keys.
@@ -18,18 +18,18 @@ from firth.layers.attention.key_ranges import Spans
 
 
 class Tile(NamedTuple):
-    """What one program holds at a time, and how it is compiled."""
+    """The block that one program holds at a time, and its compiler options."""
 
     queries: int
     keys: int
     warps: int
     stages: int
-    near: int = 16  # of the side that is run along, where a band is gathered: that takes registers
-    registers: int | None = None  # at most so many per thread; fewer let more programs run side by side, or spill
+    near: int = 16  # step along the other side where a band is gathered, which takes registers
+    registers: int | None = None  # maximum per thread; fewer let more programs run side by side, or spill
 
     @property
     def options(self) -> dict[str, int | None]:
-        """As Triton calls them."""
+        """By the names that Triton uses."""
         return {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers}
 
 
@@ -40,12 +40,12 @@ class Tiles(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The spans as the kernels read them, and the bounds of all three kernels for their tiles. Good as long as the spans are."""
+    """The spans as the kernels read them, and the bounds of all three kernels for their tiles. Valid as long as the spans are."""
 
-    spans_sbQ: Tensor  # lo, hi and, if there are holes, theirs
+    spans_sbQ: Tensor  # lo, hi and, if there are holes, their bounds
     bounds_bi4: Tensor  # forward, dq and dkv one after the other
     tiles: Tiles
-    ends: tuple[int, int, int]  # where in bounds each of them ends; the same for all: planned without a backward pass
+    ends: tuple[int, int, int]  # where each of them ends in bounds; all equal if planned without a backward pass
 
     @property
     def backward(self) -> bool:
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
     @property
     def numbers(self) -> list[int]:
-        """All that is not a tensor, as an operation of torch takes it."""
+        """Everything that is not a tensor, in the form that a torch operator accepts."""
         return [*self.ends, *(number or 0 for tile in self.tiles for number in tile)]
 
     @staticmethod
@@ -81,7 +81,7 @@ def _read(numbers: tuple[int, ...]) -> tuple[Tiles, tuple[int, int, int]]:
     return Tiles(*tiles), (numbers[0], numbers[1], numbers[2])
 
 
-# (widest head, whether it is float32) → tiles; a tuning script may put others in. With 128 registers two programs share a
+# (widest head, whether it is float32) → tiles; a tuning script may replace them. With 128 registers two programs share a
 # multiprocessor: one multiplies while the other takes exponentials.
 TILES: dict[tuple[int, bool], Tiles] = {
     (64, False): Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 3), Tile(64, 64, 4, 3)),
@@ -115,7 +115,7 @@ def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> P
 
 
 def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:
-    """Whether some query of a block may see some key of a block, and whether all see all. The first may be said too often."""
+    """Whether some query of a block may see some key of a block, and whether all see all. The first may be true too often."""
     least_lo, most_lo, least_hi, most_hi = _extremes(spans.lo_BQ, spans.hi_BQ, Q, K, tile.queries)
     first_n = torch.arange(0, K, tile.keys, device=spans.lo_BQ.device, dtype=torch.int32)
     past_n = first_n + tile.keys
@@ -130,7 +130,8 @@ def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:
 def _extremes(lo_bQ: Tensor, hi_bQ: Tensor, Q: int, K: int, block: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Least and largest lo, least and largest hi of each block of queries, as b,m,1.
 
-    A query that sees nothing counts as K … 0: it widens no range and lets no block be full; so do those beyond the last."""
+    A query that sees nothing counts as K … 0, which widens no range and lets no block be full; so do rows beyond the last
+    query."""
     none_bQ = lo_bQ >= hi_bQ
     extra = -Q % block
     lo_bmi = F.pad(lo_bQ.masked_fill(none_bQ, K), (0, extra), value=K).view(len(none_bQ), -1, block)
@@ -139,7 +140,7 @@ def _extremes(lo_bQ: Tensor, hi_bQ: Tensor, Q: int, K: int, block: int) -> tuple
 
 
 def _bounds(some_bmn: Tensor, all_bmn: Tensor) -> Tensor:
-    """a, b, c, d per block m. Where the full blocks are not one run (a hole), [b, c) is the first of their runs."""
+    """a, b, c, d per block m. If the full blocks are not one run (a hole), [b, c) is the first run."""
     n = some_bmn.shape[2]
     at_n = torch.arange(n, device=some_bmn.device, dtype=torch.int32)
     d_bm = torch.where(some_bmn, at_n + 1, 0).amax(2)

@@ -1,12 +1,12 @@
-"""Attention in one pass over the keys (Dao 2023), for what torch does not fuse: forward and backward, in Triton.
+"""Attention in one pass over the keys (Dao 2023), for scores that torch does not fuse: forward and backward, in Triton.
 
     s_bhqk = scale · q_bhq · k_bgk + key_bias_bgk − slope_h · |q_pos − k| + table_bhqr    r = clip(k − q_pos, −left, right) + left
     p_bhqk = softmax over the visible keys of s_bhqk                                      q_pos = q_start + q
     o_bhqe = Σ_k p_bhqk v_bgke
-    w_bhqr = Σ_{k : r(k) = r} p_bhqk                                                      the weights of the band, where wanted
+    w_bhqr = Σ_{k : r(k) = r} p_bhqk                                                      the weights of the band, on request
 
-and with dp_bhqk = do_bhq · v_bgk + dw_bhqr, delta_bhq = Σ_e do·o + Σ_r dw·w, ds = p ∘ (dp − delta) the derivatives. Whether a
-query sees nothing is read off its span, never off its scores: one that sees only −inf gives NaN, as it should.
+and with dp_bhqk = do_bhq · v_bgk + dw_bhqr, delta_bhq = Σ_e do·o + Σ_r dw·w, ds = p ∘ (dp − delta) the derivatives. Its
+span decides whether a query sees nothing, never its scores: a query that sees only −inf gives NaN, as it should.
 
 A key at or beyond an end of the band has the first or the last column, which is one number per query: in blocks that lie wholly
 there it joins the softmax's maximum and costs nothing, so only the few blocks near the diagonal gather. All scores are in powers
@@ -41,12 +41,12 @@ from firth.layers.attention.key_ranges import Spans
 
 
 class Band(NamedTuple):
-    """The distances k − q_pos from −left to right, those beyond clipped to the ends: R = left + right + 1 columns."""
+    """The distances k − q_pos from −left to right, clipped to the ends: R = left + right + 1 columns."""
 
     left: int
     right: int
     table_BHQR: Tensor | None = None  # added to the scores; any strides, 0 among them
-    weights: bool = False  # whether w_BHQR is wanted
+    weights: bool = False  # whether to return w_BHQR
 
 
 def flash(
@@ -63,10 +63,10 @@ def flash(
     causal: bool = False,
     plan: Plan | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """o_BHQE, and w_BHQR where the band's weights are wanted.
+    """o_BHQE, and w_BHQR if the band asks for its weights.
 
-    `causal` promises that no query sees a key after its own position: then nobody looks to the right of the band. `plan` is
-    `blocks.plan` of these spans for `blocks.tiles`, if the caller has kept it; it holds the spans, which are not read again."""
+    `causal` promises that no query sees a key after its own position: then nothing to the right of the band is visible. `plan` is
+    `blocks.plan` of these spans for `blocks.tiles`, if the caller has cached it; it contains the spans."""
     B, H, Q, D = q_BHQD.shape
     K, E = v_BGKE.shape[2:]
     band = band or Band(0, 0)
@@ -134,7 +134,7 @@ class _Given(NamedTuple):
 
     @property
     def has_backward(self) -> bool:
-        """What plan.backward says, of numbers that may be symbols of a compiler, which cannot be hashed."""
+        """plan.backward, but from numbers that may be symbolic under torch.compile and cannot be hashed."""
         end_of_forward, _, end = self.numbers[5:8]
         return bool(end > end_of_forward)
 
@@ -142,7 +142,7 @@ class _Given(NamedTuple):
         return SpanRows(self.spans_sbQ, self.spans_sbQ.stride(0), self.spans_sbQ.stride(1) if self.spans_sbQ.shape[1] > 1 else 0)
 
     def extra(self) -> tuple[Any, ...]:
-        """bias and its strides, slope and table. Triton cannot return None: something stands in for what there is not."""
+        """bias and its strides, slope and table. Triton cannot return None, so absent tensors have a stand-in."""
         bias = self.key_bias_BGK
         absent = self.spans_sbQ
         return (
@@ -176,7 +176,7 @@ class _Given(NamedTuple):
         )
 
 
-# Few arguments: to every call torch's own Python adds a time that grows with the square of their number.
+# Few arguments: the overhead of torch's dispatch in Python grows with the square of their number.
 _SCHEMA = (
     "Tensor q, Tensor k, Tensor v, Tensor? key_bias, Tensor? table, Tensor? slope, Tensor? start, "
     "Tensor spans, Tensor bounds, float scale, SymInt[] numbers"

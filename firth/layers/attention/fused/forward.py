@@ -33,7 +33,7 @@ def _forward_run(
     state, q, k, v, extra, rows, edge, first, last, full, past, K,
     KIND: tl.constexpr, MASKED: tl.constexpr, NEAR: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """edge: what the band adds to the whole row."""
+    """edge: the term that the band adds to the whole row."""
     acc, total, top = state
     for i in tl.range(first, last, num_stages=1 if NEAR else None):
         j = i
@@ -51,7 +51,7 @@ def _forward_run(
         if KIND.FOLD and not NEAR:
             highest = highest * extra.scale
         risen = tl.maximum(top, highest + edge)
-        # Nothing seen so far, or nothing but −inf: −inf − −inf would be NaN where something may still come.
+        # Nothing seen so far, or only −inf: −inf − −inf would be NaN, although other keys may follow.
         base = tl.where(risen == float("-inf"), 0.0, risen)
         p = power(s, (base - edge)[:, None], extra, KIND, NEAR)
         shrink = tl.exp2(top - base)
@@ -70,7 +70,7 @@ def forward_kernel(  # noqa: PLR0915
     KIND: tl.constexpr,
 ):  # fmt: skip
     m = tl.cdiv(Q, KIND.BLOCK_Q)
-    block = m - 1 - tl.program_id(0) % m  # under a causal mask the last are the longest: they start first
+    block = m - 1 - tl.program_id(0) % m  # under a causal mask the last blocks are the longest, so they start first
     bh = tl.cast(tl.program_id(0) // m, tl.int64)
     b, h = bh // H, bh % H
     g = h // KIND.GROUP
@@ -107,7 +107,7 @@ def forward_kernel(  # noqa: PLR0915
             if KIND.TABLE:
                 edge = column(extra.table, first, R - 1, Q, KIND) * LOG2E
             total_near, top_near = total, top
-            state = (acc, zero, top)  # what lies to the right is added up on its own: the last column of w is its sum
+            state = (acc, zero, top)  # the right side is summed separately: its sum is the last column of w
             state = _forward_run(state, query, k, v, extra, rows, edge, far, past, 0, 0, K, KIND, False, False, STEP)
             state = _forward_run(
                 state, query, k, v, extra, rows, edge, tl.maximum(far, past), d, 0, 0, K, KIND, True, False, STEP

@@ -1,7 +1,7 @@
-"""Start a Triton kernel without asking each time what its arguments are like.
+"""Launch a Triton kernel without inspecting its arguments each time.
 
 Triton finds the compiled form by the types of all arguments, whether pointers are aligned, and which numbers are 1 or divisible
-by 16. In Python that takes longer than the smaller of our kernels run; here the same facts are the key of one dictionary.
+by 16. In Python that takes longer than our smaller kernels run; here the same facts are the key of one dictionary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMPILED: dict[tuple[Any, ...], Any] = {}
 
 
 def launch(kernel: Any, programs: int, device: int, args: tuple[Any, ...], constants: Hashable, **options: Any) -> None:
-    """kernel[programs](*args, constants, **options), with `constants` all that the kernel is compiled for."""
+    """kernel[programs](*args, constants, **options), where `constants` are all that the kernel is compiled for."""
     grid = (programs, 1, 1)
     if isinstance(kernel, InterpretedFunction):
         kernel[grid](*args, constants, **options)
@@ -26,7 +26,7 @@ def launch(kernel: Any, programs: int, device: int, args: tuple[Any, ...], const
     key = tuple(facts)
     compiled = _COMPILED.get(key)
     if compiled is None:
-        _COMPILED[key] = kernel[grid](*args, constants, **options)  # compiles it where need be, and runs it
+        _COMPILED[key] = kernel[grid](*args, constants, **options)  # compiles it if needed, and runs it
     else:
         compiled[grid](*args, constants)
 

@@ -1,5 +1,5 @@
-"""What the kernels of flash.py share: what they are handed, and how they read, mask and score a block. Triton takes tuples
-apart for nothing, so what belongs together travels together."""
+"""Shared by the kernels of flash.py: their arguments, and how they load, mask and score a block. Triton unpacks tuples at no
+cost, so arguments that belong together are passed together."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator, arg-type"
 
@@ -14,7 +14,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 class Matrix(NamedTuple):
-    """B,H,n,w with w dense: where it starts, and its strides."""
+    """B,H,n,w with w dense: a pointer and the strides."""
 
     at: Any
     b: Any
@@ -31,15 +31,15 @@ class Table(NamedTuple):
 
 
 class SpanRows(NamedTuple):
-    """lo, hi, and where there is one the hole's: the stride from one to the next, and from row to row."""
+    """lo, hi and, if there is a hole, its bounds: the stride from one to the next, and from row to row."""
 
     at: Any
     s: Any
-    b: Any  # 0 where all rows agree
+    b: Any  # 0 if all rows agree
 
 
 class Rows(NamedTuple):
-    """One block of queries: what they see, and where they stand."""
+    """One block of queries: the keys they see, and their positions."""
 
     lo: Any
     hi: Any
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
 
 class Extra(NamedTuple):
-    """What makes a score of q·k, for one head."""
+    """The terms that turn q·k into a score, for one head."""
 
     scale: Any
     bias: Any
@@ -62,7 +62,7 @@ class Extra(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """All that a kernel is compiled for."""
+    """All constants that a kernel is compiled for."""
 
     D: int
     E: int
@@ -70,9 +70,9 @@ class Kind(NamedTuple):
     BLOCK_E: int
     BLOCK_Q: int
     BLOCK_K: int
-    NEAR: int  # of the side that is run along, where the band is gathered: that takes registers
+    NEAR: int  # step along the other side where the band is gathered, which takes registers
     GROUP: int  # query heads per key/value head
-    FOLD: bool  # nothing but the band is added to the scores: the scale can wait for the exponential
+    FOLD: bool  # only the band is added to the scores, so that the scale can be applied with the exponential
     BIAS: bool
     SLOPE: bool
     HOLE: bool
@@ -89,7 +89,7 @@ def tile(ptr, first, stride, limit, W: tl.constexpr, ROWS: tl.constexpr, BLOCK_W
     """Rows first … first + ROWS of a matrix of width W; zero beyond `limit` rows, which only a MASKED load may reach."""
     row = tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, BLOCK_W)[None, :]
-    # The start in 64 bits, what lies in the tile in 32: rows × stride may pass 2³¹, a tile cannot.
+    # The start in 64 bits, offsets within the tile in 32: rows × stride may exceed 2³¹, a tile cannot.
     at = ptr + tl.cast(first, tl.int64) * stride + (row * stride + column)
     if MASKED and W != BLOCK_W:
         x = tl.load(at, mask=(first + row < limit) & (column < W), other=0.0)
@@ -148,7 +148,7 @@ def across(x_Q, TURNED: tl.constexpr):
 
 @triton.jit
 def relation(rows, k_pos, KIND: tl.constexpr, MASKED: tl.constexpr, TURNED: tl.constexpr):
-    """k − q_pos, and whether the query sees the key; nobody asks in a block that is full."""
+    """k − q_pos, and whether the query sees the key; not used in a block that is full."""
     rel = k_pos
     seen = k_pos
     if MASKED:
@@ -193,8 +193,8 @@ def extra_of(scale, bias, bias_b, bias_g, slope, table, left, right, b, g, h, KI
 
 @triton.jit
 def scores(qk, extra, rows, k_pos, rel, seen, K, KIND: tl.constexpr, NEAR: tl.constexpr, TURNED: tl.constexpr):
-    """The scores of a block in powers of 2, less what the edge of the band adds. Where nothing else is added either (FOLD and not
-    NEAR) q·k itself: whoever takes the exponential multiplies by the scale then, for nothing."""
+    """The scores of a block in powers of 2, without the edge of the band. If nothing else is added either (FOLD and not NEAR),
+    q·k itself: the scale is then applied with the exponential, at no cost."""
     if not KIND.FOLD or NEAR:
         qk = qk * extra.scale
     if KIND.BIAS:
@@ -218,7 +218,7 @@ def power(s, shift, extra, KIND: tl.constexpr, NEAR: tl.constexpr):
 
 @triton.jit
 def spread(at, x, rows, rel, seen, extra, KIND: tl.constexpr):
-    """Put what belongs to one key alone into its column (each address is written once), and add up what the ends share.
+    """Write the weight of a single key into its column (each address is written once), and add up the weights that share an end.
 
     A column other than the ends has one key per query. Causal, so has the last: its key is the query's own."""
     R = extra.left + extra.right + 1
@@ -250,13 +250,13 @@ def bounds_of(bounds, bounds_b, b, block):
 
 @triton.jit
 def near_blocks(first, left, right, a, b, c, d, OWN: tl.constexpr, OTHER: tl.constexpr, KIND: tl.constexpr, TURNED: tl.constexpr):
-    """[start, end) of the other side's blocks that need the band, for a block of OWN that stands at `first`.
+    """[start, end) of the other side's blocks that need the band, for a block of OWN that begins at `first`.
 
     Before them all keys lie beyond one end of it, in blocks that are masked up to b and full from there; after them beyond the
-    other, in blocks that are full up to c. TURNED, blocks of queries seen from keys, comes the right end first."""
+    other, in blocks that are full up to c. TURNED (blocks of queries as seen from keys), the right end comes first."""
     before = (first - (right if TURNED else left) + 1) // OTHER
     after = (first + OWN + (left if TURNED else right) + OTHER - 2) // OTHER
-    if KIND.CAUSAL:  # nothing that is visible lies to the right
+    if KIND.CAUSAL:  # nothing to the right is visible
         if TURNED:
             before = a
         else:
@@ -265,6 +265,6 @@ def near_blocks(first, left, right, a, b, c, d, OWN: tl.constexpr, OTHER: tl.con
     return start, tl.maximum(start, tl.minimum(d, tl.maximum(after, b)))
 
 
-# Each kernel goes along the other side in runs, [first, last) in STEPs; a MASKED run leaves out [full, past), which is another's.
-# Their order is free, but for one thing: if the run that gathers (NEAR) comes first in dkv, or the masked one after the full,
-# ptxas gives up on overlapping the products with anything else (and says so: C7515).
+# Each kernel loops over the other side in runs, [first, last) in STEPs; a MASKED run leaves out [full, past), which another run
+# covers. Their order is free with one exception: if the run that gathers (NEAR) comes first in dkv, or the masked one after the
+# full, ptxas gives up on overlapping the products with anything else (and says so: C7515).
