@@ -89,7 +89,7 @@ def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, inp
     """The weights of each layer, computed after a reading on the kernel that the model always uses."""
     with ExitStack() as stack:
         noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
-        network.teach(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
     return [weights(calls[0])[0] for calls in noted]
 
 
@@ -97,7 +97,7 @@ def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1
     """What the target looks at within the source: it looks at itself, too, so that a row is what is left, made to sum to 1."""
     S = source_1S.shape[1]
     with attention_calls(network.stack) as calls:
-        network.teach(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
     found = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
     return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in found]
 

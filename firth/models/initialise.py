@@ -1,4 +1,4 @@
-"""First weights, drawn from an explicit generator in the order of the parameters' names, so that a seed is a model."""
+"""Initial weights, drawn from an explicit generator in the order of the parameters' names: a seed determines the model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.position import Learned
+from firth.layers.recurrent import Cell
 from firth.layers.self_attention import Attend, SelfAttention
 from firth.models.network import Network
 
@@ -36,8 +37,8 @@ def _draw(
     path: str, module: nn.Module, name: str, parameter: Tensor, written: int, embedding_std: float, generator: torch.Generator
 ) -> None:
     match module:
-        case nn.RNNBase():
-            _draw_recurrent(module, name, parameter, generator)
+        case Cell():
+            module.draw(name, parameter, generator)
         case nn.LayerNorm() | nn.RMSNorm():
             parameter.fill_(1.0 if name == "weight" else 0.0)
         case nn.Linear() if name == "weight":
@@ -53,12 +54,3 @@ def _draw(
             parameter.normal_(0.0, embedding_std, generator=generator)
         case _:
             parameter.zero_()  # biases
-
-
-def _draw_recurrent(module: nn.RNNBase, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    bound = module.hidden_size**-0.5
-    parameter.uniform_(-bound, bound, generator=generator)
-    if isinstance(module, nn.LSTM) and name.startswith("bias"):
-        parameter.zero_()
-        if "ih" in name:  # a forget gate that starts open lets the gradient through (Jozefowicz et al. 2015)
-            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0

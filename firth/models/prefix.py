@@ -64,8 +64,8 @@ class Continued:
 
 
 class PrefixDecoder(Seq2Seq):
-    """All parameters serve both the source and the target. To teach it is one pass over both; to write, the source is read once
-    and its keys and values are kept with those of what is written."""
+    """All parameters serve both the source and the target. Training is one pass over both; decoding encodes the
+    source once and keeps its keys and values with those of the target so far."""
 
     embedding_setting = "model.width"
     own_embedding = None
@@ -93,7 +93,7 @@ class PrefixDecoder(Seq2Seq):
         assert own is not None
         return Continued(own, memory.before_B, S)
 
-    def teach(self, token_BT: Tensor, memory: Prompt) -> Tensor:
+    def teacher_forced(self, token_BT: Tensor, memory: Prompt) -> Tensor:
         S = memory.token_BS.shape[1]
         token_BN = torch.cat((memory.token_BS, token_BT), dim=1)
         x_BNd = self.stack.placed(self.embedding(token_BN), 0, memory.before_B)

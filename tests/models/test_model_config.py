@@ -1,4 +1,4 @@
-"""The [model] table: what is refused and why; how large a configuration is; what its first weights are."""
+"""The [model] table: refused settings and the reasons; the size of a configuration; initial weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from firth.config import build
 from firth.errors import ConfigError
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, network, parameters
 from firth.models.initialise import initialise
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
 
 
 def transformer(**options: Any) -> TransformerConfig:
@@ -199,6 +200,16 @@ def test_the_kind_tells_the_two_families_of_config_apart() -> None:
     assert isinstance(build(recipe, {"model": {"kind": "transformer"}}).model, TransformerConfig)
     with pytest.raises(ConfigError, match=r'unknown key "model.heads"'):
         build(recipe, {"model": {"kind": "gru", "heads": 8}})
+
+
+def test_old_names_of_settings_are_read() -> None:
+    notes: list[str] = []
+    assert build(RecurrentConfig, {"kind": "gru", "locked": True}, "model", notes.append).dropout_locked
+    assert build(RecurrentSeq2SeqConfig, {"kind": "gru", "attention": "none", "feed": True}, "model", notes.append).feed_context
+    assert [note.split(";")[0] for note in notes] == [
+        "model.locked is now called model.dropout_locked",
+        "model.feed is now called model.feed_context",
+    ]
 
 
 def configs() -> list[ModelConfig]:

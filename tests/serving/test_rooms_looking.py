@@ -129,7 +129,7 @@ def test_states_of_a_recurrent_run_over_what_was_written(char_run: Path) -> None
     written = model.ids(" list").tolist()
     shown = ask(generate.state, shelf, run="char", prompt="the", tokens=",".join(map(str, written)), gate="update", units="5")
     states = model.states("the list")
-    assert (shown.facts["levels"], shown.facts["gates"]) == (["level 0"], ["h", "reset", "update", "candidate"])
+    assert (shown.facts["levels"], shown.facts["gates"]) == (["layer 0"], ["h", "reset", "update", "candidate"])
     most = states.levels[0].most(5)
     np.testing.assert_allclose(shown.figures["state"].plot.data[0].z, states.levels[0].gates()["update"][:, most].T, atol=1e-4)
     figure = executed(shown.python)["figure"]
