@@ -70,7 +70,7 @@ def test_of_a_transformer_it_is_the_gradient_at_what_enters_the_first_block(name
     np.testing.assert_allclose(flow(network, IDS, TOKENS).state, truth, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "transformer, rotary"])
+@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "mingru", "transformer, rotary"])
 def test_embeddings_and_parameters_have_the_gradient_that_training_would_give(name: str) -> None:
     """Each token gets an embedding of its own, so that the gradient of the table is that of the tokens."""
     network: Any = random_model(name, VOCAB)

@@ -32,6 +32,7 @@ MADE_OF = {
     "rnn": {"h"},
     "lstm": {"h", "c", "input", "forget", "candidate", "output"},
     "gru": {"h", "reset", "update", "candidate"},
+    "mingru": {"h", "update", "candidate"},
 }
 
 
@@ -62,6 +63,9 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
             case "gru":
                 z = gates["update"]
                 np.testing.assert_allclose((1 - z) * gates["candidate"] + z * before, level.h, atol=1e-6)
+            case "mingru":
+                z = gates["update"]
+                np.testing.assert_allclose((1 - z) * before + z * gates["candidate"], level.h, atol=1e-6)
             case "rnn":
                 np.testing.assert_allclose(gates["h"], level.h, atol=1e-6)
 

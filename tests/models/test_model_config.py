@@ -216,7 +216,7 @@ def configs() -> list[ModelConfig]:
     found: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
         for kind, (tied, embedding) in itertools.product(
-            ("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3), (True, 3)]
+            ("rnn", "lstm", "gru", "mingru"), [(False, None), (True, None), (False, 3), (True, 3)]
         )
     ]
     for position, norm, placement, bias in itertools.product(

@@ -174,6 +174,11 @@ def test_a_rate_is_a_share(name: str, value: float) -> None:
         RecurrentConfig(kind="gru", depth=2, **{name: value})  # type: ignore[arg-type]
 
 
+def test_a_cell_without_hidden_weights_has_none_to_drop() -> None:
+    with pytest.raises(ConfigError, match=r'model.dropout_weight acts on .* model.kind = "mingru" has none. Remove it.'):
+        RecurrentConfig(kind="mingru", dropout_weight=0.5)
+
+
 def test_dropout_between_levels_needs_two_of_them() -> None:
     with pytest.raises(ConfigError, match=r"model.dropout_hidden = 0.3 acts between layers, and model.depth is 1; remove it"):
         RecurrentConfig(kind="gru", dropout_hidden=0.3)

@@ -17,7 +17,7 @@ from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2S
 from firth.oracles import rnnsearch
 
 SOURCE_V, TARGET_V = 11, 9
-KINDS = ("rnn", "lstm", "gru")
+KINDS = ("rnn", "lstm", "gru", "mingru")
 FORMS: dict[str, dict[str, Any]] = {
     "fixed": {"attention": "none"},
     "fed": {"attention": "none", "feed_context": True, "reverse": True},

@@ -16,6 +16,7 @@ from firth.layers.recurrent.cell import Cell, Reset, State, Trace, Weights
 from firth.layers.recurrent.dropout import dropout, dropout_words
 from firth.layers.recurrent.gru import GRU
 from firth.layers.recurrent.lstm import LSTM
+from firth.layers.recurrent.mingru import MinGRU
 from firth.layers.recurrent.rnn import RNN
 from firth.layers.state import RecurrentState, zeros
 
@@ -34,8 +35,8 @@ __all__ = [
     "dropout_words",
 ]
 
-CellKind = Literal["rnn", "lstm", "gru"]
-CELLS: tuple[type[Cell], ...] = (RNN, LSTM, GRU)
+CellKind = Literal["rnn", "lstm", "gru", "mingru"]
+CELLS: tuple[type[Cell], ...] = (RNN, LSTM, GRU, MinGRU)
 
 RecurrentKernel = Literal["auto", "fused", "cells"]
 
