@@ -11,6 +11,7 @@ CONFIGS: dict[str, ModelConfig] = {
     "lstm": RecurrentConfig(kind="lstm", width=9),
     "gru": RecurrentConfig(kind="gru", width=9, depth=2),
     "gru, reset before": RecurrentConfig(kind="gru", width=9, reset="before"),
+    "mingru": RecurrentConfig(kind="mingru", width=9, depth=2),
     "transformer, rotary": TransformerConfig(kind="transformer", width=16, depth=2, heads=4, kv_heads=2, context=12),
     "transformer, learned": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, position="learned"),
     "transformer, sinusoidal": TransformerConfig(

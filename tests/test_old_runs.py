@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from old_runs.make import PLACEHOLDER, asked
 
-from firth.api import Watcher, load, read_recipe, train_recipe
+from firth.api import Watcher, load, train_recipe
+from firth.api.recipe import read_run_recipe
 from firth.training import log
 
 FOLDER = Path(__file__).parent / "old_runs"
@@ -60,7 +61,7 @@ def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:
     before = list(log.read(old_run / "log.jsonl"))
     steps: list[int] = []
     watcher = Watcher(step=lambda seen: steps.append(seen.step.step))
-    train_recipe(read_recipe(old_run / "recipe.toml"), old_run, resume=True, watcher=watcher)
+    train_recipe(read_run_recipe(old_run / "recipe.toml"), old_run, resume=True, watcher=watcher)
     assert steps == list(range(11, 21))
     after = list(log.read(old_run / "log.jsonl"))
     assert [line["step"] for line in after] == [line["step"] for line in before]

@@ -27,7 +27,7 @@ from firth.training.loop import Training
 from firth.training.trainer import StepReport
 
 TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 8) for m in range(1, 8))
-KINDS = ("rnn", "lstm", "gru", "transformer")
+KINDS = ("rnn", "lstm", "gru", "mingru", "transformer")
 TIMES = {"seconds", "tokens_per_second"}
 
 

@@ -90,7 +90,7 @@ def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, inp
     """The weights of each layer, recomputed after a forward pass on the model's usual kernel."""
     with ExitStack() as stack:
         noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
-        network.teach(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
     return [weights(calls[0])[0] for calls in noted]
 
 
@@ -98,7 +98,7 @@ def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1
     """The attention from target to source. Target tokens also attend to each other, so the source weights are renormalised."""
     S = source_1S.shape[1]
     with attention_calls(network.stack) as calls:
-        network.teach(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
     found = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
     return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in found]
 

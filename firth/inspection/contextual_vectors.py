@@ -141,8 +141,8 @@ def _blocks(stack: Stack, read: Callable[[], Any]) -> list[Tensor]:
 
 def _levels(recurrent: Recurrent, x_BTi: Tensor, length_B: Tensor) -> list[Tensor]:
     state, found = recurrent.initial_state(len(x_BTi)), []
-    for level in range(len(recurrent.layers)):
-        x_BTi, _, _ = recurrent.level(level, x_BTi, state, length_B)
+    for n in range(len(recurrent.layers)):
+        x_BTi, _ = recurrent.run_layer(n, x_BTi, state, length_B)
         found.append(x_BTi)
     return found
 

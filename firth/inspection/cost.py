@@ -17,10 +17,11 @@ import numpy as np
 from firth.errors import ConfigError, DataError
 from firth.figures.cost import cost_curves
 from firth.figures.figure import Figure
+from firth.layers.recurrent import CellKind, cell_class
 
-Layer = Literal["rnn", "lstm", "gru", "attention", "attention with projections"]
-LAYERS: tuple[Layer, ...] = get_args(Layer)
-_GATES = {"rnn": 1, "lstm": 4, "gru": 3}
+AttentionLayer = Literal["attention", "attention with projections"]
+Layer = CellKind | AttentionLayer
+LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer))
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,20 @@ class Timing:
 def operations(layer: Layer, n: int, d: int) -> int:
     """Multiply–add operations of a forward pass: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o."""
     match layer:
-        case "rnn" | "lstm" | "gru":
-            return 2 * _GATES[layer] * n * d * d
         case "attention":
             return 2 * n * n * d
         case "attention with projections":
             return 2 * n * n * d + 4 * n * d * d
+        case kind:
+            cell = cell_class(kind)
+            return (2 if cell.has_hidden_weights else 1) * len(cell.gates) * n * d * d
 
 
 def steps(layer: Layer, n: int) -> int:
     """Sequential steps, however many processors there are."""
-    return n if layer in _GATES else 1
+    if layer in get_args(AttentionLayer):
+        return 1
+    return max(1, (n - 1).bit_length()) if cell_class(layer).parallel else n
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:

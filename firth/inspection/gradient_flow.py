@@ -1,11 +1,11 @@
-"""How far a gradient reaches: ‖∂loss_T / ∂h_t‖ against the distance T − t. Letters: L levels, T time, B batch, d width.
+"""How far gradients reach: ‖∂loss_T / ∂h_t‖ against the distance T − t. Letters: L layers, T time, B batch, d width.
 
-loss_T = −log p(x_T | x_<T) is that of the last token alone, so that what arrives at t has come all the way. h_t is all that a
-recurrent model knows after token t: every level's h, and of an LSTM its c beside it. A Transformer has no such bottleneck; there
-h_t is what enters its first block at t. An RNN multiplies by Uᵀ diag(1 − h²) at every step back, so that the product vanishes or
-explodes with distance (Bengio et al. 1994; Pascanu et al. 2013); an LSTM adds, a Transformer looks directly.
+loss_T = −log p(x_T | x_<T) is the loss of the last token alone, so a gradient at t has travelled the whole distance. h_t is
+everything a recurrent model knows after token t: h of every layer, and c of an LSTM. A Transformer has no such bottleneck; its
+h_t is the input of the first block at t. An RNN multiplies by Uᵀ diag(1 − h²) at every step back, so the product vanishes or
+explodes with distance (Bengio et al. 1994; Pascanu et al. 2013); an LSTM adds, a Transformer attends directly.
 
-All is computed in float64, so that what has vanished is seen to vanish, not cut off.
+Everything is computed in float64, so a vanishing gradient is visible as one and does not underflow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from torch import Tensor
 from firth.errors import ConfigError, DataError
 from firth.figures.figure import Figure
 from firth.figures.gradient_flow import flow_by_distance
+from firth.layers.recurrent import Cell, CellKind
 from firth.layers.state import RecurrentState
 from firth.layers.tap import outputs
 from firth.models import (
@@ -40,26 +41,26 @@ from firth.models.initialise import initialise
 from firth.models.sizes import parameters
 
 Array = npt.NDArray[np.float64]
-Kind = Literal["rnn", "lstm", "gru", "transformer"]
-MOST_TOKENS = 4096  # every step back is kept in memory
-KINDS: tuple[Kind, ...] = ("rnn", "lstm", "gru", "transformer")
+Kind = CellKind | Literal["transformer"]
+MOST_TOKENS = 4096  # every step is kept in memory for the backward pass
+KINDS: tuple[Kind, ...] = (*get_args(CellKind), "transformer")
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Norms by distance: number 0 is of the position that the last token is predicted from, number n of n tokens before it."""
+    """Norms by distance: index 0 is the position that predicts the last token, index n is n tokens earlier."""
 
-    tokens: tuple[str, ...]  # that were read, by distance too
+    tokens: tuple[str, ...]  # the input, by distance too
     state: Array  # ‖∂loss_T/∂h_t‖
-    embedding: Array  # ‖∂loss_T/∂e_t‖, of the embedded token
-    gradient: float  # ‖∂loss_T/∂θ‖, of all parameters together: what clipping looks at
-    clip: float | None = None  # the norm that it was clipped at
+    embedding: Array  # ‖∂loss_T/∂e_t‖, e_t the embedded token
+    gradient: float  # ‖∂loss_T/∂θ‖ over all parameters: the norm that clipping limits
+    clip: float | None = None  # the limit it was clipped to
 
     def clipped(self, at: float) -> Flow:
-        """g ← g · min(1, at / ‖g‖) (Pascanu et al. 2013): the whole curve lower, where it was too high; its slope stays, so that
-        what had vanished does not come back."""
+        """g ← g · min(1, at / ‖g‖) (Pascanu et al. 2013): a large gradient is scaled down as a whole. The slope of the curve
+        stays the same: clipping does not restore a vanished gradient."""
         if at <= 0:
-            raise ConfigError(f"a gradient is to be clipped at {at}; expected a norm above 0")
+            raise ConfigError(f"cannot clip the gradient at {at}; expected a norm above 0")
         share = min(1.0, at / self.gradient) if self.gradient else 1.0
         return replace(self, state=share * self.state, embedding=share * self.embedding, gradient=share * self.gradient, clip=at)
 
@@ -69,7 +70,7 @@ class Flow:
         return flow_by_distance(curves, f"gradient of the last token's loss{at}", self.tokens)
 
     def plot(self) -> Any:
-        """The Plotly figure, which a notebook shows."""
+        """The Plotly figure, for a notebook."""
         return self.figure().plot
 
     def text(self, width: int = 80) -> str:
@@ -81,11 +82,11 @@ class Flow:
 
 
 def flow(network: LanguageModel, ids: npt.NDArray[np.int64], tokens: Sequence[str]) -> Flow:
-    """Of the last of `ids`, predicted from those before it."""
+    """The gradients of the last token's loss, predicted from all tokens before it."""
     if len(ids) < 2:
-        raise DataError(f"{len(ids)} token to predict and none before it; give a longer text")
+        raise DataError(f"the text has {len(ids)} token and no context to predict it from; give a longer text")
     if len(ids) > MOST_TOKENS:
-        raise DataError(f"the text has {len(ids):,} tokens; a gradient is followed over at most {MOST_TOKENS:,}; give its end")
+        raise DataError(f"the text has {len(ids):,} tokens; the gradient view takes at most {MOST_TOKENS:,}. Give the end of it.")
     double = copy.deepcopy(network).double().eval()
     token_1T = torch.from_numpy(ids).unsqueeze(0).to(next(double.parameters()).device)
     state, embedding, gradient = _norms(double, token_1T)
@@ -102,8 +103,8 @@ def compare_flow(
     gain: float = 1.0,
     seed: int = 0,
 ) -> dict[str, Flow]:
-    """Fresh models of about `size` parameters each read random texts: the mean of the norms. `gain` multiplies every U, what
-    leads from state to state: above 1 an RNN's gradient may explode."""
+    """The mean norms over random texts, for untrained models of about `size` parameters each. `gain` multiplies every U, the
+    matrices from hidden state to hidden state: above 1 an RNN's gradient may explode."""
     generator = torch.Generator().manual_seed(seed)
     token_BT = torch.randint(vocab, (texts, length + 1), generator=generator)
     found = {}
@@ -115,14 +116,14 @@ def compare_flow(
 
 
 def flows_figure(flows: Mapping[str, Flow]) -> Figure:
-    """Several models in one picture, each as a share of its own norm at distance 0."""
+    """Several models in one figure, each relative to its own norm at distance 0."""
     curves = {name: one.state / (one.state[0] or 1.0) for name, one in flows.items()}
     return flow_by_distance(curves, "gradient of the last token's loss, as a share of that at distance 0")
 
 
 def fresh(kind: Kind, size: int, vocab: int, context: int, gain: float = 1.0, seed: int = 0) -> LanguageModel:
-    """A model as training would begin with, as wide as `size` parameters allow."""
-    widths = range(4, 4097, 4)  # two heads of an even width
+    """A model with initial weights, whose width gives it about `size` parameters."""
+    widths = range(4, 4097, 4)  # so that a Transformer's two heads have an even width
 
     def size_of(width: int) -> int:
         return parameters(_config(kind, width, context), vocab)
@@ -132,9 +133,9 @@ def fresh(kind: Kind, size: int, vocab: int, context: int, gain: float = 1.0, se
     network = language_model(_config(kind, width, context), vocab)
     initialise(network, torch.Generator().manual_seed(seed))
     with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if "weight_hh" in name:
-                parameter.mul_(gain)
+        for module in network.modules():
+            if isinstance(module, Cell):
+                module.weights().hidden_gd.mul_(gain)
     return network
 
 
@@ -145,7 +146,7 @@ def _config(kind: Kind, width: int, context: int) -> LanguageConfig:
 
 
 def _norms(network: LanguageModel, token_BT: Tensor) -> tuple[Array, Array, float]:
-    """Of the gradient of each row's loss at h_t and e_t, B,T−1; and at all parameters together, the mean over the rows."""
+    """The norm of each row's gradient at h_t and at e_t, as B,T−1; and over all parameters, the mean of the rows."""
     read_BT, last_B = token_BT[:, :-1], token_BT[:, -1]
     weights = [parameter.requires_grad_() for parameter in network.parameters()]
     with torch.enable_grad(), outputs([network.embedding]) as embedded:
@@ -155,9 +156,9 @@ def _norms(network: LanguageModel, token_BT: Tensor) -> tuple[Array, Array, floa
             case TransformerLM():
                 x_Bd, inner = _at_once(network, read_BT)
             case _:
-                raise ConfigError(f"{type(network).__name__} has no states to follow; use a recurrent model or a Transformer")
+                raise ConfigError(f"{type(network).__name__} has no states; use a recurrent model or a Transformer")
         loss_B = F.cross_entropy(network.readout(x_Bd), last_B, reduction="none")
-        # A row's loss depends on no other row, so the gradient of the sum is that of each.
+        # Rows are independent, so the gradient of the sum holds the gradient of each.
         found = torch.autograd.grad(loss_B.sum(), [*inner, *embedded], retain_graph=True, materialize_grads=True)
         total = [_total(torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)) for loss in loss_B]
     state_BTn, embedded_BTe = (torch.cat(part, dim=1) for part in (found[: len(inner)], found[len(inner) :]))
@@ -165,12 +166,12 @@ def _norms(network: LanguageModel, token_BT: Tensor) -> tuple[Array, Array, floa
 
 
 def _steps(network: RecurrentLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """What the output layer reads after the last token, and after each token all that the model knows: B,1,n, one tensor that
-    every path back leads through."""
+    """The input of the output layer after the last token, and the whole state after each token as one tensor B,1,n, through
+    which every path back leads."""
     B, state, found = len(token_BT), network.start(len(token_BT)), []
     for token_B in token_BT.unbind(1):
         _, after = network.hidden(token_B.unsqueeze(1), state, kernel="cells")  # cuDNN's has no gradient outside training
-        parts_BLd = [part.transpose(0, 1) for part in (after.h_LBd, after.c_LBd) if part is not None]
+        parts_BLd = [part_LBd.transpose(0, 1) for part_LBd in after.parts]
         found.append(torch.cat(parts_BLd, dim=-1).view(B, 1, -1))
         h_LBd, *c_LBd = found[-1].view(B, len(after.h_LBd), -1).transpose(0, 1).chunk(len(parts_BLd), dim=-1)
         state = RecurrentState(h_LBd, *c_LBd)
@@ -179,7 +180,7 @@ def _steps(network: RecurrentLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]
 
 
 def _at_once(network: TransformerLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """What the output layer reads after the last token, and what enters the first block."""
+    """The input of the output layer after the last token, and the input of the first block."""
     x_BTd = network.embed_positions(network.embedding(token_BT), 0)
     return network.run_blocks(x_BTd, network.allowed())[0][:, -1], [x_BTd]
 

@@ -1,4 +1,4 @@
-"""What a recurrent model holds while it reads: the state after each token and the gates behind it. Letters: T time, d width."""
+"""The hidden states of a recurrent model after each token, and its gates. Letters: T time, d width."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from firth.figures.figure import Figure
 from firth.figures.states import states_map, states_text
 from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
-from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent import CELLS, Cell, Recurrent
+from firth.layers.state import RecurrentState
 from firth.models import RecurrentSeq2Seq
 
 Array = npt.NDArray[np.float32]
 
-MOST_TOKENS = 2048  # of a picture
+MOST_TOKENS = 2048  # in one figure
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One level of recurrence in one direction; column t of everything is the step that read token t."""
+    """One recurrent layer in one direction; row t of every array belongs to token t."""
 
     name: str
     tokens: tuple[str, ...]
-    h: Array  # T,d, as the layer itself computed it
+    h: Array  # T,d, as the layer computed it in its forward pass
     recompute: Callable[[], Mapping[str, Tensor]]
 
     def gates(self) -> dict[str, Array]:
-        """{name: T,d} of everything in a step, computed again from the weights: "h"; of an LSTM also "c", "input", "forget",
-        "candidate" and "output"; of a GRU "reset", "update" and "candidate"."""
+        """{name: T,d} of the state and every gate, recomputed from the weights: "h", and for example "c", "input", "forget",
+        "candidate" and "output" of an LSTM."""
         with torch.no_grad():
             return {name: _plain(x_1Td[0]) for name, x_1Td in self.recompute().items()}
 
@@ -45,17 +46,16 @@ class Level:
             return self.h
         found = self.gates()
         if name not in found:
-            there = ", ".join(found)
-            raise ConfigError(f'{self.name} has no "{name}", only {there}.{did_you_mean(name, found)}')
+            raise ConfigError(f'{self.name} has no gate "{name}"; choose one of: {", ".join(found)}.{did_you_mean(name, found)}')
         return found[name]
 
     def reaction(self) -> Array:
-        """Of each unit, how much it moves from token to token: the mean of |h_t − h_{t−1}|, from rest."""
+        """How much each unit changes from token to token: the mean of |h_t − h_{t−1}|, with h_0 = 0."""
         found: Array = np.abs(np.diff(self.h, axis=0, prepend=0)).mean(0)
         return found
 
     def most(self, units: int = 16) -> list[int]:
-        """The units that react most, those first."""
+        """The units that change most, in descending order."""
         order: list[int] = np.argsort(-self.reaction(), kind="stable")[:units].tolist()
         return order
 
@@ -65,22 +65,22 @@ class States:
     levels: tuple[Level, ...]
 
     def figure(self, level: int = -1, gate: str = "h", units: int = 32) -> Figure:
-        """The state, or a gate, of the units that react most, over the text."""
+        """The state, or a gate, over the text, for the units that change most."""
         one = self._level(level)
         if len(one.tokens) > MOST_TOKENS:
             raise DataError(
-                f"{len(one.tokens):,} tokens are too many for one picture; the most are {MOST_TOKENS:,}: give a shorter text, or "
-                "look at levels[…].h and gates()"
+                f"{len(one.tokens):,} tokens are too many for one figure (at most {MOST_TOKENS:,}); give a shorter text, or use "
+                "levels[…].h and gates()"
             )
         most = one.most(units)
         return states_map(one.tokens, most, one.gate(gate)[:, most].T, f"{one.name}: {gate}", gate)
 
     def plot(self, level: int = -1, gate: str = "h", units: int = 32) -> Any:
-        """The Plotly figure, which a notebook shows."""
+        """The Plotly figure, for a notebook."""
         return self.figure(level, gate, units).plot
 
     def text(self, width: int = 80, level: int = -1, units: int = 16) -> str:
-        """For a terminal: a line for each of the units that react most, a bar for each token."""
+        """For a terminal: one line per unit, for those that change most, and one bar per token."""
         one = self._level(level)
         most = one.most(units)
         return states_text(one.name, one.tokens, most, one.h[:, most].T, width)
@@ -88,7 +88,7 @@ class States:
     def _level(self, level: int) -> Level:
         count = len(self.levels)
         if not -count <= level < count:
-            raise ConfigError(f"level {level} is asked for; this model has {count}: {', '.join(one.name for one in self.levels)}")
+            raise ConfigError(f"unknown layer {level}; this model has {count}: {', '.join(one.name for one in self.levels)}")
         return self.levels[level]
 
 
@@ -101,18 +101,19 @@ class _Call(NamedTuple):
 
 
 def states(reading: Reading) -> States:
-    """Read once, as the model always does, and note what each recurrent part was given."""
+    """Run the model once, unchanged, and record the inputs of its recurrent layers."""
     with _noted(reading.network) as calls:
         reading.run()
     levels = [level for call in calls for level in _levels(call, reading)]
     if not levels:
-        raise ConfigError(f'{type(reading.network).__name__} has no recurrent state; model.kind = "rnn", "lstm" or "gru" has')
+        kinds = ", ".join(cell.kind for cell in CELLS)
+        raise ConfigError(f"{type(reading.network).__name__} has no recurrent state; use a run with one of model.kind = {kinds}")
     return States(tuple(levels))
 
 
 @contextmanager
 def _noted(network: nn.Module) -> Iterator[list[_Call]]:
-    """The calls of recurrent modules, in the order they ran."""
+    """The calls of recurrent modules, in order."""
     calls: list[_Call] = []
 
     def noting(path: str) -> Callable[..., None]:
@@ -133,25 +134,25 @@ def _noted(network: nn.Module) -> Iterator[list[_Call]]:
 def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
     side, tokens = _side(call, reading)
     if isinstance(call.module, AttentiveRecurrent):
-        yield Level(f"{side}level 0", tokens, _plain(call.output[0][0]), lambda: _attentive_gates(call))
+        yield Level(f"{side}layer 0", tokens, _plain(call.output[0][0]), lambda: _attentive_gates(call))
         return
-    # In the decoder of RNNsearch the first level is the attentive one.
+    # In an RNNsearch decoder, the attentive layer is the first.
     below = 1 if side == "decoder " and getattr(reading.network, "attentive", None) is not None else 0
     module, x_1Ti = call.module, call.given[0]
     state = call.given[1] if len(call.given) > 1 and call.given[1] is not None else module.initial_state(len(x_1Ti))
     with torch.no_grad():
-        for level in range(len(module.layers)):
-            y_1Td, _, _ = module.level(level, x_1Ti, state, call.length_B)
+        for n in range(len(module.layers)):
+            y_1Td, _ = module.run_layer(n, x_1Ti, state, call.length_B)
             for direction in range(module.directions):
                 way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
                 h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
-                again = _gates_of(module, level, direction, x_1Ti, state, call.length_B)
-                yield Level(f"{side}level {below + level}{way}", tokens, _plain(h_Td), again)
+                recompute = _gates_of(module, n, direction, x_1Ti, state, call.length_B)
+                yield Level(f"{side}layer {below + n}{way}", tokens, _plain(h_Td), recompute)
             x_1Ti = y_1Td
 
 
 def _side(call: _Call, reading: Reading) -> tuple[str, tuple[str, ...]]:
-    """Which side of a translator it is, and the tokens in the order in which it reads them."""
+    """Encoder or decoder, for a translator, and the tokens in the order in which it processes them."""
     network = reading.network
     if not isinstance(network, RecurrentSeq2Seq):
         return "", reading.tokens
@@ -161,22 +162,18 @@ def _side(call: _Call, reading: Reading) -> tuple[str, tuple[str, ...]]:
 
 
 def _gates_of(
-    module: Recurrent, level: int, direction: int, x_1Ti: Tensor, state: Any, length_B: Tensor | None
+    module: Recurrent, n: int, direction: int, x_1Ti: Tensor, state: RecurrentState, length_B: Tensor | None
 ) -> Callable[[], Mapping[str, Tensor]]:
-    row, layer = level * module.directions + direction, module.layers[level]
-    assert isinstance(layer, nn.RNNBase)
-    c_1d = None if state.c_LBd is None else state.c_LBd[row]
-    return lambda: module.unroll(layer, x_1Ti, state.h_LBd[row], c_1d, length_B, direction == 1)[0]
+    cell = module.layers[n]
+    assert isinstance(cell, Cell)
+    first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
+    return lambda: cell.unroll(x_1Ti, first, length_B, direction == 1)[0]
 
 
 def _attentive_gates(call: _Call) -> Mapping[str, Tensor]:
-    """[x_t; c_t] is what the cell reads, c_t the context that was found before the step."""
     module, (x_1Ti, _, state), (_, context_1Tm, _) = call.module, call.given, call.output
     assert isinstance(module, AttentiveRecurrent)
-    with torch.device("meta"):  # it has the steps; the weights are those of the level
-        steps = Recurrent(module.kind, module.cell.input_size, module.width, reset=module.reset)
-    c_1d = None if state.c_LBd is None else state.c_LBd[0]
-    return steps.unroll(module.cell, torch.cat((x_1Ti, context_1Tm), dim=-1), state.h_LBd[0], c_1d)[0]
+    return module.gates(x_1Ti, context_1Tm, state)
 
 
 def _plain(x: Tensor) -> Array:

@@ -57,14 +57,14 @@ def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
 
 def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], object]:
     match layer:
-        case "rnn" | "lstm" | "gru":
-            return Recurrent(layer, d, d).to(device).eval()
         case "attention":
             return lambda x_1Td: attend(*[_by_head(x_1Td)] * 3, mask=mask.CAUSAL)
         case "attention with projections":
             module = SelfAttention(d, HEADS, HEADS, bias=False).to(device).eval()
             torch.nn.init.normal_(module.qkv.weight, 0, d**-0.5)
             return lambda x_1Td: module(x_1Td, mask.CAUSAL, None, None)
+        case cell:
+            return Recurrent(cell, d, d).to(device).eval()
 
 
 def _by_head(x_1Td: Tensor) -> Tensor:

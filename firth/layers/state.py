@@ -30,18 +30,22 @@ class RecurrentState:
     h_LBd: Tensor
     c_LBd: Tensor | None = None
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """(h,) or (h, c); undone by RecurrentState(*parts)."""
+        return (self.h_LBd,) if self.c_LBd is None else (self.h_LBd, self.c_LBd)
+
     def select(self, rows: Tensor | slice) -> RecurrentState:
-        return RecurrentState(self.h_LBd[:, rows], None if self.c_LBd is None else self.c_LBd[:, rows])
+        return RecurrentState(*(part_LBd[:, rows] for part_LBd in self.parts))
 
     def detach(self) -> RecurrentState:
-        """The same values, cut from the graph: the truncation of truncated backpropagation through time."""
-        return RecurrentState(self.h_LBd.detach(), None if self.c_LBd is None else self.c_LBd.detach())
+        """The same values, with the graph behind them cut: the truncation of truncated backpropagation through time."""
+        return RecurrentState(*(part_LBd.detach() for part_LBd in self.parts))
 
     @staticmethod
     def join(states: Sequence[RecurrentState]) -> RecurrentState:
         """The rows of all `states`, one after the other; undoes `select` of consecutive slices."""
-        cells = [state.c_LBd for state in states if state.c_LBd is not None]
-        return RecurrentState(torch.cat([state.h_LBd for state in states], dim=1), torch.cat(cells, dim=1) if cells else None)
+        return RecurrentState(*(torch.cat(part, dim=1) for part in zip(*(state.parts for state in states), strict=True)))
 
 
 @dataclass(eq=False)

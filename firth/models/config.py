@@ -14,7 +14,7 @@ from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import NormKind
 from firth.layers.position import PositionKind, check_settings
 from firth.layers.position.rotary_scaling import RotaryScaling
-from firth.layers.recurrent import CellKind, Reset
+from firth.layers.recurrent import CellKind, Reset, cell_class
 
 
 class DropoutRates(NamedTuple):
@@ -27,21 +27,21 @@ class DropoutRates(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig:
-    """An RNN, LSTM or GRU language model."""
+    """A recurrent language model."""
 
     family: Literal["language"] = "language"
     kind: CellKind
     width: int = 256
     depth: int = 1
-    embedding: int | None = None  # width of the input vectors; as wide as the model where not given
-    dropout: float = 0.0  # at three places, each of which may have a rate of its own:
+    embedding: int | None = None  # width of the input vectors; default: width
+    dropout: float = 0.0  # at three places; each can have its own rate:
     dropout_input: float | None = None  # on the embedded tokens
-    dropout_hidden: float | None = None  # between levels
+    dropout_hidden: float | None = None  # between layers
     dropout_output: float | None = None  # before the output layer
-    locked: bool = False  # one mask for all positions of a window, at the three places
+    dropout_locked: bool = renamed("locked", default=False)  # one mask for all positions of a window, at the three places
     dropout_word: float = 0.0  # of whole words, the same in the whole batch; the output layer keeps them
-    dropout_weight: float = 0.0  # of the matrices from hidden state to hidden state
-    tied: bool = False  # the output layer reuses the embedding; a matrix between them where that is not as wide as the model
+    dropout_weight: float = 0.0  # of the matrices U from hidden state to hidden state
+    tied: bool = False  # the output layer reuses the embedding, with a projection in between if their widths differ
     reset: Reset = "after"  # gru only
     vectors: str | None = None  # a file of word vectors that the embedding starts from
     vectors_fixed: bool = False  # and keeps
@@ -52,12 +52,11 @@ class RecurrentConfig:
             check_fraction(name, getattr(self, name) or 0.0)
         if self.dropout_hidden and self.depth == 1:
             raise ConfigError(
-                f"model.dropout_hidden = {self.dropout_hidden} acts between two levels, and model.depth is 1; "
-                "leave model.dropout_hidden out, or give the model more levels"
+                f"model.dropout_hidden = {self.dropout_hidden} acts between layers, and model.depth is 1; "
+                "remove it, or increase model.depth"
             )
         check_vectors(self.vectors, self.vectors_fixed)
-        if self.reset == "before" and self.kind != "gru":
-            raise ConfigError(f'model.reset = "before" is a form of the GRU; leave it out for model.kind = "{self.kind}"')
+        check_cell(self.kind, reset=self.reset == "before", dropout_weight=self.dropout_weight > 0)
 
     @property
     def rates(self) -> DropoutRates:
@@ -169,6 +168,17 @@ def at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
+
+
+def check_cell(kind: CellKind, *, reset: bool, dropout_weight: bool = False) -> None:
+    """Refuse settings that the cell has no place for."""
+    cell = cell_class(kind)
+    if reset and not cell.has_reset:
+        raise ConfigError(f'model.reset only applies to the GRU; model.kind is "{kind}". Remove it.')
+    if dropout_weight and not cell.has_hidden_weights:
+        raise ConfigError(
+            f'model.dropout_weight acts on the weights between hidden states, and model.kind = "{kind}" has none. Remove it.'
+        )
 
 
 def check_vectors(vectors: str | None, fixed: bool) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.position import PositionScheme
+from firth.layers.recurrent import Cell
 from firth.layers.self_attention import Attend, SelfAttention
 from firth.models.decoder import Decoder
 from firth.models.network import Network
@@ -25,7 +26,6 @@ from firth.models.readouts import MaskedLM
 from firth.models.stack import Stack
 
 FLOAT = 4  # bytes
-_GATES = {nn.RNN: 1, nn.GRU: 3, nn.LSTM: 4}
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             width, inner = module.down.weight.shape
             yield module.up.weight, [Part("up", (inner, width), len(module.up.weight) // inner)]
             yield module.down.weight, [Part("down", (width, inner), 1)]
-        case nn.RNNBase():
-            gates = _GATES[type(module)]
+        case Cell():
+            gates = len(module.gates)
             for name, parameter in module.named_parameters(recurse=False):
                 role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
                 yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
@@ -197,8 +197,8 @@ def _writing(model: Network) -> Iterator[nn.Module]:
 def _remembered(model: Network) -> Iterator[int]:
     """The size of the state of each recurrent layer of the decoder: h, and c of an LSTM."""
     for module in (module for part in _writing(model) for module in part.modules()):
-        if isinstance(module, nn.RNNBase):
-            yield module.hidden_size * (2 if isinstance(module, nn.LSTM) else 1) * (2 if module.bidirectional else 1)
+        if isinstance(module, Cell):
+            yield module.width * len(module.state) * module.directions
 
 
 def _kept(model: Network) -> Iterator[int]:
@@ -208,9 +208,8 @@ def _kept(model: Network) -> Iterator[int]:
         match module:
             case Stack():
                 yield from (_kept_by(block, module) for block in module.blocks)
-            case nn.RNNBase():
-                directions = 2 if module.bidirectional else 1
-                yield directions * module.hidden_size * (_GATES[type(module)] + 2)  # the gates, h, and c or its equivalent
+            case Cell():
+                yield module.directions * module.width * (len(module.gates) + 2)  # the gates, h, and c or its like
             case _:
                 pass
 

@@ -1,7 +1,7 @@
-"""Encoders: a text in, a vector for each token out. What is read from those vectors stands in readouts.py.
+"""Encoders: a text in, a vector for each token out. readouts.py makes predictions from these vectors.
 
-Letters: B batch, T time, V vocabulary, d width. Rows are padded to the longest; of row b, the first `length_B[b]`
-tokens are read and what stands behind them changes nothing; where no lengths are given, all are.
+Letters: B batch, T time, V vocabulary, d width. Rows are padded to the longest: row b has `length_B[b]` tokens, and the padding
+after them has no effect. Without lengths, every row is full.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from firth.models.stack import Stack
 
 
 class Encoder(nn.Module, ABC):
-    """x_BTd = encoder(token_BT, length_B, segment_BT). A segment is the number of the part that a token belongs to, as question
-    and context; only an encoder with `segments` hears of it, and all tokens are of the first where none are told."""
+    """x_BTd = encoder(token_BT, length_B, segment_BT). Segments number the parts of a text, such as question and context; an
+    encoder without `segments` ignores them, and without segment_BT all tokens belong to the first part."""
 
     width: int
-    context: int | None  # the longest text it reads; None: any
+    context: int | None  # the longest text it accepts; None: any length
     embedding: nn.Embedding
-    embedding_std: float  # of the first embedding
-    embedding_setting: str  # what a recipe sets to change its width
+    embedding_std: float  # of the initial embedding
+    embedding_setting: str  # the setting that changes its width
 
     @abstractmethod
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor: ...
 
 
 class Reader(Encoder):
-    """An encoder that can be handed the vectors of the tokens, too: x_BTd = reader.read(reader.embedded(token_BT), length_B)."""
+    """An encoder that also accepts embedded tokens: x_BTd = reader.read(reader.embedded(token_BT), length_B)."""
 
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor:
         return self.read(self.embedded(token_BT, segment_BT), length_B)
@@ -46,11 +46,11 @@ class Reader(Encoder):
 
 
 class WordEncoder(Reader):
-    """Each token its embedding, whatever stands around it."""
+    """Each token's embedding, without context."""
 
     context = None
     embedding_setting = "model.width"
-    embedding_std = 0.1  # small beside what training adds, so that words seen once or twice say little
+    embedding_std = 0.1  # small compared with what training adds, so that rare words have little influence
 
     def __init__(self, vocab: int, width: int) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class WordEncoder(Reader):
 
 
 class RecurrentEncoder(Reader):
-    """An RNN, LSTM or GRU over the embedded tokens; both ways, its two outputs side by side."""
+    """Recurrent layers over the embedded tokens; if bidirectional, the outputs of both directions side by side."""
 
     context = None
     embedding_setting = "model.embedding"
-    embedding_std = 1.0  # inputs that a tanh can hear
+    embedding_std = 1.0  # large enough to move a tanh
 
     def __init__(self, config: RecurrentEncoderConfig, vocab: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class RecurrentEncoder(Reader):
 
 
 class TransformerEncoder(Reader):
-    """A stack of blocks that look both ways (Devlin et al. 2019)."""
+    """A stack of bidirectional blocks (Devlin et al. 2019)."""
 
     embedding_setting = "model.width"
 
@@ -110,7 +110,7 @@ class TransformerEncoder(Reader):
 
 
 def encoder(config: EncoderConfig, vocab: int) -> Reader:
-    """The module, with weights not yet drawn; see models/initialise.py."""
+    """The module; models/initialise.py draws its initial weights."""
     match config:
         case AverageConfig():
             return WordEncoder(vocab, config.width)

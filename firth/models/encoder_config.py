@@ -13,14 +13,14 @@ from firth.models.config import TransformerSettings, at_least_one, check_fractio
 
 @dataclass(frozen=True, kw_only=True)
 class AverageConfig:
-    """A classifier that reads the mean of a text's word vectors."""
+    """The mean of a text's word vectors, as the input of a classifier."""
 
     family: Literal["encoder"] = "encoder"
     kind: Literal["average"]
     width: int = 100  # of the word vectors
     dropout: float = 0.0  # on their mean
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
+    vectors: str | None = None  # a file of word vectors to initialise the embedding with
+    vectors_fixed: bool = False  # do not train them
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width)
@@ -30,19 +30,19 @@ class AverageConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentEncoderConfig:
-    """An RNN, LSTM or GRU that reads a text, both ways unless told otherwise."""
+    """A recurrent encoder, bidirectional by default."""
 
     family: Literal["encoder"] = "encoder"
     kind: CellKind
     width: int = 128  # in each direction
     depth: int = 1
-    embedding: int | None = None  # width of the input vectors; as wide as the model where not given
+    embedding: int | None = None  # width of the input vectors; default: width
     bidirectional: bool = True
-    pool: PoolKind = "max"  # how a text becomes one vector
-    characters: int = 0  # tagging: width of the vectors of bytes, from which the spelling of a word is read; 0: it is not
-    dropout: float = 0.0  # on the embedded tokens, between levels, and on the vector of the text
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
+    pool: PoolKind = "max"  # how the vectors of a text become one
+    characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
+    dropout: float = 0.0  # on the embedded tokens, between layers, and on the vector of the text
+    vectors: str | None = None  # a file of word vectors to initialise the embedding with
+    vectors_fixed: bool = False  # do not train them
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
@@ -53,14 +53,14 @@ class RecurrentEncoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerEncoderConfig(TransformerSettings):
-    """A Transformer that reads a text both ways."""
+    """A bidirectional Transformer encoder."""
 
     family: Literal["encoder"] = "encoder"
-    pool: PoolKind = "mean"  # how a text becomes one vector
-    segments: int = 0  # parts of a text that are told apart, such as question and context; 0: none are
-    characters: int = 0  # tagging: width of the vectors of bytes, from which the spelling of a word is read; 0: it is not
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
+    pool: PoolKind = "mean"  # how the vectors of a text become one
+    segments: int = 0  # parts of a text with their own embedding, such as question and context; 0: none
+    characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
+    vectors: str | None = None  # a file of word vectors to initialise the embedding with
+    vectors_fixed: bool = False  # do not train them
 
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)

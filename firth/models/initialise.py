@@ -15,7 +15,7 @@ from firth.models.network import Network
 
 @runtime_checkable
 class DrawsItself(Protocol):
-    """A module that knows the initial values of its own parameters: scores and positions (firth/layers)."""
+    """A module that knows the initial values of its own parameters: scores, positions and recurrent cells (firth/layers)."""
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None: ...
 
@@ -46,8 +46,6 @@ def _draw(
     match module:
         case DrawsItself():
             module.draw(name, parameter, generator, embedding_std)
-        case nn.RNNBase():
-            _draw_recurrent(module, name, parameter, generator)
         case nn.LayerNorm() | nn.RMSNorm():
             parameter.fill_(1.0 if name == "weight" else 0.0)
         case nn.Linear() if name == "weight":
@@ -58,12 +56,3 @@ def _draw(
             parameter.normal_(0.0, embedding_std, generator=generator)
         case _:
             parameter.zero_()  # biases
-
-
-def _draw_recurrent(module: nn.RNNBase, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    bound = module.hidden_size**-0.5
-    parameter.uniform_(-bound, bound, generator=generator)
-    if isinstance(module, nn.LSTM) and name.startswith("bias"):
-        parameter.zero_()
-        if "ih" in name:  # a forget gate that starts open lets the gradient through (Jozefowicz et al. 2015)
-            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0

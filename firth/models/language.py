@@ -1,7 +1,7 @@
 """Language models: p(x) = Π p(x_t | x_<t). Letters: B batch, T time, V vocabulary, d width, e embedding width.
 
-The seam is `forward(token_BT, state) → (logits_BTV, state)`, T ≥ 1: a prompt is one call, a step is a call with T = 1,
-training is a call without a state. The loss is not in here.
+The interface is `forward(token_BT, state) → (logits_BTV, state)`, T ≥ 1: a prompt is one call, a step is a call with T = 1,
+training is a call without a state. The loss is computed elsewhere (firth/objectives).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from firth.models.stack import Stack
 
 
 class LanguageModel(Decoder):
-    """What decoding, scoring and training rely on."""
+    """The interface that decoding, scoring and training use."""
 
     @abstractmethod
     def start(self, batch: int) -> Any:
@@ -33,7 +33,7 @@ class LanguageModel(Decoder):
 
 
 class RecurrentLM(LanguageModel):
-    """embedding → RNN | LSTM | GRU → vocabulary. A one-hot input times a matrix is a row of it: the embedding."""
+    """embedding → recurrent layers → vocabulary. A one-hot input times a matrix is a row of that matrix: the embedding."""
 
     context = None
     carries = True
@@ -51,10 +51,10 @@ class RecurrentLM(LanguageModel):
             config.depth,
             dropout=config.rates.hidden,
             dropout_weight=config.dropout_weight,
-            locked=config.locked,
+            dropout_locked=config.dropout_locked,
             reset=config.reset,
         )
-        self.embedding_std = inputs**-0.5 if config.tied else 1.0  # 1: inputs that a tanh can hear
+        self.embedding_std = inputs**-0.5 if config.tied else 1.0  # 1: large enough to move a tanh
         self.projection = nn.Linear(config.width, inputs, bias=False) if config.tied and inputs != config.width else None
         self.output = None if config.tied else nn.Linear(config.width, vocab)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
@@ -68,12 +68,12 @@ class RecurrentLM(LanguageModel):
         x_BTe: Tensor = self.embedding(token_BT)
         if self.training:
             x_BTe = dropout_words(x_BTe, token_BT, self.vocab, self.config.dropout_word)
-            x_BTe = dropout(x_BTe, self.config.rates.input, self.config.locked)
+            x_BTe = dropout(x_BTe, self.config.rates.input, self.config.dropout_locked)
         x_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
         if self.projection is not None:
             x_BTd = self.projection(x_BTd)
         if self.training:
-            x_BTd = dropout(x_BTd, self.config.rates.output, self.config.locked)
+            x_BTd = dropout(x_BTd, self.config.rates.output, self.config.dropout_locked)
         return x_BTd, state
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
@@ -81,7 +81,7 @@ class RecurrentLM(LanguageModel):
 
 
 class TransformerLM(Stack, LanguageModel):
-    """embedding (+ position) → blocks that look back only → vocabulary (Vaswani et al. 2017, the decoder alone)."""
+    """embedding (+ position) → causal blocks → vocabulary (Vaswani et al. 2017, the decoder alone)."""
 
     carries = False
     embedding_setting = "model.width"
@@ -114,7 +114,7 @@ class TransformerLM(Stack, LanguageModel):
 
 
 def language_model(config: LanguageConfig, vocab: int) -> LanguageModel:
-    """The module, with weights not yet drawn; see models/initialise.py."""
+    """The module; models/initialise.py draws its initial weights."""
     match config:
         case RecurrentConfig():
             return RecurrentLM(config, vocab)

@@ -93,7 +93,7 @@ class PrefixDecoder(Seq2Seq):
         assert own is not None
         return Continued(own, memory.before_B, S)
 
-    def teach(self, token_BT: Tensor, memory: Prompt) -> Tensor:
+    def teacher_forced(self, token_BT: Tensor, memory: Prompt) -> Tensor:
         S = memory.token_BS.shape[1]
         token_BN = torch.cat((memory.token_BS, token_BT), dim=1)
         x_BNd = self.stack.embed_positions(self.embedding(token_BN), 0, memory.before_B)

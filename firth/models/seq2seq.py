@@ -1,8 +1,8 @@
 """Sequence to sequence: p(y | x) = Π p(y_t | y_<t, x).
 
-The seam is `encode(source_BS, length_B) → memory`, and then `teach(token_BT, memory)` for training, the whole target at once, or
-`start(memory) → state` and `step` for decoding, as with every decoder. A state answers `select(rows)`, for beams.
-Both sides end with <eos>, and the decoder is first given <eos>; a source is padded behind its length, which changes nothing.
+The interface is `encode(source_BS, length_B) → memory`, then `teacher_forced(token_BT, memory)` for training, the whole target at
+once, or `start(memory) → state` and `step` for decoding, as with every decoder. States have `select(rows)`, for beam search.
+Source and target end with <eos>, and <eos> is the decoder's first input; padding after the source's length has no effect.
 
 Letters: B batch, S source, T target, V vocabulary, e embedding width, m width of the memory, d width.
 """
@@ -21,18 +21,18 @@ from firth.layers.attention import mask
 from firth.layers.attentive_recurrence import AttentiveRecurrent, Memory
 from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
-from firth.layers.state import AttentionState, RecurrentState, zeros
+from firth.layers.state import AttentionState, RecurrentState
 from firth.models.decoder import Decoder
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
 
 
 class Seq2Seq(Decoder):
-    """What decoding, scoring and training rely on."""
+    """The interface that decoding, scoring and training use."""
 
     carries = False
     source_vocab: int
-    own_embedding: nn.Embedding | None  # of the source, where it is not that of the target
+    own_embedding: nn.Embedding | None  # of the source; None if it shares the target's
 
     @property
     def source_embedding(self) -> nn.Embedding:
@@ -40,54 +40,58 @@ class Seq2Seq(Decoder):
 
     @abstractmethod
     def encode(self, source_BS: Tensor, length_B: Tensor) -> Any:
-        """All that the decoder will know of the source."""
+        """Everything the decoder will know about the source."""
 
     @abstractmethod
     def start(self, memory: Any) -> Any:
         """The state before the first token."""
 
-    def teach(self, token_BT: Tensor, memory: Any) -> Tensor:
-        """What the output layer reads after each of all tokens of the target."""
+    def teacher_forced(self, token_BT: Tensor, memory: Any) -> Tensor:
+        """The decoder's outputs after every token of the reference target, before the output layer."""
         return self.hidden(token_BT, self.start(memory))[0]
+
+    def teach(self, token_BT: Tensor, memory: Any) -> Tensor:
+        """The old name of `teacher_forced`."""
+        return self.teacher_forced(token_BT, memory)
 
     def forward(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
         """logits_BTV after each token of the target so far."""
-        return self.readout(self.teach(token_BT, self.encode(source_BS, length_B)))
+        return self.readout(self.teacher_forced(token_BT, self.encode(source_BS, length_B)))
 
 
 class Encoded(NamedTuple):
-    """What a recurrent encoder leaves: its outputs, zero after the end of a row, and the first state of the decoder."""
+    """A recurrent encoder's outputs, zero past the end of a row, and the decoder's initial state."""
 
     memory_BSm: Tensor
     length_B: Tensor
     first: RecurrentState
-    last_Bm: Tensor  # the outputs at the ends: the last forwards, and the first backwards
+    last_Bm: Tensor  # the final output of each direction: at the last token forwards, at the first backwards
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
-    """What the decoder remembers of what it has written, and of the source."""
+class DecoderState:
+    """A recurrent decoder's state, and what it keeps of the source."""
 
     recurrent: RecurrentState
-    memory: Memory | None  # where there is attention
-    context_Bm: Tensor | None  # where the same vector is fed to every step
-    share: int = 1  # rows that look at one memory
+    memory: Memory | None  # with attention
+    context_Bm: Tensor | None  # with feed_context: the vector that enters every step
+    share: int = 1  # rows that share one memory
 
-    def select(self, rows: Tensor) -> Written:
+    def select(self, rows: Tensor) -> DecoderState:
         memory, share = self.memory, self.share
         if memory is not None:
             text_A, share = texts_of(rows, share)
             memory = memory if _all_in_order(text_A, len(memory.length_B)) else memory.select(text_A)
         context_Bm = None if self.context_Bm is None else self.context_Bm[rows]
-        return Written(self.recurrent.select(rows), memory, context_Bm, share)
+        return DecoderState(self.recurrent.select(rows), memory, context_Bm, share)
 
 
 class RecurrentSeq2Seq(Seq2Seq):
-    """attention = "none": the decoder starts from the encoder's last state and knows nothing else (Sutskever et al. 2014), or,
-    with `feed`, is also given the encoder's last output in every step (Cho et al. 2014).
+    """attention = "none": the decoder starts from the encoder's last state and sees nothing else of the source (Sutskever et al.
+    2014); with `feed_context`, the encoder's last output also enters every step (Cho et al. 2014).
 
-    Otherwise RNNsearch (Bahdanau et al. 2015): h_0 = tanh(W_s ←h_1), the decoder looks at all outputs before every step, and
-    ŷ_t = softmax(W_h h_t + W_e e_t + W_c c_t). Levels above the first are ordinary ones."""
+    Otherwise RNNsearch (Bahdanau et al. 2015): h_0 = tanh(W_s ←h_1), the decoder attends to all of the encoder's outputs before
+    every step, and ŷ_t = softmax(W_h h_t + W_e e_t + W_c c_t). Layers above the first have no attention."""
 
     context = None
     embedding_setting = "model.embedding"
@@ -100,8 +104,8 @@ class RecurrentSeq2Seq(Seq2Seq):
         self.embedding = nn.Embedding(vocab, inputs)
         self.own_embedding = None if config.shared else nn.Embedding(source_vocab, inputs)
         self.encoder = Recurrent(
-            config.kind, inputs, width, config.depth, dropout=config.dropout, bidirectional=config.both_ways
-        )  # its GRU is torch's: only the decoder's is published otherwise
+            config.kind, inputs, width, config.depth, dropout=config.dropout, bidirectional=config.encoder_bidirectional
+        )  # a GRU with torch's reset: only the decoder's was published with the other
         memory = width * self.encoder.directions
         attentive = config.attention != "none"
         self.first = nn.Linear(width, config.depth * width) if attentive else None
@@ -111,18 +115,18 @@ class RecurrentSeq2Seq(Seq2Seq):
             self.attentive = AttentiveRecurrent(
                 config.kind, inputs, memory, width, score=config.attention, reset=config.decoder_reset
             )
-        fed = inputs + memory if config.feed else inputs
-        levels = config.depth - 1 if attentive else config.depth
-        if levels:
+        fed = inputs + memory if config.feed_context else inputs
+        layers = config.depth - 1 if attentive else config.depth
+        if layers:
             self.recurrent = Recurrent(
                 config.kind,
                 width if attentive else fed,
                 width,
-                levels,
+                layers,
                 dropout=config.dropout,
                 reset=config.decoder_reset,
             )
-        features = width + inputs + memory if attentive or config.feed else width
+        features = width + inputs + memory if attentive or config.feed_context else width
         self.projection = nn.Linear(features, inputs, bias=False) if config.tied and features != inputs else None
         self.output = None if config.tied else nn.Linear(features, vocab)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if config.tied else None
@@ -135,25 +139,25 @@ class RecurrentSeq2Seq(Seq2Seq):
         last_Bm = last.h_LBd[-self.encoder.directions :].transpose(0, 1).flatten(1)
         return Encoded(memory_BSm, length_B, self._first(last), last_Bm)
 
-    def start(self, memory: Encoded) -> Written:
+    def start(self, memory: Encoded) -> DecoderState:
         attended = self.attentive.remember(memory.memory_BSm, memory.length_B) if self.attentive is not None else None
-        return Written(memory.first, attended, memory.last_Bm if self.config.feed else None)
+        return DecoderState(memory.first, attended, memory.last_Bm if self.config.feed_context else None)
 
-    def hidden(self, token_BT: Tensor, state: Written) -> tuple[Tensor, Written]:  # type: ignore[override]
+    def hidden(self, token_BT: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:  # type: ignore[override]
         e_BTe = self._drop(self.embedding(token_BT))
-        x_BTd, context_BTm, recurrent = self._levels(e_BTe, state)
+        x_BTd, context_BTm, recurrent = self._layers(e_BTe, state)
         if context_BTm is not None:
             x_BTd = torch.cat((x_BTd, e_BTe, context_BTm), dim=-1)
         x_BTd = self._drop(x_BTd)
         if self.projection is not None:
             x_BTd = self.projection(x_BTd)
-        return x_BTd, Written(recurrent, state.memory, state.context_Bm, state.share)
+        return x_BTd, DecoderState(recurrent, state.memory, state.context_Bm, state.share)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
     def alignment(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
-        """α_BTS: what each step looked at before it wrote."""
+        """α_BTS: the attention weights of each step, computed before it predicts."""
         assert self.attentive is not None
         state = self.start(self.encode(source_BS, length_B))
         assert state.memory is not None
@@ -162,8 +166,8 @@ class RecurrentSeq2Seq(Seq2Seq):
         before_BTd = torch.cat((first.h_LBd.transpose(0, 1), h_BTd[:, :-1]), dim=1)
         return self.attentive.alignment(before_BTd, state.memory)
 
-    def _levels(self, e_BTe: Tensor, state: Written) -> tuple[Tensor, Tensor | None, RecurrentState]:
-        """The top level's h, the context of each step, and the state of all levels."""
+    def _layers(self, e_BTe: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        """The top layer's h, the context of each step, and the state of all layers."""
         if self.attentive is None:
             assert self.recurrent is not None
             context_BTm = None
@@ -178,19 +182,18 @@ class RecurrentSeq2Seq(Seq2Seq):
         if self.recurrent is None or above is None:
             return x_BTd, context_BTm, first
         x_BTd, above = self.recurrent(self._drop(x_BTd), above)
-        return x_BTd, context_BTm, _stacked(first, above)
+        return x_BTd, context_BTm, RecurrentState(*(torch.cat(part) for part in zip(first.parts, above.parts, strict=True)))
 
     def _split(self, state: RecurrentState) -> tuple[RecurrentState, RecurrentState | None]:
-        """The first level, and those above it."""
-        first, above = (RecurrentState(state.h_LBd[rows], _levels_of(state.c_LBd, rows)) for rows in (slice(1), slice(1, None)))
+        """The states of the first layer and of those above it."""
+        first, above = (RecurrentState(*(part[rows] for part in state.parts)) for rows in (slice(1), slice(1, None)))
         return first, above if len(above.h_LBd) else None
 
     def _first(self, last: RecurrentState) -> RecurrentState:
         if self.first is None:
             return last
         h_LBd = torch.stack(torch.tanh(self.first(last.h_LBd[-1])).chunk(self.config.depth, dim=-1))
-        c_LBd = zeros(self.config.depth, h_LBd.shape[1], self.config.width, h_LBd) if self.config.kind == "lstm" else None
-        return RecurrentState(h_LBd, c_LBd)
+        return RecurrentState(h_LBd, *(torch.zeros_like(h_LBd) for _ in last.parts[1:]))
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.training) if self.config.dropout else x
@@ -198,11 +201,11 @@ class RecurrentSeq2Seq(Seq2Seq):
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """What a Transformer's decoder has written, and the source."""
+    """A Transformer decoder's state: its own keys and values, and the source's."""
 
     own: AttentionState
     sources: tuple[Source, ...]
-    share: int = 1  # rows that look at one source
+    share: int = 1  # rows that share one source
 
     def select(self, rows: Tensor) -> Translated:
         text_A, share = texts_of(rows, self.share)
@@ -213,7 +216,7 @@ class Translated:
 
 
 class TransformerSeq2Seq(Seq2Seq):
-    """An encoder that reads both ways and a decoder that looks back and at the encoder's outputs (Vaswani et al. 2017)."""
+    """A bidirectional encoder, and a causal decoder that also attends to the encoder's outputs (Vaswani et al. 2017)."""
 
     embedding_setting = "model.width"
 
@@ -237,7 +240,7 @@ class TransformerSeq2Seq(Seq2Seq):
     def start(self, memory: tuple[Source, ...]) -> Translated:
         return Translated(AttentionState.empty(self.config.depth), memory)
 
-    def teach(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
+    def teacher_forced(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
         x_BTd, _ = self.decoder.run_blocks(self.decoder.embed_positions(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
         return x_BTd
 
@@ -252,23 +255,23 @@ class TransformerSeq2Seq(Seq2Seq):
 
 
 def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> Seq2Seq:
-    """The module, with weights not yet drawn; see models/initialise.py."""
+    """The module; models/initialise.py draws its initial weights."""
     match config:
         case RecurrentSeq2SeqConfig():
             return RecurrentSeq2Seq(config, source_vocab, vocab)
         case TransformerSeq2SeqConfig():
             return TransformerSeq2Seq(config, source_vocab, vocab)
         case PrefixConfig():
-            from firth.models.prefix import PrefixDecoder  # it is one of these, and defined by them
+            from firth.models.prefix import PrefixDecoder  # prefix.py imports this module
 
             return PrefixDecoder(config, vocab)
 
 
 def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:
-    """Which sources the chosen rows look at, where `share` rows each did before, and how many of them look at each now.
+    """The sources of the chosen rows, where `share` consecutive rows had one source, and how many rows share each now.
 
-    Hypotheses of one text stand next to each other and are equally many in all texts, so a beam needs each source once, and
-    changes them only when a text is done. Rows chosen otherwise get a source each."""
+    A beam has the same number of consecutive hypotheses for every text, so it needs each source only once and changes them
+    only when a text is finished. Any other choice of rows gets one source per row."""
     text_R = rows // share
     text_A, count_A = torch.unique_consecutive(text_R, return_counts=True)
     counts = set(count_A.tolist())
@@ -280,18 +283,7 @@ def _all_in_order(text_A: Tensor, texts: int) -> bool:
 
 
 def reversed_rows(token_BS: Tensor, length_B: Tensor) -> Tensor:
-    """The first length_B[b] tokens of each row, last first; padding stays behind them (Sutskever et al. 2014, §3.3)."""
+    """Reverse the first length_B[b] tokens of each row and leave the padding (Sutskever et al. 2014, §3.3)."""
     place_S = torch.arange(token_BS.shape[1], device=token_BS.device)
     back_BS = length_B[:, None] - 1 - place_S
     return token_BS.gather(1, torch.where(back_BS >= 0, back_BS, place_S))
-
-
-def _levels_of(c_LBd: Tensor | None, rows: slice) -> Tensor | None:
-    return None if c_LBd is None else c_LBd[rows]
-
-
-def _stacked(first: RecurrentState, above: RecurrentState) -> RecurrentState:
-    h_LBd = torch.cat((first.h_LBd, above.h_LBd))
-    if first.c_LBd is None or above.c_LBd is None:
-        return RecurrentState(h_LBd)
-    return RecurrentState(h_LBd, torch.cat((first.c_LBd, above.c_LBd)))

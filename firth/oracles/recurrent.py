@@ -1,7 +1,7 @@
-"""Recurrent cells as a student would first write them: one sequence, one unit at a time, float64, no torch.
+"""Recurrent cells as a student would first write them: one sequence, one unit at a time, in float64, without torch.
 
-Letters: T time, i input width, d width. Each gate has its own matrices, so nothing depends on the order in which a fast
-implementation stacks them.
+Letters: T time, i input width, d width. Each gate has its own matrices, so the order in which a fast implementation stacks them
+does not matter.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ class Gate(NamedTuple):
     b_hidden_d: Array
 
 
+class InputGate(NamedTuple):
+    """W x + b: a gate that does not depend on the state."""
+
+    W_di: Array
+    b_d: Array
+
+
 class RNNTrace(NamedTuple):
     h_Td: Array
 
@@ -40,6 +47,12 @@ class LSTMTrace(NamedTuple):
 class GRUTrace(NamedTuple):
     h_Td: Array
     reset_Td: Array
+    update_Td: Array
+    candidate_Td: Array
+
+
+class MinGRUTrace(NamedTuple):
+    h_Td: Array
     update_Td: Array
     candidate_Td: Array
 
@@ -95,6 +108,20 @@ def gru(
             h[t, j] = (1 - z[t, j]) * n[t, j] + z[t, j] * h_d[j]
         h_d = h[t]
     return GRUTrace(h, r, z, n)
+
+
+def mingru(x_Ti: Array, h_d: Array, update_gate: InputGate, candidate: InputGate) -> MinGRUTrace:
+    """z = σ(W x + b), h̃ = g(W x + b), h' = (1 − z)⊙h + z⊙h̃, g(x) = x + 0.5 for x ≥ 0 and σ(x) for x < 0   (Feng et al. 2024)."""
+    T, d = len(x_Ti), len(h_d)
+    h, z, n = (np.zeros((T, d)) for _ in range(3))
+    for t in range(T):
+        for j in range(d):
+            z[t, j] = _sigmoid(_dot(update_gate.W_di[j], x_Ti[t]) + float(update_gate.b_d[j]))
+            x = _dot(candidate.W_di[j], x_Ti[t]) + float(candidate.b_d[j])
+            n[t, j] = x + 0.5 if x >= 0 else _sigmoid(x)
+            h[t, j] = (1 - z[t, j]) * h_d[j] + z[t, j] * n[t, j]
+        h_d = h[t]
+    return MinGRUTrace(h, z, n)
 
 
 def _plain(gate: Gate, j: int, x_i: Array, h_d: Array) -> float:

@@ -1,12 +1,12 @@
-"""RNNsearch as a student would first write it (Bahdanau et al. 2015): one sentence, one step and one source word at a time,
-float64, no torch.
+"""RNNsearch as a student would first write it (Bahdanau et al. 2015): one sentence, one step and one source word at a time, in
+float64, without torch.
 
     α_t = softmax over s of v·tanh(W h_{t−1} + U m_s)      c_t = Σ_s α_ts m_s
     R_t = σ(W_rh h_{t−1} + W_re e_t + W_rc c_t)            Z_t = σ(W_zh h_{t−1} + W_ze e_t + W_zc c_t)
     h̃_t = tanh(W_hh (R_t⊙h_{t−1}) + W_he e_t + W_hc c_t)   h_t = Z_t⊙h_{t−1} + (1 − Z_t)⊙h̃_t
     ŷ_t = softmax(W_yh h_t + W_ye e_t + W_yc c_t)
 
-Letters: T target, S source, e embedding, m memory, d width, A comparison, V vocabulary. A bias belongs to each sum.
+Letters: T target, S source, e embedding, m memory, d width, A comparison, V vocabulary. Every sum has a bias.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def translation(
     smoothing: float = 0.0,
 ) -> tuple[Tensor, None]:
     """−mean log p(y_t | y_<t, x), in nats per target token, without the padding. The softmax is in float32."""
-    x_BTd = model.teach(input_BT, model.encode(source_BS, source_length_B))
+    x_BTd = model.teacher_forced(input_BT, model.encode(source_BS, source_length_B))
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
 
 

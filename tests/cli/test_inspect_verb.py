@@ -58,7 +58,7 @@ def test_predictions_states_and_flow_as_json(firth: Firth, char_run: Path) -> No
     assert [one["rank"] for one in found["tokens"]] == expected.rank.tolist()
     assert [token for token, _ in found["next"]] == [token for token, _ in expected.next]
     states, level = told(firth, char_run, TEXT), model.states(TEXT).levels[-1]
-    assert (states["what"], states["level"], states["most"]) == ("states", "level 0", level.most(32))
+    assert (states["what"], states["level"], states["most"]) == ("states", "layer 0", level.most(32))
     np.testing.assert_allclose(states["values"], level.h, atol=1e-6)
     np.testing.assert_allclose(told(firth, char_run, TEXT, "--gate=reset")["values"], level.gates()["reset"], atol=1e-6)
     flow = told(firth, char_run, TEXT, "--what=flow")
@@ -82,7 +82,7 @@ def test_a_page_is_written_with_the_numbers_of_each_figure(what: str, firth: Fir
 def test_the_page_of_states_has_every_gate(firth: Firth, char_run: Path, tmp_path: Path) -> None:
     firth("inspect", char_run, TEXT, "--save", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(f"level 0: {gate}" in page for gate in ("h", "reset", "update", "candidate"))
+    assert all(f"layer 0: {gate}" in page for gate in ("h", "reset", "update", "candidate"))
 
 
 @pytest.mark.parametrize("what", ["attention", "lines", "rollout", "predictions", "flow"])
@@ -102,7 +102,7 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
     [
         (("",), "the text is empty; give at least one token to look at"),
         ((TEXT, "--what=attenton"), 'unknown view "attenton"; choose one of: attention, lines, entropy'),
-        ((TEXT, "--what=states"), 'TransformerLM has no recurrent state; model.kind = "rnn", "lstm" or "gru" has'),
+        ((TEXT, "--what=states"), "TransformerLM has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"),
         ((TEXT, "--layer=7"), "layer is 7; expected one of 0"),
         ((TEXT, "--layer=0", "--head=9"), "there is no head 9; choose from 0 … 1"),
         ((TEXT, "--what=rollout", "--layer=7"), "layer is 7; expected 0"),

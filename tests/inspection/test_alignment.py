@@ -50,7 +50,7 @@ def by_hand(network: TransformerSeq2Seq, layer: int, head: int) -> np.ndarray[tu
     handle = cross.register_forward_hook(lambda module, args, output: seen.append(args[0]))
     source_1S, length_1 = given()
     with torch.no_grad():
-        network.teach(INPUT_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(INPUT_1T, network.encode(source_1S, length_1))
         handle.remove()
         D, group = cross.head_width, head // (network.config.heads // network.config.groups)
         q_TD = (seen[0][0] @ cross.query.weight.T)[:, head * D : (head + 1) * D]

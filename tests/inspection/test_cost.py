@@ -71,4 +71,5 @@ def test_the_figure_has_both_axes_and_the_table_every_timing() -> None:
     assert len(figure.table.rows) == len(LAYERS) * 10
     lines = made().text().splitlines()
     assert lines[1].split() == ["rnn", "1.00", "1.00", "2.00", "2.00", "256"]
-    assert lines[4].split() == ["attention", "2.00", "2.00", "1.00", "1.00", "1"]
+    assert lines[4].split() == ["mingru", "1.00", "1.00", "2.00", "2.00", "8"]
+    assert lines[5].split() == ["attention", "2.00", "2.00", "1.00", "1.00", "1"]

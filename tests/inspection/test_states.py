@@ -33,6 +33,7 @@ MADE_OF = {
     "rnn": {"h"},
     "lstm": {"h", "c", "input", "forget", "candidate", "output"},
     "gru": {"h", "reset", "update", "candidate"},
+    "mingru": {"h", "update", "candidate"},
 }
 
 
@@ -46,7 +47,7 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
     network = random_model(name, VOCAB)
     found = look(network)
     kind, depth = CONFIGS[name].kind, CONFIGS[name].depth
-    assert [level.name for level in found.levels] == [f"level {n}" for n in range(depth)]
+    assert [level.name for level in found.levels] == [f"layer {n}" for n in range(depth)]
     with torch.no_grad():
         top_Td = network.hidden(torch.tensor([IDS]))[0][0].numpy()
     np.testing.assert_allclose(found.levels[-1].h, top_Td, atol=1e-6)
@@ -63,6 +64,9 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
             case "gru":
                 z = gates["update"]
                 np.testing.assert_allclose((1 - z) * gates["candidate"] + z * before, level.h, atol=1e-6)
+            case "mingru":
+                z = gates["update"]
+                np.testing.assert_allclose((1 - z) * before + z * gates["candidate"], level.h, atol=1e-6)
             case "rnn":
                 np.testing.assert_allclose(gates["h"], level.h, atol=1e-6)
 
@@ -120,12 +124,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run[Any]]:
     return {name: load(train_recipe(compose(table), folder / name).path) for name, table in tables.items()}
 
 
-BOTH = [f"encoder level 0, {way}" for way in ("forwards", "backwards")]
+BOTH = [f"encoder layer 0, {way}" for way in ("forwards", "backwards")]
 NAMES = {
-    "classifier": ("a great film", {}, ["level 0, forwards", "level 0, backwards"]),
-    "tagger": ("the light bag", {}, ["level 0, forwards", "level 0, backwards"]),
-    "rnnsearch": ("1 2", {"target": "one two"}, [*BOTH, "decoder level 0"]),
-    "rnnenc": ("1 2", {"target": "one two"}, [f"{side} level {n}" for side in ("encoder", "decoder") for n in (0, 1)]),
+    "classifier": ("a great film", {}, ["layer 0, forwards", "layer 0, backwards"]),
+    "tagger": ("the light bag", {}, ["layer 0, forwards", "layer 0, backwards"]),
+    "rnnsearch": ("1 2", {"target": "one two"}, [*BOTH, "decoder layer 0"]),
+    "rnnenc": ("1 2", {"target": "one two"}, [f"{side} layer {n}" for side in ("encoder", "decoder") for n in (0, 1)]),
 }
 
 
@@ -145,7 +149,7 @@ def test_both_sides_of_a_translator_have_the_tokens_in_the_order_they_are_read(m
     assert searching[-1].tokens == reading[-1].tokens == ("<eos>", "one", "two")
     assert reading[0].tokens == ("<eos>", "2", "1")
     deep = models["deep"].states("1 2", target="one two").levels
-    assert [level.name for level in deep if level.name.startswith("decoder")] == ["decoder level 0", "decoder level 1"]
+    assert [level.name for level in deep if level.name.startswith("decoder")] == ["decoder layer 0", "decoder layer 1"]
     for level in deep:
         np.testing.assert_allclose(level.gates()["h"], level.h, atol=1e-6)
 
@@ -158,7 +162,7 @@ def test_a_decoder_starts_from_what_the_encoder_left(name: str, models: dict[str
     given = torch.tensor([[*source.encode("1 2").tolist(), source.eos]]), torch.tensor([3])
     token_1T = torch.tensor([[target.eos, *target.encode("one two").tolist()]])
     with torch.no_grad(), outputs([network.recurrent]) as top:  # type: ignore[list-item, union-attr]
-        network.teach(token_1T, network.encode(*given))  # type: ignore[union-attr, operator]
+        network.teacher_forced(token_1T, network.encode(*given))  # type: ignore[union-attr, operator]
     np.testing.assert_allclose(model.states("1 2", target="one two").levels[-1].h, top[0][0].numpy(), atol=1e-6)
 
 
@@ -188,19 +192,21 @@ def test_figures_and_text_have_the_numbers(char_run: Path) -> None:
 
 def test_what_is_not_there_is_said(char_run: Path, transformer_run: Path, models: dict[str, Run[Any]]) -> None:
     for model, text in ((load(transformer_run), "a"), (models["transformer"], "1")):
-        with pytest.raises(ConfigError, match=r'has no recurrent state; model.kind = "rnn", "lstm" or "gru" has'):
+        with pytest.raises(ConfigError, match=r"has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"):
             model.states(text)
     found = load(char_run).states("the")
-    with pytest.raises(ConfigError, match="level 3 is asked for; this model has 1: level 0"):
+    with pytest.raises(ConfigError, match="unknown layer 3; this model has 1: layer 0"):
         found.figure(3)
-    with pytest.raises(ConfigError, match=r'level 0 has no "updaet", only h, reset, update, candidate\. Did you mean "update"'):
+    with pytest.raises(
+        ConfigError, match=r'layer 0 has no gate "updaet"; choose one of: h, reset, update, candidate\. Did you mean "update"'
+    ):
         found.figure(0, "updaet")
 
 
 def test_what_is_too_long_for_a_picture_still_has_numbers(char_run: Path) -> None:
     found = load(char_run).states("the list is empty.\n" * 120)
     assert found.levels[0].h.shape == (2280, 32)
-    with pytest.raises(DataError, match=r"2,280 tokens are too many for one picture; the most are 2,048: give a shorter text"):
+    with pytest.raises(DataError, match=r"2,280 tokens are too many for one figure \(at most 2,048\); give a shorter text"):
         found.figure()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.errors import ConfigError
-from firth.layers.recurrent import Recurrent, _LaidOut, dropout, dropout_words
+from firth.layers.recurrent import CELLS, Cell, CellKind, Recurrent, dropout, dropout_words
+from firth.layers.recurrent.torch_cell import LaidOut
 from firth.layers.state import RecurrentState
 from firth.oracles import recurrent as oracle
 
@@ -35,6 +36,12 @@ def made(kind: Any, depth: int = 1, dtype: torch.dtype = torch.float64, **option
         for parameter in layer.parameters():
             parameter.normal_(0.0, 0.6, generator=generator)
     return layer.to(dtype)
+
+
+def cell_of(layer: Recurrent) -> Cell:
+    cell = layer.layers[0]
+    assert isinstance(cell, Cell)
+    return cell
 
 
 def inputs(dtype: torch.dtype = torch.float64) -> Tensor:
@@ -124,6 +131,10 @@ def torchs(layer: Recurrent, length_B: Tensor | None = None) -> Run:
     grads = torch.autograd.grad(loss(y, h, c), [x, *start, *(p for _, p in named)])
     names = ["x", *("h0", "c0")[: len(start)], *(name for name, _ in named)]
     return {"y": y, "h": h} | ({"c": c} if c is not None else {}) | {f"d{n}": g for n, g in zip(names, grads, strict=True)}
+
+
+def test_the_settings_name_every_cell_and_no_other() -> None:
+    assert get_args(CellKind) == tuple(cell.kind for cell in CELLS)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -240,9 +251,9 @@ def test_every_gate_can_be_read_and_equals_the_oracles(kind: str) -> None:
     layer, x = made(kind), inputs()
     state = state_for(layer)
     c_Bd = None if state.c_LBd is None else state.c_LBd[0]
-    trace, h_last, _ = layer.unroll(layer.layers[0], x, state.h_LBd[0], c_Bd)
-    assert trace.keys() == GATES[kind]
-    assert torch.equal(h_last, trace["h"][:, -1])
+    trace, last = cell_of(layer).unroll(x, tuple(part[0] for part in state.parts))
+    assert trace.keys() == GATES[kind] == {*cell_of(layer).state, *cell_of(layer).gates}
+    assert torch.equal(last[0], trace["h"][:, -1])
     for b in range(B):
         truth = by_oracle(layer, x[b], state.h_LBd[0, b], None if c_Bd is None else c_Bd[b])
         for name in GATES[kind]:
@@ -252,8 +263,7 @@ def test_every_gate_can_be_read_and_equals_the_oracles(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_gates_lie_between_0_and_1_and_candidates_between_minus_1_and_1(kind: str) -> None:
     layer = made(kind)
-    zero = torch.zeros(B, WIDTH, dtype=torch.float64)
-    trace, _, _ = layer.unroll(layer.layers[0], 100 * inputs(), zero, zero if kind == "lstm" else None)
+    trace, _ = cell_of(layer).unroll(100 * inputs())
     for name in GATES[kind] & {"input", "forget", "output", "reset", "update"}:
         assert trace[name].min() >= 0
         assert trace[name].max() <= 1
@@ -267,7 +277,7 @@ def test_on_the_trace_the_cell_is_what_was_kept_plus_what_was_let_in(backward: b
     state = state_for(layer)
     assert state.c_LBd is not None
     row = int(backward)
-    g, _, _ = layer.unroll(layer.layers[0], inputs(), state.h_LBd[row], state.c_LBd[row], backward=backward)
+    g, _ = cell_of(layer).unroll(inputs(), (state.h_LBd[row], state.c_LBd[row]), backward=backward)
     start = state.c_LBd[row].unsqueeze(1)
     before = torch.cat((g["c"][:, 1:], start), 1) if backward else torch.cat((start, g["c"][:, :-1]), 1)
     assert_equal(g["c"].detach(), (g["forget"] * before + g["input"] * g["candidate"]).detach())
@@ -277,7 +287,7 @@ def test_on_the_trace_the_cell_is_what_was_kept_plus_what_was_let_in(backward: b
 def test_on_the_trace_the_gru_mixes_the_candidate_with_the_past() -> None:
     layer = made("gru")
     h0 = state_for(layer).h_LBd[0]
-    g, _, _ = layer.unroll(layer.layers[0], inputs(), h0, None)
+    g, _ = cell_of(layer).unroll(inputs(), (h0,))
     before = torch.cat((h0.unsqueeze(1), g["h"][:, :-1]), 1)
     assert_equal(g["h"].detach(), ((1 - g["update"]) * g["candidate"] + g["update"] * before).detach())
 
@@ -402,7 +412,7 @@ def test_the_gru_that_resets_before_drops_weights_too() -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_locked_dropout_between_levels_is_that_of_two_layers_with_a_mask_between_them(kind: str, kernel: Any) -> None:
-    layer = made(kind, 2, dropout=0.4, dropout_weight=0.3, locked=True)
+    layer = made(kind, 2, dropout=0.4, dropout_weight=0.3, dropout_locked=True)
     found = drawing(lambda: layer(inputs(), kernel=kernel)[0])
 
     def by_hand() -> Tensor:
@@ -424,7 +434,7 @@ def test_locked_dropout_between_levels_is_that_of_two_layers_with_a_mask_between
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_outside_training_nothing_is_dropped_and_nothing_drawn(kind: str, kernel: Any) -> None:
-    layer, plain = made(kind, 2, dropout=0.5, dropout_weight=0.5, locked=True).eval(), made(kind, 2).eval()
+    layer, plain = made(kind, 2, dropout=0.5, dropout_weight=0.5, dropout_locked=True).eval(), made(kind, 2).eval()
     found, after = drawing(lambda: (layer(inputs(), kernel=kernel)[0], torch.rand(3)))
     assert torch.equal(found, plain(inputs(), kernel=kernel)[0])
     assert torch.equal(after, drawing(lambda: torch.rand(3)))
@@ -447,7 +457,7 @@ def test_copies_lie_where_their_places_lie_and_gradients_pass() -> None:
     memory = torch.randn(40, generator=seeded(1), dtype=torch.float64)
     places = [memory[12:24].view(3, 4), memory[0:9].view(3, 3), memory[30:33]]
     tensors = [torch.randn(place.shape, generator=seeded(2), dtype=torch.float64).requires_grad_() for place in places]
-    copies = _LaidOut.apply(places, *tensors)  # type: ignore[no-untyped-call]
+    copies = LaidOut.apply(places, *tensors)  # type: ignore[no-untyped-call]
     start = copies[0].untyped_storage().data_ptr()
     assert start != memory.untyped_storage().data_ptr()
     for copied, place, tensor in zip(copies, places, tensors, strict=True):

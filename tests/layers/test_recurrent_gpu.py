@@ -32,7 +32,11 @@ def run(layer: Recurrent, kernel: Any, x_BTi: Tensor, length_B: Tensor | None) -
 def test_the_fused_kernel_equals_the_cells_with_the_same_dropped_weights(
     kind: Any, bidirectional: bool, lengths: tuple[int, ...] | None
 ) -> None:
-    layer = Recurrent(kind, 12, 16, 2, dropout=0.3, dropout_weight=0.5, locked=True, bidirectional=bidirectional).double().cuda()
+    layer = (
+        Recurrent(kind, 12, 16, 2, dropout=0.3, dropout_weight=0.5, dropout_locked=True, bidirectional=bidirectional)
+        .double()
+        .cuda()
+    )
     x_BTi = torch.randn(3, 9, 12, dtype=torch.float64, device="cuda")
     length_B = None if lengths is None else torch.tensor(lengths)
     for fused, cells in zip(*(run(layer, kernel, x_BTi, length_B) for kernel in ("fused", "cells")), strict=True):

@@ -99,6 +99,7 @@ MODELS = {
     "additive": transformer(score="additive", position="none"),
     "lstm": RecurrentConfig(kind="lstm", width=24, depth=2, embedding=8, tied=True),
     "gru": RecurrentConfig(kind="gru", width=24, reset="before"),
+    "mingru": RecurrentConfig(kind="mingru", width=24, depth=2),
 }
 
 
@@ -108,7 +109,7 @@ def test_every_parameter_is_counted_once(name: str) -> None:
     assert count(model).parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied", "gru"])
+@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied", "gru", "mingru"])
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Its counter knows no fused attention on a CPU, so those of the products alone are compared, which is all the rest."""
     model = language_model(MODELS[name], VOCAB)

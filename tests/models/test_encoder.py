@@ -80,6 +80,7 @@ def test_the_order_of_the_words_does_not_matter() -> None:
 READERS: dict[str, EncoderConfig] = {
     "rnn": RecurrentEncoderConfig(kind="rnn", width=6, pool="mean"),
     "lstm": RecurrentEncoderConfig(kind="lstm", width=6, embedding=4, depth=2),
+    "mingru": RecurrentEncoderConfig(kind="mingru", width=6, embedding=4, depth=2),
     "gru, last": RecurrentEncoderConfig(kind="gru", width=6, bidirectional=False, pool="last"),
     "gru, attention": RecurrentEncoderConfig(kind="gru", width=6, pool="attention"),
     "transformer": TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16),

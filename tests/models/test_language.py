@@ -72,7 +72,7 @@ POSITIONS = ("none", "learned", "sinusoidal", "rotary")
 
 
 def recurrent_configs() -> Iterator[RecurrentConfig]:
-    for kind, depth, tied in itertools.product(("rnn", "lstm", "gru"), (1, 3), (False, True)):
+    for kind, depth, tied in itertools.product(("rnn", "lstm", "gru", "mingru"), (1, 3), (False, True)):
         yield recurrent(kind=kind, depth=depth, tied=tied)
     yield recurrent(kind="gru", reset="before")
     yield recurrent(kind="lstm", embedding=3)
@@ -100,7 +100,7 @@ def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, n
 
 
 SHORT = [
-    *(recurrent(kind=kind) for kind in ("rnn", "lstm", "gru")),
+    *(recurrent(kind=kind) for kind in ("rnn", "lstm", "gru", "mingru")),
     *(transformer(position=p, kv_heads=g) for p in POSITIONS for g in (1, None)),
 ]
 
@@ -222,7 +222,7 @@ def test_a_narrow_tied_embedding_reads_out_what_the_projection_makes_of_the_stat
 
 
 def test_the_fused_and_the_readable_cells_give_one_model() -> None:
-    for kind in ("rnn", "lstm", "gru"):
+    for kind in ("rnn", "lstm", "gru", "mingru"):
         model = made(recurrent(kind=kind))
         assert isinstance(model, RecurrentLM)
         fused, cells = (model.hidden(tokens(), kernel=kernel)[0].detach() for kernel in ("fused", "cells"))  # type: ignore[arg-type]

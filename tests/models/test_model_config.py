@@ -1,4 +1,4 @@
-"""The [model] table: what is refused and why; how large a configuration is; what its first weights are."""
+"""The [model] table: refused settings and the reasons; the size of a configuration; initial weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from firth.config import build
 from firth.errors import ConfigError
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
 from firth.models.initialise import initialise
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
 
 
 def transformer(**options: Any) -> TransformerConfig:
@@ -203,11 +204,21 @@ def test_the_kind_tells_the_two_families_of_config_apart() -> None:
         build(recipe, {"model": {"kind": "gru", "heads": 8}})
 
 
+def test_old_names_of_settings_are_read() -> None:
+    notes: list[str] = []
+    assert build(RecurrentConfig, {"kind": "gru", "locked": True}, "model", notes.append).dropout_locked
+    assert build(RecurrentSeq2SeqConfig, {"kind": "gru", "attention": "none", "feed": True}, "model", notes.append).feed_context
+    assert [note.split(";")[0] for note in notes] == [
+        "model.locked is now called model.dropout_locked",
+        "model.feed is now called model.feed_context",
+    ]
+
+
 def configs() -> list[ModelConfig]:
     found: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
         for kind, (tied, embedding) in itertools.product(
-            ("rnn", "lstm", "gru"), [(False, None), (True, None), (False, 3), (True, 3)]
+            ("rnn", "lstm", "gru", "mingru"), [(False, None), (True, None), (False, 3), (True, 3)]
         )
     ]
     for position, norm, placement, bias in itertools.product(

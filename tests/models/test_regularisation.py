@@ -91,7 +91,7 @@ PLACES = [*({name: RATES[name]} for name in RATES), RATES]
 @pytest.mark.parametrize("locked", [False, True], ids=["each", "locked"])
 def test_each_place_has_its_own_rate_and_mask(locked: bool, rates: dict[str, float]) -> None:
     for kind, tied in itertools.product(KINDS, (False, True)):
-        model = made(kind=kind, tied=tied, locked=locked, **rates)
+        model = made(kind=kind, tied=tied, dropout_locked=locked, **rates)
         found = drawing(lambda model=model: model(tokens())[0])  # type: ignore[misc]
         all_rates = dict.fromkeys(RATES, 0.0) | rates
         truth = drawing(lambda model=model, all_rates=all_rates: by_hand(model, tokens(), all_rates, locked))  # type: ignore[misc]
@@ -126,7 +126,7 @@ def test_dropout_alone_draws_what_torchs_dropout_draws_at_the_three_places(kind:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_outside_training_the_model_is_the_one_without_them_and_draws_nothing(kind: str) -> None:
-    model, plain = made(kind=kind, locked=True, **RATES).eval(), made(kind=kind).eval()
+    model, plain = made(kind=kind, dropout_locked=True, **RATES).eval(), made(kind=kind).eval()
     found, after = drawing(lambda: (model(tokens())[0], torch.rand(3)))
     assert torch.equal(found, plain(tokens())[0])
     assert torch.equal(after, drawing(lambda: torch.rand(3)))
@@ -134,8 +134,8 @@ def test_outside_training_the_model_is_the_one_without_them_and_draws_nothing(ki
 
 def test_they_add_no_weights_and_rename_none() -> None:
     config = RecurrentConfig(kind="lstm", width=WIDTH, depth=2)
-    assert list(made(locked=True, **RATES).state_dict()) == list(made().state_dict())
-    assert parameters(dataclasses.replace(config, locked=True, **RATES), VOCAB) == parameters(config, VOCAB)
+    assert list(made(dropout_locked=True, **RATES).state_dict()) == list(made().state_dict())
+    assert parameters(dataclasses.replace(config, dropout_locked=True, **RATES), VOCAB) == parameters(config, VOCAB)
 
 
 def test_a_dropped_word_is_zero_at_all_its_places_and_can_still_be_predicted() -> None:
@@ -162,7 +162,7 @@ def test_the_gradient_reaches_the_matrix_itself_where_it_was_kept(kind: str) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fused_kernel_and_the_readable_cells_drop_the_same(kind: str) -> None:
-    model = made(kind=kind, locked=True, **RATES)
+    model = made(kind=kind, dropout_locked=True, **RATES)
     fused, cells = (drawing(lambda kernel=kernel: model.hidden(tokens(), kernel=kernel)[0]) for kernel in ("fused", "cells"))  # type: ignore[misc]
     assert_equal(cells.detach(), fused.detach())
 
@@ -174,21 +174,26 @@ def test_a_rate_is_a_share(name: str, value: float) -> None:
         RecurrentConfig(kind="gru", depth=2, **{name: value})  # type: ignore[arg-type]
 
 
+def test_a_cell_without_hidden_weights_has_none_to_drop() -> None:
+    with pytest.raises(ConfigError, match=r'model.dropout_weight acts on .* model.kind = "mingru" has none. Remove it.'):
+        RecurrentConfig(kind="mingru", dropout_weight=0.5)
+
+
 def test_dropout_between_levels_needs_two_of_them() -> None:
-    with pytest.raises(ConfigError, match=r"model.dropout_hidden = 0.3 acts between two levels, and model.depth is 1; leave"):
+    with pytest.raises(ConfigError, match=r"model.dropout_hidden = 0.3 acts between layers, and model.depth is 1; remove it"):
         RecurrentConfig(kind="gru", dropout_hidden=0.3)
     assert RecurrentConfig(kind="gru", dropout_hidden=0.0, dropout=0.3).rates.hidden == 0.0
 
 
 def recipe(kind: str, **training: Any) -> Recipe:
     given = tiny(kind, dropout=0.2, **training)
-    return dataclasses.replace(given, model=dataclasses.replace(given.model, locked=True, **RATES))
+    return dataclasses.replace(given, model=dataclasses.replace(given.model, dropout_locked=True, **RATES))
 
 
 def test_a_recipe_that_sets_them_is_read_as_it_was_written() -> None:
     settings = [f"model.{name}={value}" for name, value in RATES.items()]
-    given = compose({"data": {"text": "abc"}, "model": {"kind": "lstm", "depth": 2}}, [*settings, "model.locked=true"])
-    assert given.model == RecurrentConfig(kind="lstm", depth=2, locked=True, **RATES)  # type: ignore[arg-type]
+    given = compose({"data": {"text": "abc"}, "model": {"kind": "lstm", "depth": 2}}, [*settings, "model.dropout_locked=true"])
+    assert given.model == RecurrentConfig(kind="lstm", depth=2, dropout_locked=True, **RATES)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,10 +17,10 @@ from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2S
 from firth.oracles import rnnsearch
 
 SOURCE_V, TARGET_V = 11, 9
-KINDS = ("rnn", "lstm", "gru")
+KINDS = ("rnn", "lstm", "gru", "mingru")
 FORMS: dict[str, dict[str, Any]] = {
     "fixed": {"attention": "none"},
-    "fed": {"attention": "none", "feed": True, "reverse": True},
+    "fed": {"attention": "none", "feed_context": True, "reverse": True},
     "search": {},
     "tied": {"tied": True},
     "bilinear": {"attention": "bilinear"},
@@ -156,7 +156,7 @@ def test_the_transformer_is_torchs() -> None:
         src_key_padding_mask=padded_BS,
         memory_key_padding_mask=padded_BS,
     )
-    torch.testing.assert_close(model.teach(token_BT, model.encode(source_BS, length_B)), expected_BTd)
+    torch.testing.assert_close(model.teacher_forced(token_BT, model.encode(source_BS, length_B)), expected_BTd)
 
 
 def copy_block(ours: Any, theirs: Any) -> None:
@@ -282,11 +282,11 @@ def test_reversed_rows_keep_their_padding_behind() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"reverse": True}, 'model.reverse is for a decoder that is given a fixed vector, and model.attention is "additive"'),
-        ({"feed": True}, "leave model.feed out"),
-        ({"attention": "dot"}, 'choose "additive" or "bilinear", or model.bidirectional = false'),
-        ({"attention": "none", "bidirectional": True}, "leave model.bidirectional out"),
-        ({"kind": "lstm", "reset": "after"}, "model.reset is of the GRU"),
+        ({"reverse": True}, 'model.reverse only applies without attention, and model.attention is "additive"'),
+        ({"feed_context": True}, "remove model.feed_context"),
+        ({"attention": "dot"}, 'choose "additive" or "bilinear", or set model.bidirectional = false'),
+        ({"attention": "none", "bidirectional": True}, "remove model.bidirectional"),
+        ({"kind": "lstm", "reset": "after"}, "model.reset only applies to the GRU"),
         ({"width": 0}, "model.width is 0; expected at least 1"),
         ({"dropout": 1.0}, "model.dropout"),
     ],

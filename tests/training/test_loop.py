@@ -27,7 +27,7 @@ from firth.training.config import TrainingConfig
 from firth.training.loop import Step, Training, fit, start
 from firth.training.trainer import StepReport
 
-RECURRENT = ("rnn", "lstm", "gru")
+RECURRENT = ("rnn", "lstm", "gru", "mingru")
 
 
 def training_of(kind: str, **settings: Any) -> tuple[Training, TrainingConfig]:
@@ -187,7 +187,7 @@ def test_the_gradient_stops_at_the_border_of_a_window(kind: str) -> None:
     _, attached = training.model(record.inputs[0])
     through, _ = exact_loss(training.model, record.inputs[1], record.targets[1], attached)
     through.backward()  # the state now has a graph behind it
-    recurrent = next(name for name, _ in training.model.named_parameters() if "weight_hh" in name)
+    recurrent = next(name for name, _ in training.model.named_parameters() if "weight_ih" in name)
     longer = dict(training.model.named_parameters())[recurrent].grad
     assert longer is not None
     assert (longer - applied[recurrent]).abs().max() > 1e-6

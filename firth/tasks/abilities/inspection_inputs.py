@@ -65,4 +65,4 @@ class PairInputs:
     input_1T: Tensor  # <eos>, then the target one step late
 
     def run(self, network: Seq2Seq) -> Tensor:
-        return network.teach(self.input_1T, network.encode(self.source_1S, self.length_1))
+        return network.teacher_forced(self.input_1T, network.encode(self.source_1S, self.length_1))

@@ -70,7 +70,7 @@ def test_of_a_transformer_it_is_the_gradient_at_what_enters_the_first_block(name
     np.testing.assert_allclose(flow(network, IDS, TOKENS).state, truth, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "transformer, rotary"])
+@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "mingru", "transformer, rotary"])
 def test_embeddings_and_parameters_have_the_gradient_that_training_would_give(name: str) -> None:
     """Each token gets an embedding of its own, so that the gradient of the table is that of the tokens."""
     network: Any = random_model(name, VOCAB)
@@ -107,7 +107,7 @@ def test_clipping_lowers_the_whole_curve_and_changes_no_slope() -> None:
     np.testing.assert_allclose(clipped.state, 0.5 * found.state, rtol=1e-12)
     np.testing.assert_allclose(clipped.embedding, 0.5 * found.embedding, rtol=1e-12)
     assert found.clipped(2 * found.gradient).state.tolist() == found.state.tolist(), "what is small enough stays"
-    with pytest.raises(ConfigError, match="a gradient is to be clipped at 0; expected a norm above 0"):
+    with pytest.raises(ConfigError, match="cannot clip the gradient at 0; expected a norm above 0"):
         found.clipped(0)
 
 
@@ -148,9 +148,9 @@ def test_a_run_has_it_too_and_it_can_be_drawn(char_run: Path, transformer_run: P
 
 
 def test_what_cannot_be_followed_is_refused(char_run: Path) -> None:
-    with pytest.raises(DataError, match="1 token to predict and none before it; give a longer text"):
+    with pytest.raises(DataError, match="the text has 1 token and no context to predict it from; give a longer text"):
         flow(random_model("rnn", VOCAB), IDS[:1], TOKENS[:1])
-    with pytest.raises(DataError, match="the text has 4,200 tokens; a gradient is followed over at most 4,096; give its end"):
+    with pytest.raises(DataError, match="the text has 4,200 tokens; the gradient view takes at most 4,096"):
         flow(random_model("rnn", VOCAB), np.tile(IDS, 600), TOKENS * 600)
     with pytest.raises(DataError, match="the text is empty"):
         load(char_run).flow("")

@@ -1,0 +1,109 @@
+"""What a recurrent cell is: gates, a state, the equation of one step, and, where there is one, a fast path for a whole text.
+
+Letters: B batch, T time, i input width, d width, g gates × d, D directions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Reset = Literal["after", "before"]
+State = tuple[Tensor, ...]  # h, or h and c
+Trace = dict[str, Tensor]  # the state and every gate, by name
+
+
+class Weights(NamedTuple):
+    """The parameters of one layer in one direction, the gates stacked: W x + b + U h + b'."""
+
+    input_gi: Tensor
+    hidden_gd: Tensor
+    input_bias_g: Tensor
+    hidden_bias_g: Tensor
+
+
+class Cell(nn.Module, ABC):
+    """One recurrent layer, in one direction or two, with its parameters.
+
+    A subclass declares its gates and its state, writes `step`, and creates the parameters that `weights` returns. It may add
+    a fast path (`fused`) and its own initial weights (`draw`). To make it known, add it to CELLS in __init__.py."""
+
+    kind: ClassVar[str]
+    gates: ClassVar[tuple[str, ...]]  # in the order in which W stacks them
+    state: ClassVar[tuple[str, ...]] = ("h",)
+    has_reset: ClassVar[bool] = False  # whether model.reset applies
+    has_hidden_weights: ClassVar[bool] = True  # whether a gate depends on h_{t−1}, through a matrix U
+    parallel: ClassVar[bool] = False  # whether `fused` computes all positions at once, in O(log T) sequential steps
+
+    inputs: int
+    width: int
+    directions: int
+    reset: Reset
+
+    @abstractmethod
+    def __init__(self, inputs: int, width: int, *, bidirectional: bool = False, reset: Reset = "after") -> None: ...
+
+    @abstractmethod
+    def weights(self, backward: bool = False) -> Weights: ...
+
+    @abstractmethod
+    def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
+        """The state after one step, then the gates. `x_Bg` is W x + b, which does not depend on the state."""
+
+    def why_not_fused(self) -> str | None:
+        return f'the cell "{self.kind}" has no fused kernel'
+
+    def fused(
+        self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
+    ) -> tuple[Tensor, State]:
+        """What `stepwise` computes, faster."""
+        raise NotImplementedError(self.why_not_fused())
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float = 0.0) -> None:
+        """Initial weights, in place: U(−1/√d, 1/√d)."""
+        bound = self.width**-0.5
+        parameter.uniform_(-bound, bound, generator=generator)
+
+    def stepwise(
+        self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
+    ) -> tuple[Tensor, State]:
+        """The equations, one position after another: h at every position, the directions side by side, and the last state.
+        `weights`, one per direction, replace the layer's own."""
+        outputs, last = [], []
+        for direction in range(self.directions):
+            state = tuple(part_DBd[direction] for part_DBd in state_DBd)
+            w = None if weights is None else weights[direction]
+            trace, state = self.unroll(x_BTi, state, length_B, direction == 1, w)
+            outputs.append(trace["h"])
+            last.append(state)
+        return torch.cat(outputs, -1), tuple(torch.stack(part) for part in zip(*last, strict=True))
+
+    def unroll(
+        self,
+        x_BTi: Tensor,
+        state: State | None = None,
+        length_B: Tensor | None = None,
+        backward: bool = False,
+        weights: Weights | None = None,
+    ) -> tuple[Trace, State]:
+        """One direction through time: the state and every gate as {name: B,T,d}, and the last state."""
+        w = weights or self.weights(backward)
+        state = state or tuple(x_BTi.new_zeros(len(x_BTi), self.width) for _ in self.state)
+        steps: list[Trace] = []
+        times = range(x_BTi.shape[1])
+        for t in reversed(times) if backward else times:
+            step = self.step(F.linear(x_BTi[:, t], w.input_gi, w.input_bias_g), state, w)
+            if length_B is None:
+                state = tuple(step[name] for name in self.state)
+            else:  # past the end of a row, its state stays and its outputs are zero
+                real_B1 = (t < length_B).to(x_BTi.device).unsqueeze(1)
+                state = tuple(torch.where(real_B1, step[name], old) for name, old in zip(self.state, state, strict=True))
+                step = {name: value * real_B1 for name, value in step.items()}
+            steps.append(step)
+        in_order = steps[::-1] if backward else steps
+        return {name: torch.stack([step[name] for step in in_order], dim=1) for name in in_order[0]}, state

@@ -1,0 +1,38 @@
+"""The GRU (Cho et al. 2014), in the published form and in torch's."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.layers.recurrent.cell import State, Trace, Weights
+from firth.layers.recurrent.torch_cell import TorchCell
+
+
+class GRU(TorchCell, nn.GRU):
+    """r, z = σ(W x + U h + b), h' = (1 − z)⊙n + z⊙h, and two candidates, which are different functions:
+    reset="after"   n = tanh(W x + b + r⊙(U h + b'))   torch's and cuDNN's
+    reset="before"  n = tanh(W x + b + U(r⊙h) + b')    as published."""
+
+    kind = "gru"
+    gates = ("reset", "update", "candidate")
+    has_reset = True
+    kernel = staticmethod(torch.gru)
+
+    def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
+        (h_Bd,) = state
+        x_r, x_z, x_n = x_Bg.chunk(3, dim=-1)
+        U_r, U_z, U_n = w.hidden_gd.chunk(3)
+        b_r, b_z, b_n = w.hidden_bias_g.chunk(3)
+        r = (x_r + F.linear(h_Bd, U_r, b_r)).sigmoid()
+        z = (x_z + F.linear(h_Bd, U_z, b_z)).sigmoid()
+        match self.reset:
+            case "after":
+                n = torch.tanh(x_n + r * F.linear(h_Bd, U_n, b_n))
+            case "before":
+                n = torch.tanh(x_n + F.linear(r * h_Bd, U_n, b_n))
+        return {"h": (1 - z) * n + z * h_Bd, "reset": r, "update": z, "candidate": n}
+
+    def why_not_fused(self) -> str | None:
+        return 'no fused kernel computes the GRU with reset="before"' if self.reset == "before" else None

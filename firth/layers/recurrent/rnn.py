@@ -1,0 +1,22 @@
+"""Elman's recurrent network (1990)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.layers.recurrent.cell import State, Trace, Weights
+from firth.layers.recurrent.torch_cell import TorchCell
+
+
+class RNN(TorchCell, nn.RNN):
+    """h' = tanh(W x + U h + b)."""
+
+    kind = "rnn"
+    gates = ("h",)
+    kernel = staticmethod(torch.rnn_tanh)
+
+    def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
+        (h_Bd,) = state
+        return {"h": torch.tanh(x_Bg + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g))}
