@@ -125,7 +125,7 @@ def test_an_encoder_under_a_classifier_is_read(tmp_path: Path) -> None:
     model = load(train_recipe(compose(table | {"model": learned}), tmp_path / "run").path)
     token_1T, length_1 = torch.from_numpy(model.ids("a great film")).unsqueeze(0), torch.tensor([3])
     with torch.no_grad():
-        expected = model.classifier.encoder(token_1T, length_1)[0]
+        expected = model.network.encoder(token_1T, length_1)[0]
     np.testing.assert_allclose(model.embed(["a great film"], pool=None)[0], expected, atol=1e-6)
     with pytest.raises(
         DataError, match=r"text 2 has 6 tokens; the learned positions of this model end after 5 \(model\.context\)"
@@ -145,7 +145,7 @@ def test_words_never_seen_are_said_once_for_all_texts(word_run: Path) -> None:
         (lambda model: model.embed(["a", ""]), r"text 2 is '', which has no tokens; expected at least one word"),
         (lambda model: model.embed(["a"], pool="men"), r'pool is "men"; .* Did you mean "mean"\?'),
         (lambda model: model.embed(["a"], layer=2), r"layer is 2, but this model has layers 0 \(the embedding\) to 1"),
-        (lambda model: model.embed(["a §"]), r"never saw: '§'"),
+        (lambda model: model.embed(["a §"]), r"the text has characters that are not in the vocabulary: '§'\."),
         (lambda model: model.senses("a", ["a name"]), r"senses compares one word across sentences\. Give a list of two"),
         (lambda model: model.senses("a", "a name"), r"senses compares one word across sentences\. Give a list of two"),
         (lambda model: model.senses("list", ["the list", "a name is"]), r'"list" does not occur in the sentence "a name is"'),

@@ -191,7 +191,7 @@ def test_one_character_has_nothing_to_predict_where_nothing_stands_before_it(tmp
     assert model.score(["hell"])[0].tokens == 3
     with pytest.raises(DataError, match=r"'h' leaves nothing to predict; expected at least two tokens"):
         model.score(["h"])
-    with pytest.raises(DataError, match=r"the prompt is empty .* give a prompt"):
+    with pytest.raises(DataError, match=r"the prompt is empty, and the vocabulary has neither <eos> nor"):
         model.generate("")
 
 
@@ -388,14 +388,14 @@ def test_a_newer_format_is_refused(copied: Path) -> None:
 @pytest.mark.parametrize("name", ["recipe.toml", "tokenizer.json"])
 def test_a_run_with_a_file_missing_names_the_file(copied: Path, name: str) -> None:
     (copied / name).unlink()
-    with pytest.raises(RunError, match=rf"not a whole run: {name} is missing"):
+    with pytest.raises(RunError, match=rf"is incomplete: {name} is missing"):
         load(copied)
 
 
 def test_a_run_without_weights_says_how_to_make_them(copied: Path) -> None:
     shutil.rmtree(copied / "checkpoints")
     (copied / "model.safetensors").unlink()
-    with pytest.raises(RunError, match=r"no trained weights yet; .*--resume"):
+    with pytest.raises(RunError, match=r"--resume`"):
         load(copied)
 
 
@@ -420,5 +420,5 @@ def test_a_vocabulary_of_another_run_is_named_with_both_sizes(char_run: Path, wo
     mixed = Path(shutil.copytree(char_run, tmp_path / "mixed"))
     shutil.copy(word_run / "tokenizer.json", mixed)
     own, other = load(char_run).tokenizer.vocab, load(word_run).tokenizer.vocab
-    with pytest.raises(DataError, match=rf"do not fit its tokenizer.json: they are of {own} tokens, and that has {other}"):
+    with pytest.raises(DataError, match=rf"its tokenizer.json: the weights have {own} tokens, tokenizer.json has {other}"):
         load(mixed)

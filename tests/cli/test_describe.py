@@ -14,7 +14,7 @@ def test_gpt3(firth: Firth) -> None:
     told = json.loads(firth("describe", "gpt3", "--json").out)
     assert (told["parameters"], told["matrices"]) == (175_181_291_520, 27_938)
     assert told["left_out"] == (2 * 96 + 1) * 12_288
-    assert "175,181,291,520, and 2,371,584 in norms" in firth("describe", "gpt3").out
+    assert "175,181,291,520, without 2,371,584 in norms" in firth("describe", "gpt3").out
 
 
 def test_a_run_and_its_recipe_have_as_many_parameters_as_the_model(firth: Firth, char_run: Path, transformer_run: Path) -> None:
@@ -33,7 +33,7 @@ def test_settings_of_a_recipe_count(firth: Firth) -> None:
     ("arguments", "message"),
     [
         (["gp3"], 'neither a preset .* Did you mean "gpt3"'),
-        (["gpt3", "--model.depth=2"], "is a preset, which has no settings to change; given model.depth=2"),
+        (["gpt3", "--model.depth=2"], "is a preset, which has no settings. Remove model.depth=2"),
         (["nowhere.toml"], "there is no file nowhere.toml"),
     ],
 )

@@ -35,7 +35,7 @@ def test_train_says_how_well_it_went_and_what_comes_next(firth: Firth, tmp_path:
         answer = firth("train", recipe_file(recipe, tmp_path), "--out", out)
         assert answer.code == 0, answer.err
         assert f"{out}: {said}" in answer.out
-        assert answer.out.endswith(f"on its valid text. Next: firth evaluate {out}\n")
+        assert answer.out.endswith(f"on the valid data. Next: firth evaluate {out}\n")
 
 
 def test_evaluate_prints_a_line_for_each_number_of_examples(firth: Firth, swaps: Path, linear: Path) -> None:
@@ -74,7 +74,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(firth: Firth, linear: 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     headings = re.findall(r"<th>([^<]*)</th>", page[page.index("<body>") :])
     assert headings == ["examples", str(linear), str(other), "least squares", "always 0"]
-    assert "20 prompts of valid, a new task in each." in page
+    assert "20 prompts of valid, each with a new task." in page
     found = [json.loads(firth("evaluate", run, "--split", "valid", "--json").out)["squared_error"] for run in (linear, other)]
     assert re.findall(r"<td>([^<]*)</td>", page[page.index("<body>") :])[-4:-2] == [f"{error:.4f}" for error in found]
 
@@ -82,10 +82,10 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(firth: Firth, linear: 
 def test_what_cannot_stand_beside_is_refused(firth: Firth, swaps: Path, linear: Path, char_run: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     answer = firth("evaluate", swaps, "--beside", linear, "--save", page)
-    assert (answer.code, "was trained on other tasks; expected a run with the same [data]" in answer.err) == (2, True)
+    assert (answer.code, "was trained on other tasks. Give a run with the same [data]" in answer.err) == (2, True)
     for arguments in ((swaps, "--beside", swaps), (char_run, "--beside", char_run, "--save", page)):
         answer = firth("evaluate", *arguments)
-        assert (answer.code, "--beside draws runs that learn in context into one picture" in answer.err) == (2, True)
+        assert (answer.code, "--beside draws several runs that learn in context into one picture" in answer.err) == (2, True)
     assert not page.exists()
 
 

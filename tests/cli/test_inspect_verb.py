@@ -100,7 +100,7 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("",), "the text is empty; give at least one token to look at"),
+        (("",), "the text is empty; give at least one token"),
         ((TEXT, "--what=attenton"), 'unknown view "attenton"; choose one of: attention, lines, entropy'),
         ((TEXT, "--what=states"), "TransformerLM has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"),
         ((TEXT, "--layer=7"), "layer is 7; expected one of 0"),

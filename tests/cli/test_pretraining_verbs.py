@@ -34,7 +34,7 @@ def test_evaluate_prints_what_was_found_again(firth: Firth, masked: Path) -> Non
     assert told.keys() == {"loss", "perplexity", "accuracy", "tokens", "split"}
     lines = firth("evaluate", masked).out.splitlines()
     assert [line[:20].strip() for line in lines] == ["text", "tokens", "loss", "perplexity", "accuracy"]
-    assert lines[1].endswith(f"{told['tokens']:,} that were masked")
+    assert lines[1].endswith(f"{told['tokens']:,} masked")
     assert lines[4].endswith(f"{told['accuracy']:.4f}")
 
 
@@ -43,7 +43,7 @@ def test_evaluate_prints_how_probable_the_spans_are(firth: Firth, tmp_path: Path
     told = json.loads(firth("evaluate", run, "--json").out)
     lines = firth("evaluate", run).out.splitlines()
     assert lines[1:] == [
-        f"{'tokens':<20}{told['tokens']:,} that were cut out, and their sentinels",
+        f"{'tokens':<20}{told['tokens']:,} to write: the spans and their sentinels",
         f"{'loss':<20}{told['loss']:.4f} nats per token",
         f"{'perplexity':<20}{told['perplexity']:.4f}",
     ]

@@ -13,7 +13,7 @@ def test_an_error_is_one_line_on_stderr_and_exit_code_2(char_run: Path) -> None:
     done = subprocess.run([*FIRTH, "generate", char_run, "Ω"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("firth: the text has 'Ω'")
+    assert done.stderr.startswith("firth: the text contains 'Ω'")
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(tmp_path: Path) -> None:

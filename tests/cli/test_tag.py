@@ -70,7 +70,7 @@ def test_what_cannot_be_tagged_is_one_line(firth: Firth, run: Path, char_run: Pa
         ((run, "--conll"), b"1\n", "standard input:1 has 1 column; expected the word in column 2"),
         ((run,), b"the\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
-        ((char_run, "a"), b"", "this run is a language model: it has no tags"),
+        ((char_run, "a"), b"", "this needs a tagger, but this run is a language model"),
     ):
         answer = firth("tag", *arguments, stdin=stdin)
         assert (answer.code, answer.err.count("\n")) == (2, 1)
@@ -82,7 +82,7 @@ def test_a_tagger_is_trained_and_measured_from_the_shell(firth: Firth, tmp_path:
     recipe.write_text(dumps(tagger_table(write(tmp_path / "a.conll"))), encoding="utf-8")
     trained = firth("train", recipe, "--out", tmp_path / "run")
     assert trained.code == 0, trained.err
-    assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on its valid text. Next: firth tag {tmp_path / 'run'} SENTENCE\n"
+    assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on the valid data. Next: firth tag {tmp_path / 'run'} SENTENCE\n"
     shown = firth("evaluate", tmp_path / "run").out
     assert re.match(
         r"text +valid\nwords +\d+ of 8 sentences\nloss +\d\.\d{4} nats per word\naccuracy +1\.0000\n"
@@ -100,7 +100,7 @@ def test_spans_have_a_table_of_their_own(firth: Firth, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(dumps(tagger_table(write(tmp_path / "a.conll", SPANS))), encoding="utf-8")
     trained = firth("train", recipe, "--out", tmp_path / "run")
-    assert "F1 1.0000, accuracy 1.0000 on its valid text" in trained.out
+    assert "F1 1.0000, accuracy 1.0000 on the valid data" in trained.out
     shown = firth("evaluate", tmp_path / "run").out
     assert re.search(r"F1 of spans +1\.0000 \(precision 1\.0000, recall 1\.0000\)\nF1, strict +1\.0000\n", shown)
     assert re.search(r"\nspan +spans +precision +recall +F1\nLOC +\d+ +1\.0000", shown)

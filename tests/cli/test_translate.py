@@ -409,7 +409,7 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
     for verb, arguments in (("translate", ["a"]), ("align", ["a"])):
         answer = firth(verb, char_run, *arguments)
         assert (answer.code, answer.out) == (2, "")
-        assert "this run is a language model: it does not translate; use generate or score" in answer.err
+        assert "this needs a translator, but this run is a language model. Use generate or score" in answer.err
     assert "this run translates: it has no next word; use translate" in firth("generate", run, "a").err
     assert r"classify needs a classifier, but this run is a translator\." in firth("classify", run, "a").err
 
@@ -461,7 +461,7 @@ def test_the_page_of_an_alignment_names_what_the_run_wrote_as_it_is_written(
 def test_what_cannot_be_aligned_is_one_line(firth: Firth, run: Path, char_pairs: Path, fixed_vector: Path) -> None:
     for arguments, message in (
         ((fixed_vector, "1 2"), 'this model has no attention (model.attention = "none"), so there is no alignment'),
-        ((run, "  "), "which has nothing to read; expected a word or more"),
+        ((run, "  "), "which has no tokens; expected at least one word"),
         ((char_pairs, "1 2", "Ω"), "Ω"),
         ((run, "1 2", "--beam", 0), "decoding.beam is 0"),
     ):
@@ -480,14 +480,16 @@ def test_a_model_of_pairs_is_trained_and_measured_from_the_shell(firth: Firth, t
     recipe.write_text(dumps(table), encoding="utf-8")
     trained = firth("train", recipe, "--out", out)
     assert trained.code == 0, trained.err
-    pattern = rf"{re.escape(str(out))}: BLEU \d+\.\d\d, exact \d+\.\d% on its valid text\. Next: firth translate .*/run TEXT\n"
+    pattern = (
+        rf"{re.escape(str(out))}: BLEU \d+\.\d\d, exact match \d+\.\d% on the valid data\. Next: firth translate .*/run TEXT\n"
+    )
     assert re.fullmatch(pattern, trained.out)
     shown = firth("evaluate", out).out
     for line in (r"text +valid", r"sentences +33, translated with a beam of 1", r"loss +\d\.\d{4} nats per token, perplexity .*"):
         assert re.search(rf"^{line}$", shown, re.MULTILINE), shown
     assert re.search(r"^BLEU +\d+\.\d\d \(nrefs:1\|case:mixed\|.*\)$", shown, re.MULTILINE)
     assert re.search(r"^exact match +\d+\.\d\d%$", shown, re.MULTILINE)
-    assert re.search(r"^  \d+–\d+ +(BLEU \d+\.\d\d|not defined), exact \d+\.\d\d% of \d+$", shown, re.MULTILINE)
+    assert re.search(r"^  \d+–\d+ +BLEU (\d+\.\d\d|undefined), exact match \d+\.\d\d% of \d+$", shown, re.MULTILINE)
     assert json.loads(firth("train", recipe, "--out", tmp_path / "other", "--json").out)["split"] == "valid"
 
 
@@ -520,7 +522,7 @@ def test_evaluation_as_json_is_that_of_python(firth: Firth, run: Path, model: Tr
 def test_evaluation_by_length_is_saved_as_a_page(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
     answer = firth("evaluate", run, "--save", tmp_path / "a.html")
     assert answer.code == 0, answer.err
-    assert "By length of the source" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "By source length" in (tmp_path / "a.html").read_text(encoding="utf-8")
     refused = firth("evaluate", char_run, "--save", tmp_path / "b.html")
     assert refused.code == 2
     assert "this run has none of these: leave it out" in refused.err
@@ -534,18 +536,18 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
     empty = tmp_path / "empty.txt"
     empty.write_text("one\n\nthree\nfour\n", encoding="utf-8")
     for arguments, message in (
-        ((run, "--target", target), "without the texts they are of; give --data, too"),
+        ((run, "--target", target), "but the sources are missing. Give --data, too"),
         ((run, "--data", source), "is read as txt, one side of the pairs"),
         ((run, "--data", source, "--target", short), "has 4 lines and"),
         ((run, "--data", source, "--target", empty), "empty.txt:2 has an empty target"),
         (
             (run, "--data", source, "--target", target, "--split", "valid"),
-            r'both a file, a\.csv, and a split, "test", were given\. Give one',
+            r'both a file, a\.tsv, and a split, "valid", were given\. Give',
         ),
         ((run, "--split", "test"), "this run has no test text, only valid and train"),
-        ((run, "--streams", 2), "--streams is a way to read running text, and this run translates"),
+        ((run, "--streams", 2), "--streams only applies to a language model; this run is a translator. Remove it."),
         ((run, "--beam", 0), "decoding.beam is 0"),
-        ((char_run, "--beam", 2), "--beam is a way to measure translations, and this run is a language model"),
+        ((char_run, "--beam", 2), "--beam only applies to a translator; this run is a language model. Remove it."),
         ((char_run, "--target", target), "--target is a way to measure translations"),
     ):
         answer = firth("evaluate", *arguments)

@@ -64,7 +64,7 @@ def test_a_run_that_is_there_is_not_overwritten_but_resumed(firth: Firth, tmp_pa
     assert firth("train", "hello", *few, "--resume").code == 0  # an absent run is started
     again = firth("train", "hello", *few)
     assert again.code == 2
-    assert "already holds a run; add --resume to continue it, or choose another --out" in again.err
+    assert "already holds a run. Add --resume to continue it, or choose another --out" in again.err
     assert firth("train", "hello", "--training.steps=4", "--out", run, "--resume").code == 0
 
 
@@ -103,7 +103,7 @@ def test_evaluate_reports_the_keys_that_scripts_rely_on(firth: Firth, char_run: 
     other = json.loads(firth("evaluate", char_run, "--data", path, "--json").out)
     assert (other["split"], other["tokens"]) == (str(path), 20)
     assert f"{result['loss']:.4f} nats per token" in firth("evaluate", char_run).out
-    assert "not defined" in firth("evaluate", word_run).out
+    assert "undefined" in firth("evaluate", word_run).out
 
 
 def test_evaluate_can_choose_the_text_the_streams_and_random_batches(firth: Firth, char_run: Path) -> None:
@@ -119,7 +119,7 @@ def test_evaluate_can_choose_the_text_the_streams_and_random_batches(firth: Firt
 
 def test_evaluate_says_how_the_text_was_read(firth: Firth, char_run: Path, transformer_run: Path) -> None:
     assert "read as one stream\n" in firth("evaluate", char_run).out
-    assert "read in windows of 24 tokens that do not overlap\n" in firth("evaluate", transformer_run).out
+    assert "read in windows of 24 tokens without overlap\n" in firth("evaluate", transformer_run).out
     assert "random" not in firth("evaluate", transformer_run).out
     assert "random" not in firth("evaluate", transformer_run, "--json").out
 

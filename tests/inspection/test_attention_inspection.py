@@ -345,11 +345,11 @@ def test_what_is_too_long_for_a_picture_is_refused_with_a_way_out(transformer_ru
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("classifier", {"text": "a", "target": "b"}, "a target is given, and this run does not translate; leave it out: 'b'"),
-        ("classifier", {"text": "a", "context": "b"}, "a context is given, and this run finds no answers; leave it out"),
-        ("answers", {"text": "Where ?"}, "its text is a question; give the context in which the answer stands"),
-        ("answers", {"text": "Where ?", "context": " "}, "the context is ' ', which has nothing to read"),
-        ("answers", {"text": "Where ?", "context": "Rome . " * 40}, "this run reads them in 5 windows; shorten the context"),
+        ("classifier", {"text": "a", "target": "b"}, "target is 'b', but this run is a classifier. Remove it."),
+        ("classifier", {"text": "a", "context": "b"}, "context is 'b', but this run is a classifier. Remove it."),
+        ("answers", {"text": "Where ?"}, "`text` is the question. Give the passage as `context`, too."),
+        ("answers", {"text": "Where ?", "context": " "}, "the context is ' ', which has no tokens"),
+        ("answers", {"text": "Where ?", "context": "Rome . " * 40}, "would be read in 5 windows. Shorten the context."),
         ("translator", {"text": " "}, "the text is empty"),
         ("tagger", {"text": " "}, "the text is empty"),
         ("translator", {"text": "1", "part": "crss"}, 'this model has no "crss" attention, only "cross", "encoder", '),

@@ -175,7 +175,7 @@ def test_dropout_is_off_and_the_model_is_left_as_it_was(name: str) -> None:
 
 def test_nothing_stays_on_the_modules_when_a_reading_fails() -> None:
     model = drawn(masked_lm(transformer(position="learned"), VOCAB))
-    with pytest.raises(ConfigError, match=r"model\.context is 8"):
+    with pytest.raises(ConfigError, match=r"position 9 is beyond model\.context = 8, where learned"):
         layers(model, torch.zeros(1, 9, dtype=torch.int64), torch.tensor([9]))
     assert not any(module._forward_hooks for module in model.modules())
 

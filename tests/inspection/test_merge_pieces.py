@@ -94,7 +94,7 @@ def test_where_a_word_begins(pieces: list[str], words: list[str], numbers: list[
 
 
 def test_an_empty_piece_is_refused() -> None:
-    with pytest.raises(DataError, match=r"a piece of a word is empty; expected each token as Tokenizer\.token writes it"):
+    with pytest.raises(DataError, match=r"a piece of a word is empty; expected tokens as spelled by"):
         words_of(["a", "", "b"])
 
 

@@ -196,7 +196,7 @@ def test_a_feed_takes_every_array_of_a_batch() -> None:
     fed = Feed(BucketedPairs(pairs, tokens=64, seed=0), torch.device("cpu")).next()
     expected = BucketedPairs(pairs, tokens=64, seed=0).next()
     assert set(fed.of) == {"source_BS", "source_length_B", "input_BT", "target_BT", "target_length_B"}
-    assert fed.of["target_BT"].tolist() == expected.target_BT.tolist()
+    assert fed.arrays["target_BT"].tolist() == expected.target_BT.tolist()
     assert (fed.rows, fed.tokens, fed.fresh) == (len(expected.target_BT), expected.tokens, True)
 
 
