@@ -19,7 +19,7 @@ from firth.text.datasets.catalog import data_set
 
 __all__ = ["firth"]
 
-PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-transformer"}
+PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-mingru", "docs-char-transformer"}
 PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
 PROMISED |= {"sst2-average"}
@@ -76,10 +76,10 @@ def test_a_recipe_with_a_named_text_is_measured_on_a_split_it_has(name: str) -> 
         assert recipe.training.evaluate_every, "the best weights on validation are kept, so it must be looked at on the way"
 
 
-def test_the_four_generations_are_of_equal_size() -> None:
+def test_the_language_models_of_the_docs_are_of_equal_size() -> None:
     sizes = {
         kind: parameters(find_recipe(f"docs-char-{kind}").resolved().model, DOCS_VOCAB)
-        for kind in ("rnn", "lstm", "gru", "transformer")
+        for kind in ("rnn", "lstm", "gru", "mingru", "transformer")
     }
     assert max(sizes.values()) <= 1.02 * min(sizes.values()), sizes
 
@@ -139,8 +139,8 @@ def test_words_are_counted_as_in_the_literature(name: str, vocab: int, counts: t
     assert tuple(part.count for part in (data.train, data.valid, data.test) if part is not None) == counts
 
 
-def test_the_four_generations_read_the_same_text_under_the_same_budget() -> None:
-    recipes = [find_recipe(f"docs-char-{kind}") for kind in ("rnn", "lstm", "gru", "transformer")]
+def test_the_language_models_of_the_docs_read_the_same_text_under_the_same_budget() -> None:
+    recipes = [find_recipe(f"docs-char-{kind}") for kind in ("rnn", "lstm", "gru", "mingru", "transformer")]
     for recipe in recipes:
         assert recipe.data == recipes[0].data
         assert recipe.tokenizer == recipes[0].tokenizer
