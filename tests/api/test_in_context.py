@@ -121,49 +121,70 @@ def test_what_numbers_cannot_do_is_refused(linear: Run[Any], ask: Callable[[Run[
 
 TEXT: Table = {"data": {"text": "abc" * 100}, "model": {"kind": "gru"}}
 REFUSED: list[tuple[Table, str]] = [
-    (swap_table() | {"data": {"text": "ab"}}, 'data.text tells no tasks by examples; expected data.name = "swaps"'),
-    (swap_table() | {"data": {"path": "a.txt"}}, 'data.path = "a.txt" tells no tasks by examples; expected data.name = "swaps"'),
+    (
+        swap_table() | {"data": {"text": "ab"}},
+        'data.text is running text, but in-context needs prompts of swaps. Set data.name = "swaps".',
+    ),
+    (swap_table() | {"data": {"path": "a.txt"}}, 'data.path = "a.txt" is running text, but in-context needs prompts of swaps.'),
     (
         swap_table() | {"data": {"name": "linear"}},
-        'data.name = "linear" tells no tasks by examples; expected data.name = "swaps"',
+        'data.name = "linear" is a set of points of linear functions, but in-context needs prompts of swaps.',
     ),
     (
         linear_table() | {"data": {"name": "swaps"}},
-        'data.name = "swaps" tells no tasks by examples; expected data.name = "linear"',
+        'data.name = "swaps" is a set of prompts of swaps, but in-context-regression needs points of linear',
     ),
-    (TEXT | {"data": {"name": "swaps"}}, 'data.name = "swaps" is prompts of tasks, not running text; expected objective.kind = '),
-    (TEXT | {"data": {"text": "a", "examples": 3}}, 'data.examples is of prompts of tasks, and objective.kind is "next-token"'),
-    (TEXT | {"data": {"text": "a", "noise": 0.5}}, "data.noise is of points of functions, and"),
-    (linear_table() | {"data": {"name": "linear", "letters": 3}}, "data.letters is of prompts of tasks, and"),
-    (swap_table() | {"data": {"name": "swaps", "dimensions": 3}}, "data.dimensions is of points of functions, and"),
-    (swap_table() | {"data": {"name": "swaps", "locales": ["fr"]}}, "data.locales is of sentence pairs, and"),
+    (
+        TEXT | {"data": {"name": "swaps"}},
+        'data.name = "swaps" is a set of prompts of swaps, but next-token needs running text. Set objective.kind = ',
+    ),
+    (
+        TEXT | {"data": {"text": "a", "examples": 3}},
+        'data.examples only applies to in-context and in-context-regression; objective.kind is "next-token"',
+    ),
+    (TEXT | {"data": {"text": "a", "noise": 0.5}}, "data.noise only applies to in-context-regression; "),
+    (linear_table() | {"data": {"name": "linear", "letters": 3}}, "data.letters only applies to in-context; "),
+    (swap_table() | {"data": {"name": "swaps", "dimensions": 3}}, "data.dimensions only applies to in-context-regression; "),
+    (swap_table() | {"data": {"name": "swaps", "locales": ["fr"]}}, "data.locales only applies to translation; "),
     (
         swap_table() | {"data": {"name": "swaps", "test_path": "a.txt"}},
-        "data.test_path is 'a.txt', and prompts of tasks are drawn, those to test too; leave it out",
+        "data.test_path is 'a.txt', but held-out prompts are generated, too. Remove it.",
     ),
-    (linear_table() | {"data": {"name": "linear", "valid": 0.0}}, "data.valid is 0.0, and points of functions are drawn"),
-    (swap_table() | {"tokenizer": {"kind": "bpe"}}, "[tokenizer] has settings, and prompts of tasks are read character by"),
-    (swap_table(context=30), "training.context is 30, and a prompt has 31 tokens (data.examples = 3); expected 31 or more"),
-    (linear_table(context=8), "training.context is 8, and a prompt has 9 tokens (data.examples = 4); expected 9 or more"),
+    (linear_table() | {"data": {"name": "linear", "valid": 0.0}}, "data.valid is 0.0, but held-out prompts are generated, too"),
+    (
+        swap_table() | {"tokenizer": {"kind": "bpe"}},
+        "[tokenizer] has settings, but prompts are generated as characters or numbers",
+    ),
+    (
+        swap_table(context=30),
+        "training.context is 30, but a prompt has 31 tokens (data.examples = 3). Set training.context = 31 or more.",
+    ),
+    (
+        linear_table(context=8),
+        "training.context is 8, but a prompt has 9 tokens (data.examples = 4). Set training.context = 9 or more.",
+    ),
     (swap_table("lstm", carry=True), "training.carry is true, but each prompt has a task of its own"),
-    (swap_table("lstm", batch_tokens=10), "training.batch_tokens is of sentence pairs"),
-    (linear_table(select="accuracy"), 'training.select is "accuracy"; expected "loss" for in-context-regression'),
+    (swap_table("lstm", batch_tokens=10), "training.batch_tokens = 10 only applies to translation; "),
+    (linear_table(select="accuracy"), 'training.select is "accuracy"; for in-context-regression choose "loss".'),
     (
         linear_table() | {"model": {"kind": "transformer", "width": 8, "depth": 1, "heads": 2, "context": 8}},
         "training.context = 9 is longer than model.context = 8",
     ),
-    (linear_table() | {"model": {"kind": "lstm", "width": 8, "vectors": "v.firth"}}, "model.vectors is of words, and numbers"),
+    (
+        linear_table() | {"model": {"kind": "lstm", "width": 8, "vectors": "v.firth"}},
+        "model.vectors applies to words, but this task reads numbers",
+    ),
     (
         linear_table() | {"model": {"kind": "lstm", "width": 8, "dropout_word": 0.1}},
-        "model.dropout_word is of words, and numbers",
+        "model.dropout_word applies to words, but this task reads numbers",
     ),
     (
         linear_table() | {"model": {"family": "encoder", "kind": "lstm"}},
-        'model.family is "encoder" and objective.kind is "in-context-regression"',
+        'objective.kind = "in-context-regression" needs model.family = "language"; it is "encoder"',
     ),
     (
         swap_table() | {"expected": {"metric": "squared_error"}},
-        'expected.metric is "squared_error"; expected one of loss, accuracy',
+        'expected.metric is "squared_error"; for in-context choose one of loss, accuracy',
     ),
 ]
 

@@ -195,7 +195,7 @@ def test_a_feed_takes_every_array_of_a_batch() -> None:
     pairs = numbered(mixture(20))
     fed = Feed(BucketedPairs(pairs, tokens=64, seed=0), torch.device("cpu")).next()
     expected = BucketedPairs(pairs, tokens=64, seed=0).next()
-    assert set(fed.of) == {"source_BS", "source_length_B", "input_BT", "target_BT", "target_length_B"}
+    assert set(fed.arrays) == {"source_BS", "source_length_B", "input_BT", "target_BT", "target_length_B"}
     assert fed.arrays["target_BT"].tolist() == expected.target_BT.tolist()
     assert (fed.rows, fed.tokens, fed.fresh) == (len(expected.target_BT), expected.tokens, True)
 
