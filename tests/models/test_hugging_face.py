@@ -21,6 +21,7 @@ from firth.models import (
     language_model,
     masked_lm,
 )
+from firth.models.electra import electra, generator_config
 from firth.tasks.classification import classification
 from firth.tasks.masked import masked
 
@@ -172,7 +173,14 @@ def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
         "embeddings.position_embeddings.weight": ours["stack.position.table_Td"],
         "embeddings.token_type_embeddings.weight": torch.zeros(2, config.width),
     }
-    for n in range(config.depth):
+    theirs.load_state_dict(weights | bert_layers(ours, config.depth))
+    return theirs.eval()
+
+
+def bert_layers(ours: dict[str, Tensor], depth: int) -> dict[str, Tensor]:
+    """The blocks of our encoder under the names that BERT and ELECTRA give them."""
+    weights: dict[str, Tensor] = {}
+    for n in range(depth):
         for kind in ("weight", "bias"):
             q, k, v = ours[f"stack.blocks.{n}.attention.qkv.{kind}"].chunk(3)
             weights |= {
@@ -188,8 +196,7 @@ def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
                 ("feedforward_norm", "output.LayerNorm"),
             ):
                 weights[f"encoder.layer.{n}.{other}.{kind}"] = ours[f"stack.blocks.{n}.{mine}.{kind}"]
-    theirs.load_state_dict(weights)
-    return theirs.eval()
+    return weights
 
 
 def test_layers_of_a_post_norm_encoder_are_berts() -> None:
@@ -310,3 +317,89 @@ def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() ->
     segment_BT = torch.arange(T).expand(2, T) // 6
     found = ours.encoder(token_BT, None, segment_BT)
     assert_equal(found.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())
+
+
+def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
+    return transformers.ElectraConfig(
+        vocab_size=VOCAB + 1,  # <mask>
+        embedding_size=embedding,
+        hidden_size=config.width,
+        intermediate_size=config.inner,
+        num_hidden_layers=config.depth,
+        num_attention_heads=config.heads,
+        max_position_embeddings=config.context,
+        hidden_act="gelu",
+        layer_norm_eps=1e-5,
+    )
+
+
+@pytest.mark.parametrize("position", ["learned", "none"])
+def test_discriminator_and_generator_are_electras(position: Any) -> None:
+    """Its norm on the embeddings is taken out, as for BERT. Its generator adds positions before the projection, ours after it;
+    so the generators are compared without positions."""
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=24,
+        depth=2,
+        heads=4,
+        context=16,
+        position=position,
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+    )
+    ours, generator = electra(config, VOCAB, 0.5), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.normal_(0.1, 0.3, generator=generator)
+    weights = ours.state_dict()
+    length_B = torch.tensor([T, 6])
+    seen_BT = (torch.arange(T) < length_B[:, None]).long()
+    embedding = {
+        "electra.embeddings.word_embeddings.weight": weights["encoder.embedding.weight"],
+        "electra.embeddings.position_embeddings.weight": weights.get("encoder.stack.position.table_Td", torch.zeros(16, 24)),
+        "electra.embeddings.token_type_embeddings.weight": torch.zeros(2, 24),
+    }
+
+    def blocks(prefix: str) -> dict[str, Tensor]:
+        own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+        return {f"electra.{name}": weight for name, weight in bert_layers(own, config.depth).items()}
+
+    discriminator = transformers.ElectraForPreTraining(electra_config(config, 24))
+    discriminator.electra.embeddings.LayerNorm = torch.nn.Identity()
+    head = {
+        f"discriminator_predictions.{theirs}.{kind}": weights[f"{mine}.{kind}"]
+        for mine, theirs in (("transform", "dense"), ("output", "dense_prediction"))
+        for kind in ("weight", "bias")
+    }
+    discriminator.load_state_dict(embedding | blocks("encoder.") | head)
+    ours = ours.double().eval()
+    truth_BT = discriminator.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
+    found_BT = ours(tokens(), length_B).detach()
+    for row, length in enumerate(length_B.tolist()):
+        assert_equal(found_BT[row, :length], truth_BT[row, :length])
+    if position == "learned":
+        return
+
+    small = generator_config(config, 0.5)
+    assert isinstance(small, TransformerEncoderConfig)
+    assert (small.width, small.heads) == (12, 2)
+    masked_model = transformers.ElectraForMaskedLM(electra_config(small, 24))
+    masked_model.electra.embeddings.LayerNorm = torch.nn.Identity()
+    head = {
+        f"{theirs}.{kind}": weights[f"generator.{mine}.{kind}"]
+        for mine, theirs in (
+            ("encoder.project", "electra.embeddings_project"),
+            ("transform", "generator_predictions.dense"),
+            ("norm", "generator_predictions.LayerNorm"),
+        )
+        for kind in ("weight", "bias")
+    }
+    head["generator_lm_head.weight"] = weights["encoder.embedding.weight"]
+    head["generator_lm_head.bias"] = torch.cat([weights["generator.output_bias"], torch.zeros(1)])
+    masked_model.load_state_dict(embedding | blocks("generator.encoder.inside.") | head)
+    truth_BTV = masked_model.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
+    found_BTV = ours.generator(tokens(), length_B).detach()
+    for row, length in enumerate(length_B.tolist()):
+        assert_equal(found_BTV[row, :length], truth_BTV[row, :length, :VOCAB])  # ours has no logit for <mask>

@@ -1,0 +1,201 @@
+"""ELECTRA: find the tokens that a small generator replaced (Clark et al. 2020).
+
+    x̂_m ~ p_G(x_m | the text with masks)        at the masked positions; the other tokens stay
+    loss = mean −log p_G(x_m) + λ · mean over all tokens of the binary cross-entropy of "replaced"
+
+The discriminator learns from every token, not only from the masked ones, and its encoder is what other runs start from.
+Letters: B batch, T time, M masked positions, V vocabulary, e embedding width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.evaluation.inference import inference
+from firth.evaluation.replaced_tokens import evaluate
+from firth.inspection.inputs import Reading
+from firth.layers.cross_entropy import cross_entropy
+from firth.models import EncoderConfig
+from firth.models.electra import Electra, corrupt, electra, sample
+from firth.progress import Progress
+from firth.tasks.abilities.contextual_vectors import refuse_longer
+from firth.tasks.abilities.inspection_inputs import names, one_reading
+from firth.tasks.run import Run, refuse_one_text
+from firth.tasks.running_text import RunningTextTask, text_of
+from firth.tasks.splits import Split
+from firth.tasks.task import ObjectiveConfig, rows
+from firth.text import Prepared, TokenFile, Tokenizer
+from firth.text.batches.masking import MaskedWindows, Masking
+from firth.text.data.labelled import padded
+from firth.text.data.pairs import packed
+from firth.training.loop import Loss
+
+_CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectraConfig(ObjectiveConfig):
+    kind: Literal["electra"] = "electra"
+    share: float = 0.15  # of the tokens, masked for the generator
+    generator: float = 0.25  # width of the generator / width of the discriminator
+    weight: float = 50.0  # λ, of the discriminator's loss
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ConfigError(f"objective.share is {self.share}; expected 0 < share < 1, for example 0.15")
+        if not 0 < self.generator <= 1:
+            raise ConfigError(f"objective.generator is {self.generator}; expected 0 < generator ≤ 1, for example 0.25")
+        if not 0 < self.weight < float("inf"):
+            raise ConfigError(f"objective.weight is {self.weight}; expected more than 0, for example 50")
+
+
+def replaced_tokens(
+    model: Electra, token_BT: Tensor, place_BM: Tensor, target_BM: Tensor, *, weight: float, state: None = None
+) -> tuple[Tensor, None]:
+    """mean −log p_G(x_m) + weight · BCE, in nats. Samples are integers: no gradient of the discriminator reaches the generator,
+    except through the embedding, which both share."""
+    y_BMe = model.generator.hidden(token_BT, place_BM=place_BM)
+    generator_loss = cross_entropy(y_BMe, *model.generator.output_layer(), target_BM, padded=True)
+    with torch.no_grad():
+        sample_BM = sample(F.linear(y_BMe, *model.generator.output_layer()))
+    read_BT, replaced_BT = corrupt(token_BT, place_BM, target_BM, sample_BM)
+    logits_BT = model(read_BT)
+    logits_BT = logits_BT if logits_BT.dtype == torch.float64 else logits_BT.float()
+    return generator_loss + weight * F.binary_cross_entropy_with_logits(logits_BT, replaced_BT.to(logits_BT)), None
+
+
+@dataclass(frozen=True)
+class ReplacedTokens:
+    """For each token of one text, the probability that it was replaced: that another token is expected there."""
+
+    tokens: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+class ElectraRun(Run[Electra]):
+    wanted = "an ELECTRA run"
+
+    def replaced(self, texts: Sequence[str]) -> list[ReplacedTokens]:
+        """The probability of each token of each text that it was replaced. Use it to find odd words."""
+        refuse_one_text("replaced", texts)
+        documents = [self._document(ids) for ids in self._encoder().encode(texts).ids]
+        edge, length_N = len(self.opening()), np.array([len(ids) for ids in documents], np.int64)
+        found: dict[int, ReplacedTokens] = {}
+        with inference(self.network) as device:
+            cells = _CELLS.get(device.type, _CELLS["cpu"])
+            for row_B in packed(np.argsort(-length_N, kind="stable"), length_N, cells):
+                token_BT, length_B = (torch.from_numpy(part).to(device) for part in padded([documents[row] for row in row_B]))
+                p_BT = torch.sigmoid(self.network(token_BT, length_B).double()).cpu().numpy()
+                for row, p_T in zip(row_B.tolist(), p_BT, strict=True):
+                    own = slice(edge, len(documents[row]) - edge)
+                    found[row] = ReplacedTokens(names(self.tokenizer, documents[row][own]), tuple(p_T[own].tolist()))
+        return [found[row] for row in range(len(found))]
+
+    def _document(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """A text as a document of its own, between two <eos> where the vocabulary has one."""
+        found = np.concatenate([self.opening(), ids, self.opening()]).astype(np.int64)
+        refuse_longer(self.network, len(found))
+        return found
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        name, text = text_of(self, path, split, progress)
+        task = self.task
+        assert isinstance(task, ReplacedTokenDetection)
+        return {**task.measured(self.network, text, self.tokenizer, "float32", progress), "split": name}
+
+    def _reading(self, text: str) -> Reading:
+        """Of the discriminator's encoder alone."""
+        ids = self._document(self._encoder().encode([text]).ids[0])
+        reading = one_reading(self.network, self.tokenizer, ids, self._forward)
+        return dataclasses.replace(reading, network=self.network.encoder)
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.encoder(*tokens)
+
+
+class ReplacedTokenDetection(RunningTextTask[ElectraConfig]):
+    name = "electra"
+    Objective = ElectraConfig
+    families = ("encoder",)
+    metrics = (
+        "loss",
+        "generator_loss",
+        "discriminator_loss",
+        "generator_accuracy",
+        "accuracy",
+        "precision",
+        "recall",
+        "f1",
+        "wic_accuracy",
+    )
+    selecting = ("loss", "accuracy", "f1")
+    run_class = ElectraRun
+    is_a = "an ELECTRA run"
+    use = "replaced or embed"
+    next_command = "firth evaluate {run}"
+    unsupported = {"training.carry": "masked windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
+
+    def check(self) -> None:
+        super().check()
+        self.refuse_average("reads each token by itself and cannot predict a masked one")
+        self.expect_context()
+
+    def network(self, source_vocab: int, vocab: int) -> Electra:
+        assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective
+        return electra(self.recipe.model, vocab, self.recipe.objective.generator)
+
+    def batches(self, data: Prepared) -> MaskedWindows:
+        config = self.recipe.training
+        return MaskedWindows(data.train.ids, config.batch, config.context, self.masking(data.tokenizer, config.seed))
+
+    def masking(self, tokenizer: Tokenizer, seed: int = 0) -> Masking:
+        """Evaluation masks with seed 0, so that runs with other seeds are asked the same."""
+        return Masking(tokenizer, self.recipe.objective.share, seed=seed)
+
+    def loss(self, data: Prepared) -> Loss:
+        return partial(replaced_tokens, weight=self.recipe.objective.weight)
+
+    def validate(self, network: Electra, data: Prepared, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        return self.measured(network, data.valid, data.tokenizer, self.recipe.training.dtype, progress)
+
+    def measured(self, network: Electra, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
+        config = self.recipe.training
+        found = evaluate(
+            network,
+            text.ids,
+            self.masking(tokenizer),
+            weight=self.recipe.objective.weight,
+            batch=config.batch,
+            context=config.context,
+            dtype=dtype,
+            progress=progress,
+        )
+        return dataclasses.asdict(found)
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"F1 {metrics['f1']:.4f}, accuracy {metrics['accuracy']:.4f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        tokens, masked, replaced = (f"{metrics[name]:,}" for name in ("tokens", "masked", "replaced"))
+        shown = {name: f"{value:.4f}" for name, value in metrics.items() if isinstance(value, float)}
+        return rows(
+            ("text", metrics["split"]),
+            ("tokens", f"{tokens}, {masked} masked, {replaced} replaced"),
+            ("loss", shown["loss"]),
+            ("generator", f"loss {shown['generator_loss']} nats per masked token, accuracy {shown['generator_accuracy']}"),
+            ("discriminator", f"loss {shown['discriminator_loss']} nats per token, accuracy {shown['accuracy']}"),
+            ("F1 of replaced", f"{shown['f1']} (precision {shown['precision']}, recall {shown['recall']})"),
+        )
