@@ -67,11 +67,18 @@ def log_probabilities(model: Classifier, token_BT: Ids, length_B: Ids, dtype: st
     return log_p_BC
 
 
-def measures(log_p_NC: NDArray[np.float64], label_N: NDArray[np.int64], labels: Sequence[str]) -> Measures:
-    """The metrics of predicted log-probabilities against the true labels."""
+def measures(
+    log_p_NC: NDArray[np.float64],
+    label_N: NDArray[np.int64],
+    labels: Sequence[str],
+    best_N: NDArray[np.int64] | None = None,
+) -> Measures:
+    """The metrics of predicted log-probabilities, and of the predicted labels (default: the most probable), against the true
+    labels."""
     count = len(labels)
+    best_N = log_p_NC.argmax(1) if best_N is None else best_N
     loss = -float(np.take_along_axis(log_p_NC, label_N[:, None], axis=1).mean())
-    confusion_CC = np.bincount(label_N * count + log_p_NC.argmax(1), minlength=count**2).reshape(count, count)
+    confusion_CC = np.bincount(label_N * count + best_N, minlength=count**2).reshape(count, count)
     classes = tuple(_by_class(confusion_CC, labels))
     return Measures(
         loss=loss,

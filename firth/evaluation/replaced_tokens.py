@@ -18,7 +18,7 @@ from firth.evaluation.inference import inference, with_progress
 from firth.models.electra import Electra, corrupt, sample
 from firth.progress import Progress, silent
 from firth.text.batches.masking import MaskedBatch, Masking, masked_sweep
-from firth.text.data.pairs import PADDING
+from firth.text.batches.padding import PADDING
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
 

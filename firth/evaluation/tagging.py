@@ -60,35 +60,40 @@ def evaluate(
     dtype: str = "float32",
     progress: Progress = silent,
 ) -> TaggingMeasures:
-    return measures(log_probabilities(model, sentences, batch=batch, dtype=dtype, progress=progress), sentences, labels)
+    return measures(*predict(model, sentences, batch=batch, dtype=dtype, progress=progress), sentences, labels)
 
 
-def log_probabilities(
+def predict(
     model: Tagger, sentences: Sentences, *, batch: int, dtype: str = "float32", progress: Progress = silent
-) -> NDArray[np.float64]:
-    """log p_NC(tag | sentence) for all words in order, normalised in float64."""
-    log_p_NC = np.empty((sentences.words, model.tags))
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """log p_NC(tag | sentence), normalised in float64, and the predicted tags, for all words in order."""
+    log_p_NC, best_N = np.empty((sentences.words, model.tags)), np.empty(sentences.words, np.int64)
     parts = sentences.sweep(batch, spelled=model.spelling is not None)
     with inference(model) as device:
         for row_B, part in with_progress(parts, lambda rows: len(rows[0]), len(sentences), progress):
             inputs = (part.token_BT, part.length_B, part.first_BW, part.symbol_BWK)
             with precision(device, dtype):
                 logits_BWC = model(*(torch.from_numpy(array).to(device) for array in inputs))
-            log_p_BWC = torch.log_softmax(logits_BWC.cpu().double(), -1).numpy()
-            for row, log_p_WC in zip(row_B.tolist(), log_p_BWC, strict=True):
+            words_B = torch.from_numpy(np.diff(sentences.word_starts)[row_B]).to(device)
+            wide_BWC = logits_BWC.float() if device.type == "mps" else logits_BWC.double()  # MPS has no float64
+            log_p_BWC = model.readout.log_probabilities(wide_BWC, words_B).cpu().numpy()
+            best_BW = model.readout.best(wide_BWC, words_B).cpu().numpy()
+            for row, log_p_WC, best_W in zip(row_B.tolist(), log_p_BWC, best_BW, strict=True):
                 first, last = sentences.word_starts[row : row + 2]
-                log_p_NC[first:last] = log_p_WC[: last - first]
-    return log_p_NC
+                log_p_NC[first:last], best_N[first:last] = log_p_WC[: last - first], best_W[: last - first]
+    return log_p_NC, best_N
 
 
-def measures(log_p_NC: NDArray[np.float64], sentences: Sentences, labels: Sequence[str]) -> TaggingMeasures:
-    """The metrics of predicted log-probabilities against the true tags."""
-    by_word = measures_of_words(log_p_NC, sentences.label, labels)
+def measures(
+    log_p_NC: NDArray[np.float64], best_N: NDArray[np.int64], sentences: Sentences, labels: Sequence[str]
+) -> TaggingMeasures:
+    """The metrics of predicted log-probabilities and tags against the true tags."""
+    by_word = measures_of_words(log_p_NC, sentences.label, labels, best_N)
     micro: SpanMeasures | None = None
     spans: tuple[SpanMeasures, ...] | None = None
     strict = None
     if marks_spans(labels):
-        true, predicted = (_by_sentence(number_N, sentences, labels) for number_N in (sentences.label, log_p_NC.argmax(1)))
+        true, predicted = (_by_sentence(number_N, sentences, labels) for number_N in (sentences.label, best_N))
         *by_type, micro = _spans(true, predicted)
         spans, strict = tuple(by_type), _strict_f1(true, predicted, labels)
     return TaggingMeasures(

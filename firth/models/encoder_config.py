@@ -9,6 +9,7 @@ from firth.errors import ConfigError
 from firth.layers.pool import PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import TransformerSettings, at_least_one, check_fraction, check_vectors
+from firth.models.tag_readouts import TagReadoutKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class AverageConfig:
     family: Literal["encoder"] = "encoder"
     kind: Literal["average"]
     width: int = 100  # of the word vectors
+    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
     dropout: float = 0.0  # on their mean
     vectors: str | None = None  # a file of word vectors to initialise the embedding with
     vectors_fixed: bool = False  # do not train them
@@ -40,6 +42,7 @@ class RecurrentEncoderConfig:
     bidirectional: bool = True
     pool: PoolKind = "max"  # how the vectors of a text become one
     characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
+    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
     dropout: float = 0.0  # on the embedded tokens, between layers, and on the vector of the text
     vectors: str | None = None  # a file of word vectors to initialise the embedding with
     vectors_fixed: bool = False  # do not train them
@@ -59,6 +62,7 @@ class TransformerEncoderConfig(TransformerSettings):
     pool: PoolKind = "mean"  # how the vectors of a text become one
     segments: int = 0  # parts of a text with their own embedding, such as question and context; 0: none
     characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
+    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
     vectors: str | None = None  # a file of word vectors to initialise the embedding with
     vectors_fixed: bool = False  # do not train them
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from firth.models.encoder import Reader, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig
 from firth.models.readouts import Readout
+from firth.models.tag_readouts import TagReadoutKind, tag_readout
 from firth.text.batches.sentences import SYMBOLS
 
 _WINDOW = 3  # bytes, including the ends of the word: "un", "ed" with the end, "ing"
@@ -39,16 +40,19 @@ class Spelling(nn.Module):
 
 
 class Tagger(Readout):
-    """p(tag of word w | sentence) = softmax(W dropout(x_t) + b), x_t the encoder's vector of the first token of w.
+    """logits_w = W dropout(x_t) + b, x_t the encoder's vector of the first token of word w; `readout` makes tags of them.
 
     With a spelling, the encoder's input is E[token] + spelling(w) at the first token of each word and E[token] at the others.
     """
 
     encoder: Reader
 
-    def __init__(self, encoder: Reader, vocab: int, tags: int, dropout: float, characters: int = 0) -> None:
+    def __init__(
+        self, encoder: Reader, vocab: int, tags: int, dropout: float, characters: int = 0, readout: TagReadoutKind = "softmax"
+    ) -> None:
         super().__init__(encoder, vocab)
         self.tags, self.dropout = tags, dropout
+        self.readout = tag_readout(readout, tags)
         self.spelling = Spelling(characters, encoder.embedding.embedding_dim) if characters else None
         self.output = nn.Linear(encoder.width, tags)
 
@@ -68,4 +72,4 @@ class Tagger(Readout):
 def tagger(config: EncoderConfig, vocab: int, tags: int) -> Tagger:
     """The module, with weights not yet drawn; see models/initialise.py."""
     characters = 0 if isinstance(config, AverageConfig) else config.characters
-    return Tagger(encoder(config, vocab), vocab, tags, config.dropout, characters)
+    return Tagger(encoder(config, vocab), vocab, tags, config.dropout, characters, config.readout)

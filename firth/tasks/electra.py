@@ -38,8 +38,8 @@ from firth.tasks.splits import Split
 from firth.tasks.task import ObjectiveConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.masking import MaskedWindows, Masking
-from firth.text.data.labelled import padded
-from firth.text.data.pairs import packed
+from firth.text.batches.padding import padded
+from firth.text.batches.pairs import packed
 from firth.training.loop import Loss
 
 _CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included

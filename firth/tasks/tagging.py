@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
 from firth.evaluation.tagging import evaluate as measure
-from firth.evaluation.tagging import log_probabilities, marks_spans
+from firth.evaluation.tagging import marks_spans, predict
 from firth.inspection.inputs import Reading
 from firth.models import EncoderConfig
 from firth.models.config import TransformerSettings
@@ -57,9 +56,8 @@ def tagging(
     label_BW: Tensor,
     state: None = None,
 ) -> tuple[Tensor, None]:
-    """−mean log p(tag of a word | sentence), in nats, without the padding. The softmax is in float32."""
-    logits_BWC = model(token_BT, length_B, first_BW, symbol_BWK)
-    return F.cross_entropy(logits_BWC.float().flatten(0, 1), label_BW.flatten(), ignore_index=-1), None
+    """−mean log p(tags | sentence), in nats per word, without the padding. Computed in float32."""
+    return model.readout.loss(model(token_BT, length_B, first_BW, symbol_BWK), label_BW), None
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,8 @@ class TaggerRun(Run[Tagger]):
             warn_unseen(self.tokenizer.unseen(" ".join(word for words in given for word in words)))
         encoded = encode_words(given, self.tokenizer)
         refuse_longer(encoded.length_N, self.network.context, "sentences to tag")
-        log_p_NC = log_probabilities(self.network, encoded, batch=AT_ONCE)
-        best_N, chance_N = log_p_NC.argmax(1), np.exp(log_p_NC.max(1))
+        log_p_NC, best_N = predict(self.network, encoded, batch=AT_ONCE)
+        chance_N = np.exp(np.take_along_axis(log_p_NC, best_N[:, None], axis=1)[:, 0])
         found = []
         for words, first in zip(given, encoded.word_starts[:-1].tolist(), strict=True):
             place = slice(first, first + len(words))
@@ -141,7 +139,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     is_a = "a tagger"
     use = "tag"
     next_command = "firth tag {run} SENTENCE"
-    uses = frozenset({"model.characters"})
+    uses = frozenset({"model.characters", "model.readout"})
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.accumulate": "the mean over the words of a batch is not the mean of those of its parts",
         "training.carry": "a tagger has no state to carry between sentences",

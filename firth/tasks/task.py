@@ -81,6 +81,7 @@ SPECIAL = (
     "tokenizer.joint",
     "tokenizer.vectors",
     "model.characters",
+    "model.readout",
     "decoding.beam",
     "decoding.penalty",
     "training.batch_tokens",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2, IOBES
 from sklearn import metrics as sklearn
 
-from firth.evaluation.tagging import evaluate, log_probabilities, marks_spans, measures
+from firth.evaluation.tagging import TaggingMeasures, evaluate, marks_spans, measures, predict
 from firth.models import RecurrentEncoderConfig
 from firth.models.tagger import tagger
 from firth.text import Tokenizer, TokenizerConfig
@@ -18,6 +21,11 @@ from firth.text.readers.pieces import pieces_of_text
 
 BIO = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 BIOES = ("B-PER", "E-PER", "I-PER", "O", "S-PER")
+
+
+def measured(log_p_NC: NDArray[np.float64], sentences: Sentences, labels: Sequence[str]) -> TaggingMeasures:
+    """With the most probable tags."""
+    return measures(log_p_NC, log_p_NC.argmax(1), sentences, labels)
 
 
 def tagged(tags: list[list[str]], labels: tuple[str, ...]) -> Sentences:
@@ -45,7 +53,7 @@ def drawn(seed: int, labels: tuple[str, ...]) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_spans_are_scored_by_seqeval(labels: tuple[str, ...], seed: int) -> None:
     true, said = drawn(seed, labels), drawn(seed + 100, labels)
-    found = measures(sure(said, labels), tagged(true, labels), labels)
+    found = measured(sure(said, labels), tagged(true, labels), labels)
     assert found.f1 == pytest.approx(f1_score(true, said))
     assert found.precision == pytest.approx(precision_score(true, said))
     assert found.recall == pytest.approx(recall_score(true, said))
@@ -66,7 +74,7 @@ def test_spans_are_scored_by_seqeval(labels: tuple[str, ...], seed: int) -> None
 def test_strictly_only_b_begins_a_span(
     true: list[list[str]], said: list[list[str]], labels: tuple[str, ...], scheme: type
 ) -> None:
-    found = measures(sure(said, labels), tagged(true, labels), labels)
+    found = measured(sure(said, labels), tagged(true, labels), labels)
     assert found.f1 == pytest.approx(f1_score(true, said))
     assert found.f1_strict == pytest.approx(f1_score(true, said, mode="strict", scheme=scheme))
     assert found.f1_strict == pytest.approx(2 / 3)
@@ -76,7 +84,7 @@ def test_strictly_only_b_begins_a_span(
 def test_a_known_answer() -> None:
     """Of two spans one is found whole, and half of the other: 1 of 2 right, 1 of 2 found; 3 of 4 words."""
     true, said = [["B-PER", "I-PER", "O"], ["B-LOC"]], [["B-PER", "O", "O"], ["B-LOC"]]
-    found = measures(sure(said, BIO), tagged(true, BIO), BIO)
+    found = measured(sure(said, BIO), tagged(true, BIO), BIO)
     assert (found.precision, found.recall, found.f1, found.f1_strict) == (0.5, 0.5, 0.5, 0.5)
     assert found.accuracy == 0.75
     assert (found.words, found.sentences) == (4, 2)
@@ -85,16 +93,16 @@ def test_a_known_answer() -> None:
 
 
 def test_nothing_there_and_nothing_said_is_no_division_by_zero() -> None:
-    found = measures(sure([["O", "O"]], BIO), tagged([["O", "O"]], BIO), BIO)
+    found = measured(sure([["O", "O"]], BIO), tagged([["O", "O"]], BIO), BIO)
     assert (found.f1, found.accuracy, found.spans) == (0.0, 1.0, ())
     for true, said in (([["O"]], [["B-PER"]]), ([["B-PER"]], [["O"]])):
-        assert measures(sure(said, BIO), tagged(true, BIO), BIO).f1 == 0.0
+        assert measured(sure(said, BIO), tagged(true, BIO), BIO).f1 == 0.0
 
 
 def test_parts_of_speech_are_no_spans() -> None:
     labels = ("ADJ", "NOUN", "O", "VERB")
     true, said = drawn(0, labels), drawn(1, labels)
-    found = measures(sure(said, labels), tagged(true, labels), labels)
+    found = measured(sure(said, labels), tagged(true, labels), labels)
     assert (found.f1, found.precision, found.recall, found.f1_strict, found.spans) == (None,) * 5
     flat_true, flat_said = ([tag for one in given for tag in one] for given in (true, said))
     assert found.accuracy == pytest.approx(sklearn.accuracy_score(flat_true, flat_said))
@@ -124,11 +132,11 @@ def test_the_order_and_the_size_of_batches_change_nothing() -> None:
     model = tagger(RecurrentEncoderConfig(kind="lstm", width=4, characters=2, dropout=0.5), WORDS.vocab, 5)
     sentences = encode_words([["a"], ["b", "a", "c", "c"], ["c", "a"], ["a", "b", "b"]], WORDS)
     sentences.label[:] = np.arange(10) % 5
-    whole = log_probabilities(model, sentences, batch=4)
+    whole, _ = predict(model, sentences, batch=4)
     assert model.training
     assert np.allclose(np.exp(whole).sum(1), 1.0)
     for batch in (1, 3):
-        assert np.allclose(log_probabilities(model, sentences, batch=batch), whole, atol=1e-6)
+        assert np.allclose(predict(model, sentences, batch=batch)[0], whole, atol=1e-6)
     heard: list[int] = []
     found = evaluate(model, sentences, BIO, batch=3, progress=lambda what, done, total: heard.append(done))
     assert found.loss == pytest.approx(-whole[range(10), sentences.label].mean(), rel=1e-5)

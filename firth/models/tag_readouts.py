@@ -1,0 +1,55 @@
+"""From the scores of each word and tag to a loss, probabilities and tags. Letters: B batch, W words, C tags."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+TagReadoutKind = Literal["softmax"]
+
+
+class TagReadout(nn.Module, ABC):
+    """What a tagger makes of its scores. Row b has count_B[b] words; scores after them have no effect."""
+
+    kind: ClassVar[TagReadoutKind]
+
+    @abstractmethod
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
+        """Mean negative log-likelihood in nats per word; labels are −1 after the last word of a row."""
+
+    @abstractmethod
+    def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        """log p(tag of word w = c | sentence)."""
+
+    @abstractmethod
+    def best(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        """tag_BW: the predicted tags."""
+
+
+class Softmax(TagReadout):
+    """p(tag of w | sentence) = softmax(logits_w): each word by itself."""
+
+    kind = "softmax"
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
+        return F.cross_entropy(logits_BWC.float().flatten(0, 1), label_BW.flatten(), ignore_index=-1)
+
+    def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        return torch.log_softmax(logits_BWC, -1)
+
+    def best(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        return logits_BWC.argmax(-1)
+
+
+READOUTS: tuple[type[Softmax], ...] = (Softmax,)
+
+
+def tag_readout(kind: TagReadoutKind, tags: int) -> TagReadout:
+    return next(readout for readout in READOUTS if readout.kind == kind)(tags)
