@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-TagReadoutKind = Literal["softmax"]
+from firth.models.crf import CRF
+
+TagReadoutKind = Literal["softmax", "crf"]
 
 
 class TagReadout(nn.Module, ABC):
@@ -48,7 +50,28 @@ class Softmax(TagReadout):
         return logits_BWC.argmax(-1)
 
 
-READOUTS: tuple[type[Softmax], ...] = (Softmax,)
+class ConditionalRandomField(TagReadout):
+    """p(all tags | sentence) of a linear-chain CRF with the logits as emissions (see crf.py), which also learns which tags
+    follow each other. The predicted tags are the most probable sequence; log_probabilities are the marginals of each word."""
+
+    kind = "crf"
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self.crf = CRF(tags)
+
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
+        count_B = (label_BW >= 0).sum(1)
+        return self.crf.negative_log_likelihood(logits_BWC.float(), label_BW, count_B).sum() / count_B.sum()
+
+    def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        return self.crf.marginals(logits_BWC, count_B).clamp(min=torch.finfo(logits_BWC.dtype).tiny).log()
+
+    def best(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
+        return self.crf.decode(logits_BWC, count_B)
+
+
+READOUTS: tuple[type[Softmax | ConditionalRandomField], ...] = (Softmax, ConditionalRandomField)
 
 
 def tag_readout(kind: TagReadoutKind, tags: int) -> TagReadout:

@@ -99,7 +99,7 @@ def test_another_file_is_measured(run: Path, tmp_path: Path) -> None:
         (lambda model: model.answer("", "a"), r"the question is '', which has no tokens; expected at least"),
         (lambda model: model.answer("Where " * 40, "Anna"), r"the question: a question of 40 tokens leaves no room for its"),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
     with pytest.raises(FirthError, match=message):

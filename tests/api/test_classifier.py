@@ -253,7 +253,7 @@ def test_a_language_model_has_no_classes(char_run: Path) -> None:
         (lambda model: model.evaluate(split="tset"), 'Did you mean "test"'),
         (lambda model: model.evaluate("a.csv", split="test"), r'both a file, a\.tsv, and a split, "valid", were given\. Give'),
     ],
-    ids=range(7),
+    ids=range(5),
 )
 def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
     with pytest.raises(FirthError, match=message):

@@ -173,7 +173,7 @@ def test_words_never_seen_are_said_where_their_spelling_is_not_read(run: Path, t
         (lambda model: model.classify(["a"]), r"classify needs a classifier, but this run is a tagger\. Use"),
         (lambda model: model.evaluate(split="test"), r"this run has no test data, only valid and train\. Choose one"),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
     with pytest.raises(FirthError, match=message):

@@ -85,7 +85,7 @@ def test_a_tagger_is_trained_and_measured_from_the_shell(firth: Firth, tmp_path:
     assert trained.out == f"{tmp_path / 'run'}: accuracy 1.0000 on the valid data. Next: firth tag {tmp_path / 'run'} SENTENCE\n"
     shown = firth("evaluate", tmp_path / "run").out
     assert re.match(
-        r"text +valid\nwords +\d+ of 8 sentences\nloss +\d\.\d{4} nats per word\naccuracy +1\.0000\n"
+        r"text +valid\nwords +\d+ in 8 sentences\nloss +\d\.\d{4} nats per word\naccuracy +1\.0000\n"
         r"\ntag +words +precision +recall +F1\nADJ +\d+ +1\.0000 +1\.0000 +1\.0000\n",
         shown,
     )

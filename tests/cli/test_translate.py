@@ -410,7 +410,7 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
         answer = firth(verb, char_run, *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert "this needs a translator, but this run is a language model. Use generate or score" in answer.err
-    assert "this run translates: it has no next word; use translate" in firth("generate", run, "a").err
+    assert "this needs a language model, but this run is a translator. Use translate" in firth("generate", run, "a").err
     assert r"classify needs a classifier, but this run is a translator\." in firth("classify", run, "a").err
 
 
@@ -485,7 +485,7 @@ def test_a_model_of_pairs_is_trained_and_measured_from_the_shell(firth: Firth, t
     )
     assert re.fullmatch(pattern, trained.out)
     shown = firth("evaluate", out).out
-    for line in (r"text +valid", r"sentences +33, translated with a beam of 1", r"loss +\d\.\d{4} nats per token, perplexity .*"):
+    for line in (r"text +valid", r"sentences +33, translated with beam size 1", r"loss +\d\.\d{4} nats per token, perplexity .*"):
         assert re.search(rf"^{line}$", shown, re.MULTILINE), shown
     assert re.search(r"^BLEU +\d+\.\d\d \(nrefs:1\|case:mixed\|.*\)$", shown, re.MULTILINE)
     assert re.search(r"^exact match +\d+\.\d\d%$", shown, re.MULTILINE)
@@ -525,7 +525,7 @@ def test_evaluation_by_length_is_saved_as_a_page(firth: Firth, run: Path, char_r
     assert "By source length" in (tmp_path / "a.html").read_text(encoding="utf-8")
     refused = firth("evaluate", char_run, "--save", tmp_path / "b.html")
     assert refused.code == 2
-    assert "this run has none of these: leave it out" in refused.err
+    assert "this run is a language model. Remove it." in refused.err
     assert not (tmp_path / "b.html").exists()
 
 
@@ -542,7 +542,7 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
         ((run, "--data", source, "--target", empty), "empty.txt:2 has an empty target"),
         (
             (run, "--data", source, "--target", target, "--split", "valid"),
-            r'both a file, a\.tsv, and a split, "valid", were given\. Give',
+            'and a split, "valid", were given. Give one of them.',
         ),
         ((run, "--split", "test"), "this run has no test text, only valid and train"),
         ((run, "--streams", 2), "--streams only applies to a language model; this run is a translator. Remove it."),
