@@ -50,10 +50,6 @@ class Seq2Seq(Decoder):
         """The decoder's outputs after every token of the reference target, before the output layer."""
         return self.hidden(token_BT, self.start(memory))[0]
 
-    def teach(self, token_BT: Tensor, memory: Any) -> Tensor:
-        """The old name of `teacher_forced`."""
-        return self.teacher_forced(token_BT, memory)
-
     def forward(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
         """logits_BTV after each token of the target so far."""
         return self.readout(self.teacher_forced(token_BT, self.encode(source_BS, length_B)))

@@ -7,6 +7,7 @@ from typing import Any
 from firth.errors import ConfigError
 from firth.tasks.answer import QuestionAnswering
 from firth.tasks.classification import TextClassification
+from firth.tasks.denoising import DenoisingTask
 from firth.tasks.electra import ReplacedTokenDetection
 from firth.tasks.in_context import InContext
 from firth.tasks.in_context_regression import InContextRegression
@@ -28,6 +29,7 @@ TASKS: tuple[type[AnyTask], ...] = (
     Tagging,
     QuestionAnswering,
     SpanCorruption,
+    DenoisingTask,
     InContext,
     InContextRegression,
 )

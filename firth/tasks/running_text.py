@@ -20,9 +20,10 @@ class RunningTextTask(Task[DataConfig, O, Prepared]):
     Data = DataConfig
     reads = "running text"
     shortest = 0  # tokens that the held-out text needs
+    needs_eos = False  # even where the text is one document
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Prepared:
-        data = prepare(self.recipe.data, target_of(tokenizers), progress)
+        data = prepare(self.recipe.data, target_of(tokenizers), progress, eos=self.needs_eos)
         if data.valid is not None and data.valid.count < self.shortest:
             raise DataError(
                 f"the held-out text has {data.valid.count} tokens; {self.name} needs at least {self.shortest}. Give more text, a "

@@ -37,11 +37,14 @@ class Prepared:
     documents: int
 
 
-def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress | None = None) -> Prepared:
+def prepare(
+    data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress | None = None, *, eos: bool = False
+) -> Prepared:
     """Read, split, tokenise. Token files of the same text and tokenizer are reused from the cache.
 
     A "char" vocabulary covers the training and the held-out text; every other vocabulary is learned from the training part
-    alone. The test text is never used to learn a vocabulary.
+    alone. The test text is never used to learn a vocabulary. With `eos`, a vocabulary learned here has <eos>, even if the text is
+    one document.
     """
     report = progress or silent
     data = with_local_paths(data, report)
@@ -51,7 +54,7 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: 
         held_out_scan = scan(held_out, report) if held_out else None
         cut = whole.characters if held_out else int((1 - data.valid) * whole.characters)
         if isinstance(tokenizer, TokenizerConfig):
-            tokenizer = _trained(tokenizer, corpus, whole, held_out_scan, cut, report)
+            tokenizer = _trained(tokenizer, corpus, whole, held_out_scan, cut, eos, report)
         train = token_file(corpus, whole, 0, cut, tokenizer, report)
         valid = None
         if held_out and held_out_scan:
@@ -136,7 +139,7 @@ def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> T
 
 
 def _trained(
-    config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, progress: Progress
+    config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, eos: bool, progress: Progress
 ) -> Tokenizer:
     def reporting(pieces: Iterator[Piece]) -> Iterator[Piece]:
         done = 0
@@ -146,4 +149,5 @@ def _trained(
             progress("learning the vocabulary", done, cut)
 
     counts = Counter(whole.counts) + Counter(held_out.counts if held_out else {})
-    return Tokenizer.train(config, reporting(part(corpus.pieces(), 0, cut)), whole.documents, counts)
+    documents = max(whole.documents, 2) if eos else whole.documents
+    return Tokenizer.train(config, reporting(part(corpus.pieces(), 0, cut)), documents, counts)
