@@ -211,7 +211,7 @@ def test_another_vocabulary_is_refused_and_the_same_is_not(mlm: Path, tmp_path: 
     train_recipe(compose(table | {"tokenizer": {"kind": "bpe", "vocab": 280}}), tmp_path / "same")
     for other, message in (
         ({"kind": "bpe", "vocab": 300}, "tokenizer.vocab is 280 there and 300 here. Remove"),
-        ({"kind": "word"}, "tokenizer.kind is 'bpe' there and 'word' here; leave"),
+        ({"kind": "word"}, "tokenizer.kind is 'bpe' there and 'word' here. Remove"),
     ):
         with pytest.raises(ConfigError) as error:
             train_recipe(compose(table | {"tokenizer": other}), tmp_path / "other")

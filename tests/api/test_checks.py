@@ -71,8 +71,8 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         {"tokenizer": {"joint": True}},
         "tokenizer.joint = true only applies to translation;",
     ),
-    "beam of a text": (TEXT, {"decoding": {"beam": 4}}, "decoding.beam = 4 only applies to translation; objective.kind"),
-    "penalty of classes": (CLASSES, {"decoding": {"penalty": 1.0}}, "decoding.penalty = 1.0 only applies to translation;"),
+    "beam of a text": (TEXT, {"decoding": {"beam": 4}}, "decoding.beam = 4 only applies to translation and denoising;"),
+    "penalty of classes": (CLASSES, {"decoding": {"penalty": 1.0}}, "decoding.penalty = 1.0 only applies to translation and"),
     "shared embedding of two vocabularies": (
         PAIRS,
         {"model": {"shared": True}},

@@ -171,7 +171,7 @@ def test_a_decoder_learns_to_classify_and_stops_and_goes_on_to_the_bit(model: Ta
     assert_identical(outcome(tmp_path / "run"), expected)
     found = load(tmp_path / "run")
     assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
-    with pytest.raises(ConfigError, match=r"score needs a language model, but this run is a classifier\."):
+    with pytest.raises(ConfigError, match=r" needs a language model, but this run is a classifier\. Use classify"):
         found.generate("a")
 
 
@@ -235,7 +235,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_classifier_has_no_next_word(name: str, run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"score needs a language model, but this run is a classifier\."):
+    with pytest.raises(ConfigError, match=r" needs a language model, but this run is a classifier\. Use classify"):
         REFUSED[name](load(run))
 
 
@@ -251,7 +251,7 @@ def test_a_language_model_has_no_classes(char_run: Path) -> None:
         (lambda model: model.classify(["great", "  "]), r"a text to classify is '  ', which has no tokens; expected at"),
         (lambda model: model.evaluate(split="test"), r"this run has no test data, only valid and train\. Choose one"),
         (lambda model: model.evaluate(split="tset"), 'Did you mean "test"'),
-        (lambda model: model.evaluate("a.csv", split="test"), r'both a file, a\.tsv, and a split, "valid", were given\. Give'),
+        (lambda model: model.evaluate("a.csv", split="test"), r'both a file, a\.csv, and a split, "test", were given\. Give'),
     ],
     ids=range(5),
 )

@@ -411,7 +411,7 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
         assert (answer.code, answer.out) == (2, "")
         assert "this needs a translator, but this run is a language model. Use generate or score" in answer.err
     assert "this needs a language model, but this run is a translator. Use translate" in firth("generate", run, "a").err
-    assert r"classify needs a classifier, but this run is a translator\." in firth("classify", run, "a").err
+    assert r"this needs a classifier, but this run is a translator." in firth("classify", run, "a").err
 
 
 # --- align
@@ -544,7 +544,7 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
             (run, "--data", source, "--target", target, "--split", "valid"),
             'and a split, "valid", were given. Give one of them.',
         ),
-        ((run, "--split", "test"), "this run has no test text, only valid and train"),
+        ((run, "--split", "test"), "this run has no test data, only valid and train"),
         ((run, "--streams", 2), "--streams only applies to a language model; this run is a translator. Remove it."),
         ((run, "--beam", 0), "decoding.beam is 0"),
         ((char_run, "--beam", 2), "--beam only applies to a translator; this run is a language model. Remove it."),

@@ -92,7 +92,7 @@ def test_cross_attention_has_no_rollout(pair_library: RunLibrary) -> None:
 
 def test_layers_and_heads_that_are_not_there_are_refused(transformer_run: Path) -> None:
     library = RunLibrary([transformer_run])
-    with pytest.raises(ConfigError, match="layer 7 was not looked at"):
+    with pytest.raises(ConfigError, match=r"layer is 7; expected one of 0"):
         ask(attention.head, library, run="transformer", text="the", layer="7", head="0")
     with pytest.raises(ConfigError, match="head 9 is asked for"):
         ask(attention.head, library, run="transformer", text="the", layer="0", head="9")

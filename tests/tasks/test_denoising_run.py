@@ -188,7 +188,10 @@ def test_a_vocabulary_without_an_end_is_refused(tmp_path: Path) -> None:
         ("model.context=14", r"training\.context = 14 and <eos> do not fit into model\.context = 14\."),
         ("training.carry=true", r"training\.carry is true, but corrupted windows carry no state\."),
         ("tokenizer.joint=true", r"tokenizer\.joint = true only applies to translation;"),
-        ("objective.share=0.5", r"objective\.share only applies to masked and span-corruption; objective\.kind is \"denoising\""),
+        (
+            "objective.share=0.5",
+            r"objective\.share only applies to masked, electra and span-corruption; objective\.kind is \"denoising\"",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(setting: str, message: str) -> None:

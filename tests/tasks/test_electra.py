@@ -244,7 +244,7 @@ def test_inspection_is_of_the_discriminator(run: ElectraRun) -> None:
     attention = run.attention("the cat sat")
     assert attention.tokens == ("<eos>", "the", "cat", "sat", "<eos>")
     assert attention.layers == (0,)
-    with pytest.raises(ConfigError, match="layer 1 is asked for; the model has 1 attention layers"):
+    with pytest.raises(ConfigError, match="layer is 1; expected 0"):
         run.attention("the cat sat", layers=[1])
     assert run.embed(["the cat sat", "a fish"]).shape == (2, 32)
     assert run.senses("cat", ["the cat sat", "a cat swam"]).text()
@@ -273,7 +273,7 @@ def test_a_classifier_starts_from_the_discriminators_encoder(name: str, tmp_path
     assert taken == [own for own in before if own.startswith("encoder.")]
     for own in taken:
         assert torch.equal(after[own], before[own][: len(after[own])]), own
-    assert said == [f"{len(taken)} of {len(taken) + 2} weights begin as those of {init}; new: output.weight, output.bias"]
+    assert said == [f"{len(taken)} of {len(taken) + 2} weights initialised from {init}; new: output.weight, output.bias"]
 
 
 def test_a_language_model_takes_the_shared_embedding_too(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_electra_starts_from_electra_as_a_whole(tmp_path: Path) -> None:
     again = table(init=str(init), steps=1, rate=1e-30)
     path = train_recipe(compose(again), tmp_path / "run", watcher=watching(notice=said.append)).path
     before, after = load(init, "cpu").network.state_dict(), load(path, "cpu").network.state_dict()
-    assert said == [f"{len(after)} of {len(after)} weights begin as those of {init}"]
+    assert said == [f"{len(after)} of {len(after)} weights initialised from {init}"]
     assert all(torch.equal(after[name], before[name]) for name in after)
 
 
