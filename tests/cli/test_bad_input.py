@@ -126,7 +126,7 @@ def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["generate", "RUN", "the Ω"], ["'Ω'", "is not in the vocabulary", "leave it out or train on text that has it"]),
+        (["generate", "RUN", "the Ω"], ["'Ω'", "is not in the vocabulary", "Remove it, or train on text that has it"]),
         (["complete", "RUN", "the Ω __."], ["'Ω'"]),
         (["complete", "RUN", "no blank"], ["the text has 0 blanks; expected exactly one __"]),
         (["evaluate", "RUN", "--data", "odd.txt"], ["'Ω'"]),
@@ -136,10 +136,13 @@ def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
         (["score", "RUN", "corpsu.txt"], ['Did you mean "corpus.txt"?']),
         (["evaluate", "RUN", "--data", "corpsu.txt"], ['Did you mean "corpus.txt"?']),
         (["evaluate", "RUN", "--split", "test"], ["this run has no test data, only valid and train", "--data PATH"]),
-        (["evaluate", "RUN", "--split", "vaild"], ['split is "vaild"; expected train, valid or test', 'Did you mean "valid"?']),
+        (
+            ["evaluate", "RUN", "--split", "vaild"],
+            ['unknown split "vaild"; choose train,', 'Did you mean "valid"?'],
+        ),
         (
             ["evaluate", "RUN", "--split", "valid", "--data", "corpus.txt"],
-            ["corpus.txt", '"valid"', r'both a file, a\.csv, and a split, "test", were given\. Give one'],
+            ["corpus.txt", '"valid"', 'both a file, corpus.txt, and a split, "valid", were given. Give one of them'],
         ),
         (["evaluate", "RUN", "--streams", "0"], ["streams is 0; expected 1 or more"]),
         (["evaluate", "RUN", "--data", "short.txt", "--random-batches", "3"], ["4 tokens", "at least 25", "--random-batches"]),

@@ -94,7 +94,7 @@ def test_layers_and_heads_that_are_not_there_are_refused(transformer_run: Path) 
     library = RunLibrary([transformer_run])
     with pytest.raises(ConfigError, match=r"layer is 7; expected one of 0"):
         ask(attention.head, library, run="transformer", text="the", layer="7", head="0")
-    with pytest.raises(ConfigError, match="head 9 is asked for"):
+    with pytest.raises(ConfigError, match="there is no head 9"):
         ask(attention.head, library, run="transformer", text="the", layer="0", head="9")
     with pytest.raises(ConfigError, match='head is "x"; expected a whole number'):
         ask(attention.head, library, run="transformer", text="the", head="x")

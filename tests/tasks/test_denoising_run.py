@@ -165,7 +165,7 @@ def test_translations_begin_as_a_denoising_run_without_its_mask(tmp_path: Path) 
         other = before.network.state_dict()[name]
         assert torch.equal(weight, other[:vocab] if other.shape != weight.shape else other), name
     assert len(before.network.state_dict()["embedding.weight"]) == vocab + 1
-    assert [line for line in said if "begin as those of" in line and "new" not in line]
+    assert [line for line in said if "initialised from" in line and "new" not in line]
 
 
 def test_a_vocabulary_without_an_end_is_refused(tmp_path: Path) -> None:

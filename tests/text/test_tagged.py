@@ -162,7 +162,9 @@ def test_files_of_their_own_are_read_with_the_same_columns_and_not_learned_from(
     train = write(tmp_path / "a.conllu")
     other = [[("unheard", "XNOUN"), ("of", "XDET")]]
     test = written(tmp_path / "t.conll", "".join(f"{word} {word} . . {tag}\n" for word, tag in other[0]))
-    data = prepare_tagged(TaggedConfig(path=str(train), column=5, word=2, test_path=str(test), valid_path=str(train)), WORDS)
+    data = prepare_tagged(
+        TaggedConfig(path=str(train), tag_column=5, word_column=2, test_path=str(test), valid_path=str(train)), WORDS
+    )
     assert data.test is not None
     assert spelled_out(data, data.test) == [[("<unk>", "XNOUN"), ("<unk>", "XDET")]]
     assert data.valid is not None
