@@ -10,7 +10,7 @@ from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, RunError
 from firth.models import Network
-from firth.models.pretrained import begin, check_meaning
+from firth.models.pretrained import check_meaning, initialise
 from firth.tasks.task import Tokenizers
 from firth.text import TokenizerConfig
 from firth.training import checkpoint
@@ -51,10 +51,10 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> str:
     weights = checkpoint.load_weights(folder, notices.append)
     labels = [getattr(one.data, "labels", None) for one in (there, recipe)]
     same = there.objective.kind == recipe.objective.kind and labels[0] == labels[1]
-    begun = begin(network, weights, vocab, whole=same)
-    if not begun.taken:
+    initialised = initialise(network, weights, vocab, whole=same)
+    if not initialised.taken:
         raise ConfigError(f'training.init = "{recipe.training.init}" has no weights in common with this model. Remove it.')
-    return "\n".join([*notices, begun.told(str(recipe.training.init))])
+    return "\n".join([*notices, initialised.told(str(recipe.training.init))])
 
 
 def _opened(recipe: Recipe) -> tuple[RunFolder, Recipe]:

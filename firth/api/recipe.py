@@ -70,12 +70,8 @@ class Recipe(Tables[Any, Any]):
 
     def __post_init__(self) -> None:
         check(self)
-        metrics = self.task.metrics
-        if self.expected is not None and self.expected.metric not in metrics:
-            raise ConfigError(
-                f'expected.metric is "{self.expected.metric}"; for {self.task.name} choose one of {", ".join(metrics)}.'
-            )
-        _check_rouge(self)
+        if self.expected is not None:
+            self.task.check_metric("expected.metric", self.expected.metric, self.task.metrics)
 
     @property
     def task(self) -> AnyTask:
@@ -165,16 +161,6 @@ def _default(name: str, key: str, kind: str) -> Any:
     task = task_class(kind)
     fields = fields_of(task.Data if name == "data" else task.Objective)
     return next(field.default for field in fields if key in (field.name, *field.metadata.get("was", ())))
-
-
-def _check_rouge(recipe: Recipe) -> None:
-    """ROUGE is measured only where the recipe says that its targets are summaries."""
-    if getattr(recipe.objective, "rouge", True):
-        return
-    promised = "" if recipe.expected is None else recipe.expected.metric
-    for setting, value in (("training.select", recipe.training.select), ("expected.metric", promised)):
-        if value.startswith("rouge"):
-            raise ConfigError(f'{setting} is "{value}", which is only measured for summaries. Set objective.rouge = true.')
 
 
 def _absolute(path: str | None) -> str | None:

@@ -32,6 +32,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.score import ScoreKind
 from firth.layers.attention.weights import weights
 from firth.layers.position import PositionKind
+from firth.layers.position.scheme import Draw, PositionExample
 
 Array = npt.NDArray[np.float64]
 MaskName = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix", "lengths", "documents"]
@@ -47,8 +48,6 @@ MOST = 64  # words of a sentence or rows of a table: nobody reads more than 64 �
 WIDEST = 1024  # dimension of a vector
 
 ROLES = (("Mina", "director"), ("Tom", "editor"), ("Ravi", "camera"), ("Lena", "editor"))  # the second example
-_SHAW_DISTANCE = 2  # largest distance in Shaw's tables
-_BUCKETS, _MAX_DISTANCE = 8, 16  # T5's buckets and its largest distance
 
 
 class Vectors(Protocol):
@@ -267,18 +266,21 @@ def _computed(
     q_start: int,
 ) -> PlaygroundResult:
     H, _, D = q_HQD.shape
-    parameters = _score_parameters(settings, H, D) | _position_parameters(settings, H, D, v_HKE.shape[2], q_start == 0)
+    in_sentence = q_start == 0  # the values of a table have no positions
+    scheme = position.position_scheme(settings.position)
+    placed = scheme.example(H, D, v_HKE.shape[2] if in_sentence else None, _draw(settings))
+    parameters = _score_parameters(settings, H, D) | {name: table.numpy() for name, table in placed.tables.items()}
     shape = score.score_layer(settings.score).of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
     scale = shape.default_scale(D) if settings.scale is None else settings.scale
     q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
-    allowed, where = _mask(settings, q_start + q.shape[2]), _position(settings.position, parameters, H)
+    allowed, where = _mask(settings, q_start + q.shape[2]), placed.position
     o_BHQE = attend(
         q, k, v, score=shape, mask=allowed, position=where, scale=scale, q_start=q_start
     )  # raises for invalid combinations
     call = Call(q, k, v, scale, shape, allowed, where, q_start)
     a_BHQK, s_BHQK = _scores(call)
     found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
-    equations = _equations(settings, D, shared=q_start == 0)
+    equations = _equations(settings, D, placed)
     steps = tuple(
         Step(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
         for name, values in zip(STEPS, found, strict=True)
@@ -318,50 +320,15 @@ def _mask(settings: Settings, positions: int) -> mask.Mask:
             return mask.documents((torch.arange(positions) // settings.limit).unsqueeze(0))
 
 
-def _position(kind: PositionKind, parameters: Mapping[str, Array], H: int) -> position.Relative | position.Rotation | None:
-    """The positions that act inside attend(); learned and sinusoidal positions are added to the embedding."""
-    given = {name: torch.from_numpy(value) for name, value in parameters.items()}
-    match kind:
-        case "rotary":
-            return position.rotary()
-        case "shaw":
-            return position.shaw(given["a_K"], given.get("a_V"))
-        case "t5":
-            return position.buckets(given["b"], bidirectional=True, max_distance=_MAX_DISTANCE)
-        case "alibi":
-            return position.alibi(H)
-        case "none" | "learned" | "sinusoidal":
-            return None
-
-
-def _position_parameters(settings: Settings, H: int, D: int, E: int, shared: bool) -> dict[str, Array]:
-    match settings.position:
-        case "shaw":  # the values of a table have no positions, so only the keys get a table
-            tables = {"a_K": drawn("a_K", (2 * _SHAW_DISTANCE + 1, D), settings.seed)}
-            return tables | ({"a_V": drawn("a_V", (2 * _SHAW_DISTANCE + 1, E), settings.seed)} if shared else {})
-        case "t5":
-            return {"b": drawn("b", (_BUCKETS, H), settings.seed)}
-        case "alibi":
-            return {"m": position.alibi(H).slope_H.double().numpy()}
-        case _:
-            return {}
+def _draw(settings: Settings) -> Draw:
+    return lambda name, shape: torch.from_numpy(drawn(name, shape, settings.seed))
 
 
 def _added(x_Td: Array, settings: Settings) -> Array:
     """x_t + p_t, for position schemes that are added to the embedding."""
     T, d = x_Td.shape
-    match settings.position:
-        case "learned":
-            return x_Td + np.stack([drawn(f"p_{t}", (d,), settings.seed) for t in range(T)])
-        case "sinusoidal":
-            if d % 2:
-                raise ConfigError(
-                    f"the dimension is {d}; sinusoidal positions need an even one. Change the width or the position"
-                )
-            p_Td: Array = position.sinusoid(torch.arange(T), d).numpy()
-            return x_Td + p_Td
-        case _:
-            return x_Td
+    p_Td = position.position_scheme(settings.position).example_vectors(T, d, _draw(settings))
+    return x_Td if p_Td is None else x_Td + p_Td.numpy()
 
 
 def _cut(x_Td: Array, heads: int) -> Array:
@@ -412,10 +379,8 @@ def _vector(cell: str) -> list[float] | None:
     return found if all(map(math.isfinite, found)) else None
 
 
-def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
-    turned = ", both rotated by their positions" if settings.position == "rotary" else ""
-    compared = score.score_layer(settings.score).equation(" + a_K[k − q]" if settings.position == "shaw" else "")
-    bias = {"alibi": " − m |q − k|", "t5": " + b[bucket(k − q)]"}.get(settings.position, "")
+def _equations(settings: Settings, D: int, placed: PositionExample) -> dict[str, str]:
+    compared, bias = score.score_layer(settings.score).equation(placed.key), placed.bias
     if settings.scale is not None:
         scaled = f"{settings.scale:g} · a{bias}"
     elif settings.score == "scaled_dot":
@@ -423,11 +388,11 @@ def _equations(settings: Settings, D: int, shared: bool) -> dict[str, str]:
     else:
         scaled = f"a{bias}"
     return {
-        "scores": f"a = {compared}{turned}",
+        "scores": f"a = {compared}{placed.turned}",
         "scaled": f"s = {scaled}",
         "masked": f"m = s{_rule(settings)}",
         "weights": "p = exp m / Σ exp m, along each row",
-        "sums": "o = Σ p v" if settings.position != "shaw" or not shared else "o = Σ p (v + a_V[k − q])",
+        "sums": f"o = Σ p (v{placed.value})" if placed.value else "o = Σ p v",
     }
 
 

@@ -95,8 +95,10 @@ def count(model: Network) -> Count:
 
 def _tied(model: Network) -> int:
     """Weights of an embedding that is also the output layer: as that, all of its rows are multiplied."""
-    if not isinstance(model, Decoder | MaskedLM):
-        return 0
+    return sum(_tied_here(part) for part in model.modules() if isinstance(part, Decoder | MaskedLM))
+
+
+def _tied_here(model: Decoder | MaskedLM) -> int:
     weight_Vd, _ = model.output_layer()
     same = weight_Vd is model.embedding.weight or weight_Vd._base is model.embedding.weight
     return weight_Vd.numel() if same else 0

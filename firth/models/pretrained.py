@@ -83,7 +83,7 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Initialised:
     """Which weights of a model were taken from another."""
 
     taken: int
@@ -112,7 +112,7 @@ def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
         )
 
 
-def begin(model: Network, weights: Mapping[str, Tensor], vocab: int, *, whole: bool) -> Begun:
+def initialise(model: Network, weights: Mapping[str, Tensor], vocab: int, *, whole: bool) -> Initialised:
     """Copy the weights of another network to `model` by name. If one network is part of the other, such as the encoder of a
     classifier, their names differ by a prefix, which is found automatically.
 
@@ -124,7 +124,7 @@ def begin(model: Network, weights: Mapping[str, Tensor], vocab: int, *, whole: b
     with torch.no_grad():
         for name, other in source.items():
             _copy(own[name], weights[other], vocab, name)
-    return Begun(len(source), tuple(name for name in own if name not in source))
+    return Initialised(len(source), tuple(name for name in own if name not in source))
 
 
 def _setting(config: ModelConfig, name: str) -> Any:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.decoding.beam import Hypothesis
 from firth.errors import ConfigError, DataError
-from firth.evaluation.pairs import likelihood_of
 from firth.models import Seq2Seq, Seq2SeqConfig, seq2seq
 from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.translator import Translation, Translator
-from firth.tasks.run import Run, refuse_one_text
-from firth.tasks.running_text import RunningTextTask, text_of
-from firth.tasks.span_corruption import reported
-from firth.tasks.splits import Split
-from firth.tasks.task import ObjectiveConfig, rows
-from firth.tasks.translation import translation
-from firth.text import Prepared, TokenFile, Tokenizer
-from firth.text.batches.denoising import SHORTEST, Denoising, DenoisingWindows, Noise, denoising_sweep
-from firth.training.loop import Loss
+from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
+from firth.tasks.run import refuse_one_text
+from firth.tasks.task import ObjectiveConfig
+from firth.text import Prepared, Tokenizer
+from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
+from firth.text.batches.pairs import PairBatch
+from firth.text.tokenizers.special_tokens import Ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +60,7 @@ class Restorer(Translator):
         return super()._told(dataclasses.replace(hypothesis, tokens=text))
 
 
-class DenoisingRun(Run[Seq2Seq]):
+class DenoisingRun(CorruptedTextRun):
     wanted = "a denoising model"
 
     def restore(
@@ -101,46 +97,22 @@ class DenoisingRun(Run[Seq2Seq]):
     def _ids(self, text: str) -> NDArray[np.int64]:
         return self.ids(text) if text.strip(" ") else np.zeros(0, np.int64)
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        name, text = text_of(self, path, split, progress)
-        task = self.task
-        assert isinstance(task, DenoisingTask)
-        return {**task.measured(self.network, text, self.tokenizer, "float32", progress), "split": name}
 
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.start(self.network.encode(*tokens))
-
-
-class DenoisingTask(RunningTextTask[DenoisingConfig]):
+class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
     name = "denoising"
     Objective = DenoisingConfig
-    families = ("seq2seq",)
-    metrics = ("loss", "perplexity")
-    selecting = ("loss",)
     run_class = DenoisingRun
     is_a = "a denoising model"
     use = "restore or evaluate, or start another run from it with training.init"
-    next_command = "firth evaluate {run}"
     uses = frozenset({"decoding.beam", "decoding.penalty"})
-    unsupported = {"training.carry": "corrupted windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
-    shortest = SHORTEST
     needs_eos = True
-
-    def check(self) -> None:
-        super().check()
-        self.expect_pair_context()
-        if self.recipe.training.context < SHORTEST:
-            raise ConfigError(
-                f"training.context is {self.recipe.training.context}; expected {SHORTEST} or more: one token to corrupt, and one "
-                "to keep"
-            )
+    targets = "the original windows, each with <eos>"
 
     def network(self, source_vocab: int, vocab: int) -> Seq2Seq:
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         return seq2seq(self.recipe.model, vocab + 1, vocab + 1)  # <mask>
 
     def denoising(self, tokenizer: Tokenizer, seed: int = 0) -> Denoising:
-        """Evaluation corrupts with seed 0, so that runs with other seeds are asked the same."""
         objective = self.recipe.objective
         noise = Noise(**{field.name: getattr(objective, field.name) for field in dataclasses.fields(Noise)})
         return Denoising(tokenizer, self.recipe.training.context, noise, seed)
@@ -149,25 +121,5 @@ class DenoisingTask(RunningTextTask[DenoisingConfig]):
         config = self.recipe.training
         return DenoisingWindows(data.train.ids, config.batch, self.denoising(data.tokenizer, config.seed))
 
-    def loss(self, data: Prepared) -> Loss:
-        return translation
-
-    def validate(self, network: Seq2Seq, data: Prepared, progress: Progress) -> dict[str, Any]:
-        assert data.valid is not None
-        return self.measured(network, data.valid, data.tokenizer, self.recipe.training.dtype, progress)
-
-    def measured(self, network: Seq2Seq, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
-        training = self.recipe.training
-        batches = denoising_sweep(text.ids, training.batch, self.denoising(tokenizer))
-        return dataclasses.asdict(likelihood_of(network, reported(batches, training.context, text.count, progress), dtype))
-
-    def headline(self, metrics: Mapping[str, Any]) -> str:
-        return f"perplexity {metrics['perplexity']:.2f}"
-
-    def report(self, metrics: Mapping[str, Any]) -> str:
-        return rows(
-            ("text", metrics["split"]),
-            ("tokens", f"{metrics['tokens']:,} to write: the original windows, each with <eos>"),
-            ("loss", f"{metrics['loss']:.4f} nats per token"),
-            ("perplexity", f"{metrics['perplexity']:.4f}"),
-        )
+    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
+        return denoising_sweep(ids, self.recipe.training.batch, self.denoising(tokenizer))

@@ -13,7 +13,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,12 +31,12 @@ from firth.models.electra import Electra, corrupt, electra, sample
 from firth.progress import Progress
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import names, one_reading
-from firth.tasks.run import Run, refuse_one_text
-from firth.tasks.running_text import RunningTextTask, text_of
-from firth.tasks.splits import Split
+from firth.tasks.masked_text import MaskedTextTask
+from firth.tasks.run import refuse_one_text
+from firth.tasks.running_text import RunningTextRun
 from firth.tasks.task import ObjectiveConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
-from firth.text.batches.masking import MaskedWindows, Masking
+from firth.text.batches.masking import Masking
 from firth.text.batches.padding import padded
 from firth.text.batches.pairs import packed
 from firth.training.loop import Loss
@@ -84,7 +83,7 @@ class ReplacedTokens:
     probabilities: tuple[float, ...]
 
 
-class ElectraRun(Run[Electra]):
+class ElectraRun(RunningTextRun[Electra]):
     wanted = "an ELECTRA run"
 
     def replaced(self, texts: Sequence[str]) -> list[ReplacedTokens]:
@@ -109,12 +108,6 @@ class ElectraRun(Run[Electra]):
         refuse_longer(self.network, len(found))
         return found
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        name, text = text_of(self, path, split, progress)
-        task = self.task
-        assert isinstance(task, ReplacedTokenDetection)
-        return {**task.measured(self.network, text, self.tokenizer, "float32", progress), "split": name}
-
     def _reading(self, text: str) -> Reading:
         """Of the discriminator's encoder alone."""
         ids = self._document(self._encoder().encode([text]).ids[0])
@@ -125,10 +118,9 @@ class ElectraRun(Run[Electra]):
         return self.network.encoder(*tokens)
 
 
-class ReplacedTokenDetection(RunningTextTask[ElectraConfig]):
+class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
     name = "electra"
     Objective = ElectraConfig
-    families = ("encoder",)
     metrics = (
         "loss",
         "generator_loss",
@@ -145,31 +137,16 @@ class ReplacedTokenDetection(RunningTextTask[ElectraConfig]):
     is_a = "an ELECTRA run"
     use = "replaced or embed"
     next_command = "firth evaluate {run}"
-    unsupported = {"training.carry": "masked windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
-
-    def check(self) -> None:
-        super().check()
-        self.refuse_average("reads each token by itself and cannot predict a masked one")
-        self.expect_context()
 
     def network(self, source_vocab: int, vocab: int) -> Electra:
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective
         return electra(self.recipe.model, vocab, self.recipe.objective.generator)
 
-    def batches(self, data: Prepared) -> MaskedWindows:
-        config = self.recipe.training
-        return MaskedWindows(data.train.ids, config.batch, config.context, self.masking(data.tokenizer, config.seed))
-
     def masking(self, tokenizer: Tokenizer, seed: int = 0) -> Masking:
-        """Evaluation masks with seed 0, so that runs with other seeds are asked the same."""
         return Masking(tokenizer, self.recipe.objective.share, seed=seed)
 
     def loss(self, data: Prepared) -> Loss:
         return partial(replaced_tokens, weight=self.recipe.objective.weight)
-
-    def validate(self, network: Electra, data: Prepared, progress: Progress) -> dict[str, Any]:
-        assert data.valid is not None
-        return self.measured(network, data.valid, data.tokenizer, self.recipe.training.dtype, progress)
 
     def measured(self, network: Electra, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
         config = self.recipe.training

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
@@ -19,12 +18,11 @@ from firth.progress import Progress
 from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.fill_mask import Filling, fill, masked_parts
 from firth.tasks.abilities.inspection_inputs import one_reading
-from firth.tasks.run import Run
-from firth.tasks.running_text import RunningTextTask, text_of
-from firth.tasks.splits import Split
+from firth.tasks.masked_text import MaskedTextTask
+from firth.tasks.running_text import RunningTextRun
 from firth.tasks.task import ObjectiveConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
-from firth.text.batches.masking import MaskedWindows, Masking
+from firth.text.batches.masking import Masking
 from firth.training.loop import Loss
 
 
@@ -45,18 +43,12 @@ def masked(model: MaskedLM, token_BT: Tensor, place_BM: Tensor, target_BM: Tenso
     return cross_entropy(x_BMe, *model.output_layer(), target_BM, padded=True), None
 
 
-class MaskedRun(Run[MaskedLM]):
+class MaskedRun(RunningTextRun[MaskedLM]):
     wanted = "a masked language model"
 
     def fill(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[list[Filling]]:
         """The most probable tokens for each blank `__` of `text`, or the candidates, ranked."""
         return fill(self, text, candidates, proposals)
-
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        name, text = text_of(self, path, split, progress)
-        task = self.task
-        assert isinstance(task, Masked)
-        return {**task.measured(self.network, text, self.tokenizer, "float32", progress), "split": name}
 
     def _reading(self, text: str) -> Reading:
         ids, _ = masked_parts(self, text.split(BLANK))
@@ -66,22 +58,18 @@ class MaskedRun(Run[MaskedLM]):
         return self.network.encoder(*tokens)
 
 
-class Masked(RunningTextTask[MaskedConfig]):
+class Masked(MaskedTextTask[MaskedConfig]):
     name = "masked"
     Objective = MaskedConfig
-    families = ("encoder",)
     metrics = ("loss", "perplexity", "accuracy", "wic_accuracy")
     selecting = ("loss", "accuracy")
     run_class = MaskedRun
     is_a = "a masked language model"
     use = "fill"
     next_command = 'firth complete {run} "a text with __"'
-    unsupported = {"training.carry": "masked windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
 
     def check(self) -> None:
         super().check()
-        self.refuse_average("reads each token by itself and cannot predict a masked one")
-        self.expect_context()
         accumulate = self.recipe.training.accumulate
         if self.recipe.objective.whole_words and accumulate > 1:
             raise ConfigError(
@@ -93,21 +81,12 @@ class Masked(RunningTextTask[MaskedConfig]):
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective
         return masked_lm(self.recipe.model, vocab)
 
-    def batches(self, data: Prepared) -> MaskedWindows:
-        config = self.recipe.training
-        return MaskedWindows(data.train.ids, config.batch, config.context, self.masking(data.tokenizer, config.seed))
-
     def masking(self, tokenizer: Tokenizer, seed: int = 0) -> Masking:
-        """Evaluation masks with seed 0, so that runs with other seeds are asked the same."""
         objective = self.recipe.objective
         return Masking(tokenizer, objective.share, whole_words=objective.whole_words, seed=seed)
 
     def loss(self, data: Prepared) -> Loss:
         return masked
-
-    def validate(self, network: MaskedLM, data: Prepared, progress: Progress) -> dict[str, Any]:
-        assert data.valid is not None
-        return self.measured(network, data.valid, data.tokenizer, self.recipe.training.dtype, progress)
 
     def measured(
         self, network: MaskedLM, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress

@@ -33,7 +33,7 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import ObjectiveConfig, rows
-from firth.text import Prepared
+from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.windows import Streams, Windows
 from firth.training.loop import Loss
 
@@ -207,19 +207,20 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     def loss(self, data: Prepared) -> Loss:
         return next_token
 
-    def validate(self, network: LanguageModel, data: Prepared, progress: Progress) -> dict[str, Any]:
-        assert data.valid is not None
+    def measured(
+        self, network: LanguageModel, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
+    ) -> dict[str, Any]:
         config = self.recipe.training
-        measured = perplexity(
+        found = perplexity(
             network,
-            data.valid,
-            lossless=data.tokenizer.lossless,
+            text,
+            lossless=tokenizer.lossless,
             batch=config.batch,
             context=config.context,
-            dtype=config.dtype,
+            dtype=dtype,
             progress=progress,
         )
-        return dataclasses.asdict(measured)
+        return dataclasses.asdict(found)
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         bits = metrics["bits_per_character"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
 from firth.errors import DataError
 from firth.progress import Progress
-from firth.tasks.run import Run
+from firth.tasks.run import N, Run
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import O, Task, Tokenizers
 from firth.text import Prepared, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
@@ -30,6 +31,24 @@ class RunningTextTask(Task[DataConfig, O, Prepared]):
                 "larger data.valid, or set data.valid=0 to hold out nothing."
             )
         return data
+
+    def validate(self, network: Any, data: Prepared, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
+        return self.measured(network, data.valid, data.tokenizer, self.recipe.training.dtype, progress)
+
+    @abstractmethod
+    def measured(self, network: Any, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
+        """Metrics on `text`, for `validate` and `evaluate` alike."""
+
+
+class RunningTextRun(Run[N]):
+    """A run that `evaluate` measures as training validates it."""
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        name, text = text_of(self, path, split, progress)
+        task = self.task
+        assert isinstance(task, RunningTextTask)
+        return {**task.measured(self.network, text, self.tokenizer, "float32", progress), "split": name}
 
 
 def target_of(tokenizers: TokenizerConfig | Tokenizers) -> TokenizerConfig | Tokenizer:

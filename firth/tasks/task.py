@@ -121,10 +121,14 @@ class Task(ABC, Generic[C, O, D]):
             raise ConfigError(
                 f'model.vectors and training.init = "{training.init}" both initialise the embedding. Remove one of them.'
             )
-        if training.select not in self.selecting:
-            raise ConfigError(f'training.select is "{training.select}"; for {self.name} choose {either(self.selecting)}.')
+        self.check_metric("training.select", training.select, self.selecting)
         if isinstance(model, TransformerSettings) and training.carry:
             raise ConfigError("training.carry is true, but a Transformer has no state to carry between windows. Remove it.")
+
+    def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:
+        """Raise a ConfigError unless runs of this recipe are measured by `metric`."""
+        if metric not in choices:
+            raise ConfigError(f'{setting} is "{metric}"; for {self.name} choose {either(choices)}.')
 
     def _check_settings(self) -> None:
         for setting, why in self.unsupported.items():

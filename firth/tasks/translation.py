@@ -205,6 +205,11 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
             raise ConfigError("model.shared needs one vocabulary for both sides. Set tokenizer.joint = true, or remove it.")
         self.expect_pair_context()
 
+    def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:
+        super().check_metric(setting, metric, choices)
+        if metric.startswith("rouge") and not self.recipe.objective.rouge:
+            raise ConfigError(f'{setting} is "{metric}", which is only measured for summaries. Set objective.rouge = true.')
+
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
         data = prepare_parallel(self.recipe.data, tokenizers, self.recipe.training.context, progress)
         model = self.recipe.model

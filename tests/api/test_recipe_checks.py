@@ -134,12 +134,12 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "accuracy promised of pairs": (
         PAIRS,
         {"expected": {"metric": "accuracy"}},
-        'expected.metric is "accuracy"; for translation choose one of',
+        'expected.metric is "accuracy"; for translation choose',
     ),
     "BLEU promised of a text": (
         TEXT,
         {"expected": {"metric": "bleu"}},
-        'expected.metric is "bleu"; for next-token choose one of loss,',
+        'expected.metric is "bleu"; for next-token choose "loss",',
     ),
 }
 

@@ -43,7 +43,7 @@ def test_evaluate_prints_how_probable_the_spans_are(firth: Firth, tmp_path: Path
     told = json.loads(firth("evaluate", run, "--json").out)
     lines = firth("evaluate", run).out.splitlines()
     assert lines[1:] == [
-        f"{'tokens':<20}{told['tokens']:,} to write: the spans and their sentinels",
+        f"{'tokens':<20}{told['tokens']:,} to generate: the spans and their sentinels",
         f"{'loss':<20}{told['loss']:.4f} nats per token",
         f"{'perplexity':<20}{told['perplexity']:.4f}",
     ]

@@ -16,11 +16,13 @@ from firth.models import (
     RecurrentConfig,
     RecurrentSeq2SeqConfig,
     TransformerConfig,
+    TransformerEncoderConfig,
     TransformerSeq2SeqConfig,
     language_model,
     seq2seq,
 )
 from firth.models.counting import Count, count
+from firth.models.electra import electra
 from firth.models.presets import PRESETS, preset
 
 VOCAB = 13
@@ -115,6 +117,17 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
     model = language_model(MODELS[name], VOCAB)
     token_BT = torch.zeros(2, 16, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
+        model(token_BT)
+    assert counter.get_total_flops() == token_BT.numel() * count(model).flops_per_token
+
+
+def test_flops_of_electra_count_the_generators_output_too() -> None:
+    """Its output layer is the embedding that both networks share; all rows are multiplied, for every token."""
+    config = TransformerEncoderConfig(kind="transformer", width=32, depth=2, heads=4, context=16)
+    model = electra(config, VOCAB, 0.5)
+    token_BT = torch.zeros(2, 16, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        model.generator(token_BT)
         model(token_BT)
     assert counter.get_total_flops() == token_BT.numel() * count(model).flops_per_token
 

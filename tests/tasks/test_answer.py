@@ -129,7 +129,7 @@ def test_a_language_model_finds_no_answers(char_run: Path) -> None:
         ({"model": {"kind": "lstm"}}, r'objective\.kind = "answer" needs model\.family = "encoder"; it'),
         ({"training": {"compile": True}}, r"training\.compile is true, but it compiles for one shape of"),
         ({"objective": {"kind": "answer", "longest": 0}}, r"objective\.longest is 0"),
-        ({"expected": {"metric": "bleu"}}, r'expected\.metric is "bleu"; for answer choose one of loss,'),
+        ({"expected": {"metric": "bleu"}}, r'expected\.metric is "bleu"; for answer choose "loss",'),
         ({"data": {"path": "q.jsonl", "labels": ["a", "b"]}}, r"data\.labels only applies to classification and tagging;"),
     ],
     ids=range(9),

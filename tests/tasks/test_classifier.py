@@ -320,7 +320,7 @@ def test_running_text_has_no_labels() -> None:
 
 def test_no_perplexity_is_promised_of_classes_nor_accuracy_of_words() -> None:
     table = {"data": {"text": "abc"}, "model": {"kind": "rnn"}, "expected": {"metric": "accuracy"}}
-    with pytest.raises(ConfigError, match=r'expected\.metric is "accuracy"; for next-token choose one of'):
+    with pytest.raises(ConfigError, match=r'expected\.metric is "accuracy"; for next-token choose'):
         compose(table)
 
 

@@ -215,7 +215,7 @@ def test_a_denoising_run_says_what_it_can_do(trained: Path) -> None:
 def test_evaluate_prints_how_probable_the_originals_are(firth: Firth, trained: Path) -> None:
     told = json.loads(firth("evaluate", trained, "--json").out)
     assert firth("evaluate", trained).out.splitlines()[1:] == [
-        f"{'tokens':<20}{told['tokens']:,} to write: the original windows, each with <eos>",
+        f"{'tokens':<20}{told['tokens']:,} to generate: the original windows, each with <eos>",
         f"{'loss':<20}{told['loss']:.4f} nats per token",
         f"{'perplexity':<20}{told['perplexity']:.4f}",
     ]

@@ -184,7 +184,7 @@ REFUSED: list[tuple[Table, str]] = [
     ),
     (
         swap_table() | {"expected": {"metric": "squared_error"}},
-        'expected.metric is "squared_error"; for in-context choose one of loss, accuracy',
+        'expected.metric is "squared_error"; for in-context choose "loss" or "accuracy"',
     ),
 ]
 

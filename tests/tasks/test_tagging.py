@@ -206,7 +206,7 @@ def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path)
         ({"training": {"accumulate": 2}}, r"training\.accumulate is 2, but the mean over the words of a"),
         ({"training": {"carry": True}}, r"training\.carry is true, but a tagger has no state to carry"),
         ({"training": {"compile": True}}, r"training\.compile is true"),
-        ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; for tagging choose one of'),
+        ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; for tagging choose'),
         ({"model": {"family": "encoder", "kind": "lstm", "characters": -1}}, r"model\.characters is -1; expected 0 or more"),
     ],
     ids=range(10),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.position.relative import Bias
-from firth.layers.position.scheme import PositionScheme, PositionSettings
+from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,11 @@ class Slopes(PositionScheme):
 
     def relative(self) -> ALiBi:
         return ALiBi(self.slope_H)
+
+    @classmethod
+    def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
+        slopes = alibi(heads)
+        return PositionExample(slopes, {"m": slopes.slope_H.double()}, bias=" − m |q − k|")
 
 
 def alibi(heads: int) -> ALiBi:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.position.scheme import AddedPosition, PositionSettings, context_of
+from firth.layers.position.scheme import AddedPosition, Draw, PositionSettings, context_of
 
 
 class Learned(AddedPosition):
@@ -32,3 +32,7 @@ class Learned(AddedPosition):
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         parameter.normal_(0.0, embedding_std, generator=generator)  # as large as the vectors they are added to
+
+    @classmethod
+    def example_vectors(cls, length: int, width: int, draw: Draw) -> Tensor:
+        return torch.stack([draw(f"p_{t}", (width,)) for t in range(length)])

@@ -16,7 +16,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.position.frequencies import angles, check_base
 from firth.layers.position.rotary_scaling import Scaling
-from firth.layers.position.scheme import PositionScheme, PositionSettings, RotaryTurn, context_of
+from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, RotaryTurn, context_of
 
 
 class Rotary(PositionScheme):
@@ -89,6 +89,10 @@ class Rotary(PositionScheme):
 
     def _turns(self, position_T: Tensor) -> Tensor:
         return turns_at(position_T, self.head_width, self.base, self.scaling)
+
+    @classmethod
+    def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
+        return PositionExample(rotary(), turned=", both rotated by their positions")
 
 
 def rotate(x_BHTD: Tensor, turn: RotaryTurn, out: Tensor | None = None) -> Tensor:

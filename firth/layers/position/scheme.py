@@ -12,6 +12,7 @@ Letters: B batch, T time, d model width, D head width.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
@@ -52,6 +53,20 @@ class PositionSettings(Protocol):
     def score(self) -> str: ...
     @property
     def position_base(self) -> float: ...
+
+
+Draw = Callable[[str, Shape], Tensor]  # standard normal numbers for a name and a shape
+
+
+class PositionExample(NamedTuple):
+    """A scheme in the attention playground: what attend() gets, the tables it was drawn from, and how its equations read."""
+
+    position: Any = None  # a Relative or a Rotation
+    tables: Mapping[str, Tensor] = {}
+    turned: str = ""  # said of q and k
+    key: str = ""  # added to the key
+    bias: str = ""  # added to the scaled score
+    value: str = ""  # added to the value
 
 
 class LayerTables(Protocol):
@@ -103,6 +118,16 @@ class PositionScheme(nn.Module):
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         """Draw the initial values of the parameter `name` in place."""
         parameter.zero_()
+
+    @classmethod
+    def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
+        """The scheme inside attend(), with few rows per table; `value_width` is None where values have no positions."""
+        return PositionExample()
+
+    @classmethod
+    def example_vectors(cls, length: int, width: int, draw: Draw) -> Tensor | None:
+        """p_Td, for schemes that add it to the embedding."""
+        return None
 
 
 class AddedPosition(PositionScheme):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.position.relative import Relative
-from firth.layers.position.scheme import PositionScheme, PositionSettings, Shape
+from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, Shape
 
 MAX_DISTANCE = 64  # if a recipe gives none
 
@@ -104,3 +104,12 @@ class ShawScheme(PositionScheme):
 
     def in_layers(self) -> ShawTables:
         return self.tables
+
+    @classmethod
+    def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
+        rows = 5  # distances −2 … 2
+        tables = {"a_K": draw("a_K", (rows, head_width))}
+        if value_width is not None:
+            tables["a_V"] = draw("a_V", (rows, value_width))
+        value = "" if value_width is None else " + a_V[k − q]"
+        return PositionExample(Shaw(tables["a_K"], tables.get("a_V")), tables, key=" + a_K[k − q]", value=value)

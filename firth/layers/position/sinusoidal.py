@@ -10,7 +10,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.position.frequencies import angles, check_base
-from firth.layers.position.scheme import AddedPosition, PositionSettings, context_of
+from firth.layers.position.scheme import AddedPosition, Draw, PositionSettings, context_of
 
 
 def sinusoid(position_T: Tensor, width: int, base: float = 10_000.0) -> Tensor:
@@ -56,3 +56,11 @@ class Sinusoidal(AddedPosition):
     def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
         # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid.
         return super().embed(x_BTd * self.width**0.5, start, before_B)
+
+    @classmethod
+    def example_vectors(cls, length: int, width: int, draw: Draw) -> Tensor:
+        if width % 2:
+            raise ConfigError(
+                f"the dimension is {width}; sinusoidal positions need an even one. Change the width or the position"
+            )
+        return sinusoid(torch.arange(length), width)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.position.relative import Bias
-from firth.layers.position.scheme import PositionScheme, PositionSettings
+from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings
 
 BUCKETS, MAX_DISTANCE = 32, 128  # if a recipe gives none
 
@@ -108,6 +108,13 @@ class Distances(PositionScheme):
 
     def relative(self) -> Buckets:
         return Buckets(self.table_NH, self.bidirectional, self.max_distance)
+
+    @classmethod
+    def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
+        table_NH = draw("b", (8, heads))
+        return PositionExample(
+            Buckets(table_NH, bidirectional=True, max_distance=16), {"b": table_NH}, bias=" + b[bucket(k − q)]"
+        )
 
 
 def buckets(table_NH: Tensor, *, bidirectional: bool, max_distance: int = MAX_DISTANCE) -> Buckets:

@@ -1,0 +1,75 @@
+"""What the tasks that restore a corrupted text share: span-corruption and denoising. The loss is −log p(y_t | y_<t, x)."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from firth.errors import ConfigError
+from firth.evaluation.pairs import likelihood_of
+from firth.models import Seq2Seq
+from firth.progress import Progress
+from firth.tasks.running_text import RunningTextRun, RunningTextTask
+from firth.tasks.task import O, rows
+from firth.tasks.translation import translation
+from firth.text import Prepared, TokenFile, Tokenizer
+from firth.text.batches.pairs import PairBatch
+from firth.text.tokenizers.special_tokens import Ids
+from firth.training.loop import Loss
+
+
+class CorruptedTextRun(RunningTextRun[Seq2Seq]):
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.start(self.network.encode(*tokens))
+
+
+class CorruptedTextTask(RunningTextTask[O]):
+    families = ("seq2seq",)
+    metrics = ("loss", "perplexity")
+    selecting = ("loss",)
+    next_command = "firth evaluate {run}"
+    unsupported = {"training.carry": "corrupted windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
+    shortest = 2  # one token to corrupt, one to keep
+    targets: ClassVar[str]  # what the model generates, for the report
+
+    def check(self) -> None:
+        super().check()
+        self.expect_pair_context()
+        context = self.recipe.training.context
+        if context < self.shortest:
+            raise ConfigError(
+                f"training.context is {context}; expected {self.shortest} or more: one token to corrupt, and one to keep"
+            )
+
+    def loss(self, data: Prepared) -> Loss:
+        return translation
+
+    @abstractmethod
+    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
+        """All windows of a text once, corrupted with seed 0, so that runs with other seeds are asked the same."""
+
+    def measured(self, network: Seq2Seq, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
+        batches = _reported(self.sweep(text.ids, tokenizer), self.recipe.training.context, text.count, progress)
+        return dataclasses.asdict(likelihood_of(network, batches, dtype))
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"perplexity {metrics['perplexity']:.2f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        return rows(
+            ("text", metrics["split"]),
+            ("tokens", f"{metrics['tokens']:,} to generate: {self.targets}"),
+            ("loss", f"{metrics['loss']:.4f} nats per token"),
+            ("perplexity", f"{metrics['perplexity']:.4f}"),
+        )
+
+
+def _reported(batches: Iterator[PairBatch], context: int, total: int, progress: Progress) -> Iterator[PairBatch]:
+    """The batches, with progress in tokens of the text."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += len(batch.source_BS) * context
+        progress("evaluating", min(done, total), total)
