@@ -98,6 +98,7 @@ def works(bin_folder: Path, place: Path) -> None:
     assert run(bin_folder / "python", "-m", "firth", "generate", "run", "h", cwd=place, **environment) == "hello\n"
 
 
+@pytest.mark.long
 def test_the_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
     works(installed, tmp_path)
 

@@ -124,6 +124,7 @@ def test_the_samples_of_a_step_come_from_the_generators_logits_at_the_masked_pos
     assert torch.allclose(seen[0], expected_BMV, rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_the_loss_compiles() -> None:
     model = made().float()
