@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,33 +231,34 @@ def fit(training: Training) -> Generator[Report, None, None]:
         rate_first, rate_last = (_rate(config, (epoch * len(text.ids) + at) / of) for at in (start, stop))
         return training.kernel(text.ids, text.ends, first, last, rate_first, rate_last, _seed(config.seed, epoch, number))
 
-    for (epoch, number), counts in _in_threads(run, queue, config.workers):
-        if not math.isfinite(counts.loss):
-            raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}. Try a rate smaller than {config.rate}")
-        _, _, start, stop = blocks[number]
-        words += stop - start
-        loss_E[epoch] += counts.loss
-        terms_E[epoch] += counts.terms
-        left_E[epoch] -= 1
-        means = [loss / terms if terms else None for loss, terms in zip(loss_E, terms_E, strict=True)]
-        finished = next((e for e, left in enumerate(left_E) if left), config.epochs)
-        current = min(finished, config.epochs - 1)
-        raw = text.raw_words / len(text.ids)  # progress counts all words of the text; training skips rare ones
-        training.last = Report(
-            epoch=current + 1,
-            epochs=config.epochs,
-            words=round(words * raw),
-            of=round(of * raw),
-            loss=means[current],
-            losses=tuple(means[:finished]),
-            seconds=time.monotonic() - began,
-        )
-        yield training.last
+    with closing(_in_threads(run, queue, config.workers)) as results:  # threads end with this, however it ends
+        for (epoch, number), counts in results:
+            if not math.isfinite(counts.loss):
+                raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}. Try a rate smaller than {config.rate}")
+            _, _, start, stop = blocks[number]
+            words += stop - start
+            loss_E[epoch] += counts.loss
+            terms_E[epoch] += counts.terms
+            left_E[epoch] -= 1
+            means = [loss / terms if terms else None for loss, terms in zip(loss_E, terms_E, strict=True)]
+            finished = next((e for e, left in enumerate(left_E) if left), config.epochs)
+            current = min(finished, config.epochs - 1)
+            raw = text.raw_words / len(text.ids)  # progress counts all words of the text; training skips rare ones
+            training.last = Report(
+                epoch=current + 1,
+                epochs=config.epochs,
+                words=round(words * raw),
+                of=round(of * raw),
+                loss=means[current],
+                losses=tuple(means[:finished]),
+                seconds=time.monotonic() - began,
+            )
+            yield training.last
 
 
 def _in_threads(
     run: Callable[[int, int], Counts], queue: Iterator[tuple[int, int]], threads: int
-) -> Iterator[tuple[tuple[int, int], Counts]]:
+) -> Generator[tuple[tuple[int, int], Counts]]:
     pool = ThreadPoolExecutor(threads, "firth-vectors")
     under_way: dict[Future[Counts], tuple[int, int]] = {}
     try:

@@ -65,5 +65,5 @@ def test_what_cannot_be_fused_says_why() -> None:
     assert "one interval of keys" in str(reason("scaled dot", "none", "causal, by head"))
     slope = Case("scaled dot", "alibi", 2, next(iter(SHAPES)))
     learned = {key: tensor.float().requires_grad_() for key, tensor in slope.tensors().items()}
-    assert "no gradient for them" in str(fused.why_not(slope.call(learned, rules()["causal"].mask).reduced()))
+    assert "no gradient for ALiBi's slopes" in str(fused.why_not(slope.call(learned, rules()["causal"].mask).reduced()))
     assert "cannot give torch.float64" in str(reason("scaled dot", "none", "causal", torch.float64))
