@@ -1,5 +1,6 @@
-# make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in some six minutes
+# make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about five minutes
 # make test       everything that is quick; make test-all adds what is not
+# make docs       the site, into site/
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
 # TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)
 
@@ -13,7 +14,7 @@ PYTEST := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup tour test test-all check results bench clean
+.PHONY: setup tour test test-all check docs results clean
 
 tour: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth tour
@@ -31,10 +32,16 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
 
-# The table of README.md, from the [expected] of the recipes; a test fails where it is stale.
+docs: $(VENV)/all-$(TORCH)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# The tables of docs/results.md and README.md, from the [expected] of the recipes; a test fails where one is stale.
+FIRST := tinyshakespeare-gpt tinyshakespeare-gpt-cpu ptb-lstm-large wikitext2-lstm multi30k-en-de-transformer multi30k-de-en-gru multi30k-de-en-rnnsearch scan-simple sst2-pretrained ewt-pos-transformer
 results: $(VENV)/firth-$(TORCH)
-	$(BIN)/firth results --into README.md
+	$(BIN)/firth results --into docs/results.md
+	$(BIN)/firth results $(FIRST) --brief --into README.md
 
 $(VENV)/firth-$(TORCH): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "firth needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12")'
@@ -53,7 +60,7 @@ $(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
 
 # Triton's interpreter runs the GPU kernels on a CPU; there is none for macOS, and the tests say so.
 $(VENV)/all-$(TORCH): $(VENV)/dev-$(TORCH)
-	$(PIP) --editable '.[dev,kernels]'
+	$(PIP) --editable '.[dev,docs,kernels]'
 	@touch $@
 
 clean:

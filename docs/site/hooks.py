@@ -36,7 +36,11 @@ def _inside(link: re.Match[str]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return markdown if page.file.src_uri in BESIDE.values() else re.sub(r"\]\(\.\./(README|CHANGELOG|LOG|CONTRIBUTING)\.md", _beside, markdown)
+    return (
+        markdown
+        if page.file.src_uri in BESIDE.values()
+        else re.sub(r"\]\(\.\./(README|CHANGELOG|LOG|CONTRIBUTING)\.md", _beside, markdown)
+    )
 
 
 def _beside(link: re.Match[str]) -> str:

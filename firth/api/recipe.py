@@ -22,23 +22,24 @@ from firth.text.config import DataConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """The result of this recipe: measured by us, and published by others where somebody did."""
+    """The result of the recipe: the one we measured and, where there is one, the published one."""
 
-    metric: str
-    direction: Literal["lower", "higher"] = "lower"
-    split: Split | None = None  # the data it was measured on; None: as `evaluate` chooses
-    published: float | None = None
-    source: str | None = None  # of the published figure
-    measured: float | None = None
-    seeds: int | None = None  # `measured` is the mean over so many seeds; None: one
+    metric: str  # metric of the result, as `firth evaluate` names it
+    direction: Literal["lower", "higher"] = "lower"  # whether a lower or a higher value is better
+    split: Split | None = None  # part of the data that was evaluated; if not set, the first of test, valid and train that exists
+    published: float | None = None  # result that others published
+    source: str | None = None  # publication of that result
+    measured: float | None = None  # result that this recipe reached; `firth verify` compares with it
+    seeds: int | None = None  # number of seeds whose mean is `measured`; if not set, one run
     spread: float | None = None  # standard deviation over those seeds
-    random_batches: int | None = None  # where it is published as a mean over random batches: their number
-    measured_random: float | None = None  # our figure by that protocol
-    hardware: str | None = None
-    date: str | None = None
-    minutes: float | None = None
-    tolerance: float = 0.02  # how far a fresh run may be from `measured`, in units of the metric
-    sha256: str | None = None  # of the text it was measured on, where that differs between machines
+    # number of random batches of text whose mean loss was published; if not set, the whole text was evaluated
+    random_batches: int | None = None
+    measured_random: float | None = None  # result of this recipe on that many random batches
+    hardware: str | None = None  # hardware, and version of torch, of the measurement
+    date: str | None = None  # date of the measurement
+    minutes: float | None = None  # training time in minutes
+    tolerance: float = 0.02  # largest difference from `measured` that `firth verify` accepts, in units of the metric
+    sha256: str | None = None  # fingerprint of the text that was measured, for texts that differ between machines
 
     def __post_init__(self) -> None:
         if self.random_batches is not None and (self.metric != "loss" or self.random_batches < 1):
@@ -63,10 +64,10 @@ class Expected:
 class Recipe(Tables[Any, Any]):
     """Everything that decides how a model is trained. The classes of [data] and [objective] are those of the recipe's task."""
 
-    summary: str = ""
+    summary: str = ""  # one line about the recipe, for `firth recipes`
     data: DataConfig
     objective: ObjectiveConfig = dataclasses.field(default_factory=NextTokenConfig)
-    expected: Expected | None = None
+    expected: Expected | None = None  # results to reproduce; `firth verify` checks them
 
     def __post_init__(self) -> None:
         check(self)

@@ -13,6 +13,8 @@ from firth.cli.app import Json, print_json, verb
 
 @verb()
 def results(
+    recipes: Annotated[list[str] | None, typer.Argument(metavar="[RECIPE]...", help="Only these recipes. [default: all]")] = None,
+    brief: Annotated[bool, typer.Option("--brief", help="Leave out minutes, hardware and date.")] = False,
     into: Annotated[
         Path | None, typer.Option(help="Markdown file in which to replace the table, instead of printing it.")
     ] = None,
@@ -21,10 +23,10 @@ def results(
     """Print the recipes' results beside the published ones. A Markdown table with the gap, also where we fall short."""
     from firth.experiments import results as table
 
-    found = table.results()
+    found = table.results(recipes or ())
     if into is not None:
-        table.place(into, table.markdown(found))
+        table.place(into, table.markdown(found, brief))
     if as_json:
         print_json([dataclasses.asdict(result) for result in found])
     elif into is None:
-        print(table.markdown(found), end="")
+        print(table.markdown(found, brief), end="")

@@ -12,16 +12,16 @@ from firth.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    """The `[decoding]` table of a recipe, and the options of `firth generate` and `firth translate`."""
+    """How a trained model generates text. `firth generate` and `firth translate` have options of the same names. Translation
+    searches for the most probable text; it samples only with `--sample`."""
 
-    tokens: int = 200
-    temperature: float = 1.0  # 0: always the most probable token
-    top_k: int = 0  # sample from the k most probable tokens; 0: from all
-    top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability
-    seed: int = 0
-    # Translation, which searches for the most probable text unless it is told to sample:
-    beam: int = 1  # beam size; 1: greedy decoding
-    penalty: float = 0.6  # α of the beam's length penalty; 0 ranks by log p alone, which favours short texts
+    tokens: int = 200  # maximum number of tokens to generate
+    temperature: float = 1.0  # number that divides the logits before sampling; 0: always the most probable token
+    top_k: int = 0  # number of most probable tokens to sample from; 0: all
+    top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
+    seed: int = 0  # seed of the sampling
+    beam: int = 1  # beam size of beam search; 1: greedy decoding
+    penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
 
     def __post_init__(self) -> None:
         for name, holds, expected in (

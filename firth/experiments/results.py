@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from firth import files
 from firth.config import Table
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
@@ -65,9 +65,13 @@ class Row(NamedTuple):
     setting: str  # hardware, date
 
 
-def results() -> list[Result]:
-    """One per shipped recipe with an [expected] table, measured or not."""
-    return [found for name, recipe in shipped().items() if (found := result(name, recipe))]
+def results(names: Sequence[str] = ()) -> list[Result]:
+    """One per shipped recipe with an [expected] table, measured or not; or those of `names`, in that order."""
+    found = {name: of_one for name, recipe in shipped().items() if (of_one := result(name, recipe))}
+    for name in names:
+        if name not in found:
+            raise ConfigError(f'no shipped recipe "{name}" has a result.{did_you_mean(name, found)}')
+    return [found[name] for name in names or found]
 
 
 def result(name: str, recipe: Table) -> Result | None:
@@ -102,22 +106,24 @@ def row(result: Result) -> Row:
     )
 
 
-def markdown(found: Iterable[Result]) -> str:
+def markdown(found: Iterable[Result], brief: bool = False) -> str:
+    """`brief`: without minutes, hardware and date."""
+    columns = len(_HEADINGS) - 2 if brief else len(_HEADINGS)
     rows = [_cells(row(result)) for result in found]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (_HEADINGS, ["---"] * len(_HEADINGS), *rows))
+    return "".join(f"| {' | '.join(cells[:columns])} |\n" for cells in (_HEADINGS, ["---"] * columns, *rows))
 
 
-def place(path: Path, table: str) -> None:
-    """Replace the text between the two markers of a Markdown file with `table`."""
+def place(path: Path, table: str, begin: str = BEGIN, end: str = END) -> None:
+    """Replace the text between the lines `begin` and `end` of a Markdown file with `table`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}; give a Markdown file") from error
-    before, begin, rest = text.partition(f"{BEGIN}\n")
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise DataError(f"{path} has no markers for the table; add a line {BEGIN} and below it a line {END}")
-    files.write_text(path, f"{before}{begin}{table}{end}{after}")
+    before, found, rest = text.partition(f"{begin}\n")
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise DataError(f"{path} has no markers for the table; add a line {begin} and below it a line {end}")
+    files.write_text(path, f"{before}{found}{table}{end}{after}")
 
 
 def _cells(row: Row) -> list[str]:

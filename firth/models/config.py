@@ -29,22 +29,23 @@ class DropoutRates(NamedTuple):
 class RecurrentConfig:
     """A recurrent language model."""
 
-    family: Literal["language"] = "language"
-    kind: CellKind
-    width: int = 256
-    depth: int = 1
-    embedding: int | None = None  # width of the input vectors; default: width
-    dropout: float = 0.0  # at three places; each can have its own rate:
-    dropout_input: float | None = None  # on the embedded tokens
-    dropout_hidden: float | None = None  # between layers
-    dropout_output: float | None = None  # before the output layer
-    dropout_locked: bool = renamed("locked", default=False)  # one mask for all positions of a window, at the three places
-    dropout_word: float = 0.0  # of whole words, the same in the whole batch; the output layer keeps them
-    dropout_weight: float = 0.0  # of the matrices U from hidden state to hidden state
-    tied: bool = False  # the output layer reuses the embedding, with a projection in between if their widths differ
-    reset: Reset = "after"  # gru only
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
+    family: Literal["language"] = "language"  # predicts each token from the tokens before it
+    kind: CellKind  # recurrent network with this cell
+    width: int = 256  # dimension of the hidden state
+    depth: int = 1  # number of layers
+    embedding: int | None = None  # dimension of the token embeddings; if not set, `width`
+    dropout: float = 0.0  # dropout rate on the embedded tokens, between layers, and before the output layer
+    dropout_input: float | None = None  # dropout rate on the embedded tokens; if not set, `dropout`
+    dropout_hidden: float | None = None  # dropout rate between layers; if not set, `dropout`
+    dropout_output: float | None = None  # dropout rate before the output layer; if not set, `dropout`
+    # use one dropout mask for all positions of a window, instead of one per position
+    dropout_locked: bool = renamed("locked", default=False)
+    dropout_word: float = 0.0  # dropout rate of whole words, the same ones in the whole batch; they stay in the output layer
+    dropout_weight: float = 0.0  # dropout rate of the hidden-to-hidden weight matrices U; not for mingru
+    tied: bool = False  # use the embedding as the output layer, too, with a projection in between if the dimensions differ
+    reset: Reset = "after"  # whether the reset gate acts after or before the product with U; only for gru
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
@@ -68,26 +69,29 @@ class RecurrentConfig:
 class TransformerSettings:
     """The settings of every Transformer: decoders, encoders, and encoder–decoders."""
 
-    kind: Literal["transformer"]
-    width: int = 256
-    depth: int = 4
-    heads: int = 4
-    kv_heads: int | None = None  # fewer key/value heads than heads: grouped-query; 1: multi-query
-    hidden: int | None = None  # inner width of the feed-forward network; 4·width by default, ⅔ of that for swiglu
-    context: int | None = None  # the longest text it processes at once; training.context by default
-    score: ScoreKind = "scaled_dot"
-    position: PositionKind = "rotary"
-    position_base: float = renamed("base", default=10_000.0)  # of the sinusoidal and rotary wavelengths
-    max_distance: int | None = renamed("clip", "reach", default=None)  # shaw, t5: all distances from here on are one
-    distance_buckets: int | None = renamed("buckets", default=None)  # t5: the number of ranges of distance
-    rotary_scaling: RotaryScaling | None = None  # rotary: stretch the positions of a trained model to a longer context
-    rotary_context: int | None = None  # the context that model was trained with
-    norm: NormKind = "rms"
-    norm_placement: Placement = "pre"
-    activation: Activation = "swiglu"
-    bias: bool = False
-    dropout: float = 0.0
-    tied: bool = True
+    kind: Literal["transformer"]  # Transformer
+    width: int = 256  # dimension of the embeddings and of every layer's output
+    depth: int = 4  # number of layers
+    heads: int = 4  # number of attention heads; must divide `width`
+    # number of key/value heads: fewer than `heads` is grouped-query attention, 1 is multi-query; if not set, `heads`
+    kv_heads: int | None = None
+    hidden: int | None = None  # inner width of the feed-forward networks; if not set, 4 · `width`, or ⅔ of that for swiglu
+    context: int | None = None  # maximum length of a sequence, in tokens; if not set, as long as `training.context` needs
+    score: ScoreKind = "scaled_dot"  # attention score: how well a key matches a query
+    position: PositionKind = "rotary"  # position scheme: how the model represents the positions of tokens
+    position_base: float = renamed("base", default=10_000.0)  # base of the wavelengths; only for sinusoidal and rotary positions
+    # distance from which all distances count as the same; only for shaw (if not set, 64) and t5 (if not set, 128)
+    max_distance: int | None = renamed("clip", "reach", default=None)
+    distance_buckets: int | None = renamed("buckets", default=None)  # number of ranges of distance; only for t5 (if not set, 32)
+    # method that stretches rotary positions of a trained model to a longer context; if not set, "none"
+    rotary_scaling: RotaryScaling | None = None
+    rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
+    norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
+    norm_placement: Placement = "pre"  # place of the normalisation: before each sublayer, or after its residual sum
+    activation: Activation = "swiglu"  # activation of the feed-forward networks
+    bias: bool = False  # add biases to linear layers and to LayerNorm
+    dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
+    tied: bool = True  # use the embedding as the output layer, too
 
     def __post_init__(self) -> None:
         at_least_one(
@@ -124,11 +128,12 @@ class TransformerSettings:
 class TransformerConfig(TransformerSettings):
     """A Transformer decoder."""
 
-    family: Literal["language"] = "language"
-    mask: MaskKind = "causal"
-    span: int | None = None  # tokens in a window, the current one included; mask = "window" only
-    vectors: str | None = None  # a file of word vectors that the embedding starts from
-    vectors_fixed: bool = False  # and keeps
+    family: Literal["language"] = "language"  # predicts each token from the tokens before it
+    mask: MaskKind = "causal"  # attention mask; a language model accepts "causal", "strictly_causal" and "window"
+    # number of tokens in the window, the current one included; required by `mask = "window"`, and only for it
+    span: int | None = None
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         at_least_one(span=self.span)

@@ -16,13 +16,14 @@ from firth.models.tag_readouts import TagReadoutKind
 class AverageConfig:
     """The mean of a text's word vectors, as the input of a classifier."""
 
-    family: Literal["encoder"] = "encoder"
-    kind: Literal["average"]
-    width: int = 100  # of the word vectors
-    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
-    dropout: float = 0.0  # on their mean
-    vectors: str | None = None  # a file of word vectors to initialise the embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["encoder"] = "encoder"  # turns a text into vectors
+    kind: Literal["average"]  # mean of the word vectors
+    width: int = 100  # dimension of the word vectors
+    # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
+    readout: TagReadoutKind = "softmax"
+    dropout: float = 0.0  # dropout rate on the mean of the word vectors
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width)
@@ -34,18 +35,20 @@ class AverageConfig:
 class RecurrentEncoderConfig:
     """A recurrent encoder, bidirectional by default."""
 
-    family: Literal["encoder"] = "encoder"
-    kind: CellKind
-    width: int = 128  # in each direction
-    depth: int = 1
-    embedding: int | None = None  # width of the input vectors; default: width
-    bidirectional: bool = True
-    pool: PoolKind = "max"  # how the vectors of a text become one
-    characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
-    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
-    dropout: float = 0.0  # on the embedded tokens, between layers, and on the vector of the text
-    vectors: str | None = None  # a file of word vectors to initialise the embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["encoder"] = "encoder"  # turns a text into vectors
+    kind: CellKind  # recurrent network with this cell
+    width: int = 128  # dimension of the hidden state, in each direction
+    depth: int = 1  # number of layers
+    embedding: int | None = None  # dimension of the token embeddings; if not set, `width`
+    bidirectional: bool = True  # read the text in both directions
+    # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
+    pool: PoolKind = "max"
+    characters: int = 0  # dimension of the byte embeddings from which each word's spelling is encoded; 0: no spelling
+    # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
+    readout: TagReadoutKind = "softmax"
+    dropout: float = 0.0  # dropout rate on the embedded tokens, between layers, and before the output layer
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
@@ -58,13 +61,15 @@ class RecurrentEncoderConfig:
 class TransformerEncoderConfig(TransformerSettings):
     """A bidirectional Transformer encoder."""
 
-    family: Literal["encoder"] = "encoder"
-    pool: PoolKind = "mean"  # how the vectors of a text become one
-    segments: int = 0  # parts of a text with their own embedding, such as question and context; 0: none
-    characters: int = 0  # tagging: width of the byte vectors that encode a word's spelling; 0: no spelling
-    readout: TagReadoutKind = "softmax"  # tagging: how scores become tags
-    vectors: str | None = None  # a file of word vectors to initialise the embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["encoder"] = "encoder"  # turns a text into vectors
+    # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
+    pool: PoolKind = "mean"
+    segments: int = 0  # number of parts of a text that have an embedding of their own, such as question and passage; 0: none
+    characters: int = 0  # dimension of the byte embeddings from which each word's spelling is encoded; 0: no spelling
+    # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
+    readout: TagReadoutKind = "softmax"
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)

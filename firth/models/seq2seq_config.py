@@ -16,23 +16,27 @@ AttentionKind = Literal["none"] | ScoreKind
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSeq2SeqConfig:
-    """A recurrent encoder and a recurrent decoder."""
+    """A recurrent encoder and a recurrent decoder, with or without attention."""
 
-    family: Literal["seq2seq"] = "seq2seq"
-    kind: CellKind
-    attention: AttentionKind = "additive"  # the score; none: the decoder gets one fixed vector instead
-    width: int = 256  # of the decoder, and of the encoder in each direction
-    depth: int = 1  # layers of each
-    embedding: int | None = None  # width of the input vectors; default: width
-    bidirectional: bool | None = None  # the encoder; default: yes with attention, no without
-    reverse: bool = False  # encode the source last token first; without attention only
-    feed_context: bool = renamed("feed", default=False)  # the fixed vector in every step and the output; without attention only
-    reset: Reset | None = None  # of the decoder, gru only; default: "before" with attention, as published, else "after"
-    dropout: float = 0.0  # on embeddings, between layers, and before the output layer
-    tied: bool = False  # the output layer reuses the target's embedding, with a projection in between
-    shared: bool = False  # source and target share one embedding; needs tokenizer.joint
-    vectors: str | None = None  # a file of word vectors to initialise the source embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
+    kind: CellKind  # recurrent network with this cell
+    attention: AttentionKind = "additive"  # attention score; "none": the decoder receives one fixed vector instead
+    width: int = 256  # dimension of the hidden state of the decoder, and of the encoder in each direction
+    depth: int = 1  # number of layers of the encoder, and of the decoder
+    embedding: int | None = None  # dimension of the token embeddings; if not set, `width`
+    bidirectional: bool | None = None  # encode the source in both directions; if not set, true, or false for `attention = "none"`
+    reverse: bool = False  # encode the source from its last token to its first; only for `attention = "none"`
+    # feed the fixed vector to every step of the decoder and to the output layer; only for `attention = "none"`
+    feed_context: bool = renamed("feed", default=False)
+    # whether the decoder's reset gate acts after or before the product with U; only for gru; if not set, "before", or "after" for
+    # `attention = "none"`
+    reset: Reset | None = None
+    dropout: float = 0.0  # dropout rate on the embeddings, between layers, and before the output layer
+    tied: bool = False  # use the target embedding as the output layer, too, with a projection in between
+    shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
+    # file of word vectors to initialise the source embedding with; if not set, the embedding is random
+    vectors: str | None = None
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
@@ -70,11 +74,12 @@ class RecurrentSeq2SeqConfig:
 class TransformerSeq2SeqConfig(TransformerSettings):
     """A Transformer encoder and decoder, `depth` layers each unless `encoder_depth` is set."""
 
-    family: Literal["seq2seq"] = "seq2seq"
-    encoder_depth: int | None = None
-    shared: bool = False  # source and target share one embedding; needs tokenizer.joint
-    vectors: str | None = None  # a file of word vectors to initialise the source embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
+    encoder_depth: int | None = None  # number of layers of the encoder; if not set, `depth`
+    shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
+    # file of word vectors to initialise the source embedding with; if not set, the embedding is random
+    vectors: str | None = None
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
@@ -84,12 +89,14 @@ class TransformerSeq2SeqConfig(TransformerSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixConfig(TransformerSettings):
-    """One Transformer that encodes the source bidirectionally and continues it; needs tokenizer.joint. `context` counts both."""
+    """One Transformer that reads the source bidirectionally and continues it with the target; needs `tokenizer.joint`. `context`
+    counts both sides."""
 
-    family: Literal["seq2seq"] = "seq2seq"
-    kind: Literal["prefix"]  # type: ignore[assignment]  # distinguishes it from the others
-    vectors: str | None = None  # a file of word vectors to initialise the embedding with
-    vectors_fixed: bool = False  # do not train them
+    family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
+    # one Transformer for source and target
+    kind: Literal["prefix"]  # type: ignore[assignment]
+    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
+    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)

@@ -48,7 +48,9 @@ _SHOWN = 12  # classes whose confusion matrix fits into a terminal
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(ObjectiveConfig):
     kind: Literal["classification"] = "classification"
-    weights: Literal["balanced"] | tuple[float, ...] | None = None  # of each class in the loss, in the order of data.labels
+    # weight of each class in the loss, in the order of `data.labels`, or "balanced": equal total weights; if not set, equal
+    # weights
+    weights: Literal["balanced"] | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, tuple) and not all(math.isfinite(weight) and weight > 0 for weight in self.weights):

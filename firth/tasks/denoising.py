@@ -28,13 +28,13 @@ from firth.text.tokenizers.special_tokens import Ids
 
 @dataclass(frozen=True, kw_only=True)
 class DenoisingConfig(ObjectiveConfig):
-    """Noises that combine; see firth/text/batches/denoising.py. The default is the paper's best."""
+    """Kinds of noise, which combine; `firth/text/batches/denoising.py` shows each. The defaults are the paper's best."""
 
     kind: Literal["denoising"] = "denoising"
-    mask: float = 0.0  # share of the tokens, each replaced by <mask>
-    delete: float = 0.0  # share of the tokens, deleted
-    infill: float = 0.3  # share of the tokens, covered by spans that become one <mask> each
-    length: float = 3.0  # mean length of an infilling span (Poisson)
+    mask: float = 0.0  # share of the tokens to replace by one <mask> each
+    delete: float = 0.0  # share of the tokens to delete
+    infill: float = 0.3  # share of the tokens to cover with spans; each span becomes one <mask>
+    length: float = 3.0  # mean length of these spans, in tokens (Poisson)
     permute: bool = True  # shuffle the sentences of a window
     rotate: bool = False  # let a window begin at a random token
 

@@ -47,9 +47,9 @@ _CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included
 @dataclass(frozen=True, kw_only=True)
 class ElectraConfig(ObjectiveConfig):
     kind: Literal["electra"] = "electra"
-    share: float = 0.15  # of the tokens, masked for the generator
-    generator: float = 0.25  # width of the generator / width of the discriminator
-    weight: float = 50.0  # λ, of the discriminator's loss
+    share: float = 0.15  # share of the tokens that are masked for the generator
+    generator: float = 0.25  # width of the generator divided by the width of the discriminator
+    weight: float = 50.0  # λ, the weight of the discriminator's loss beside the generator's
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:

@@ -29,8 +29,8 @@ from firth.training.loop import Loss
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(ObjectiveConfig):
     kind: Literal["masked"] = "masked"
-    share: float = 0.15  # of the tokens, chosen for prediction
-    whole_words: bool = False  # mask all pieces of a word, or none
+    share: float = 0.15  # share of the tokens to predict
+    whole_words: bool = False  # mask all pieces of a word, or none of them
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:

@@ -19,8 +19,8 @@ from firth.text.tokenizers.special_tokens import Ids
 @dataclass(frozen=True, kw_only=True)
 class SpanCorruptionConfig(ObjectiveConfig):
     kind: Literal["span-corruption"] = "span-corruption"
-    share: float = 0.15  # of the tokens, cut out
-    length: float = 3.0  # mean length of a span
+    share: float = 0.15  # share of the tokens to cut out
+    length: float = 3.0  # mean length of a span, in tokens
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:

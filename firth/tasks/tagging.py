@@ -40,7 +40,7 @@ _SCALARS = ("loss", "accuracy", "f1", "words", "sentences")  # the metrics in a 
 @dataclass(frozen=True, kw_only=True)
 class TaggingConfig(ObjectiveConfig):
     kind: Literal["tagging"] = "tagging"
-    unknown: float = 0.0  # share of the words that training replaces by <unk>; needs a tokenizer that has one
+    unknown: float = 0.0  # share of the tokens that training replaces by <unk>; needs a tokenizer that has it
 
     def __post_init__(self) -> None:
         if not 0 <= self.unknown < 1:

@@ -42,7 +42,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]  # of the source and of the target; twi
 class ObjectiveConfig:
     """The `[objective]` table of a recipe; each task has its own, with `kind` as a Literal."""
 
-    kind: str
+    kind: str  # task to train
 
 
 C = TypeVar("C", bound=DataConfig)
@@ -53,12 +53,12 @@ O = TypeVar("O", bound=ObjectiveConfig)  # noqa: E741
 class Tables(Generic[C, O]):
     """The tables of a recipe that a task is made from; api/recipe.py adds what the others say."""
 
-    data: C
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelConfig
-    objective: O
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    data: C  # training data, and the data to validate and test on
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)  # tokenizer, which is learned from the training data
+    model: ModelConfig  # architecture of the model
+    objective: O  # task, which decides the loss; if not set, the first task of the model's family
+    training: TrainingConfig = field(default_factory=TrainingConfig)  # optimisation, validation and checkpoints
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # generation of text
 
 
 class PreparedData(Protocol):

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(ObjectiveConfig):
     kind: Literal["translation"] = "translation"
-    smoothing: float = 0.0  # label smoothing: share of each target that is spread over the vocabulary
-    rouge: bool = False  # the targets are summaries: measure ROUGE, too
+    smoothing: float = 0.0  # label smoothing: share of each target's probability that is spread over the vocabulary
+    rouge: bool = False  # evaluate with ROUGE, too, because the targets are summaries
 
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:

@@ -37,18 +37,21 @@ BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Running text, and what all kinds of data share. Exactly one of `name`, `path` and `text` says where the data come from."""
+    """Running text, and the settings of every kind of data. Set exactly one of `name`, `path` and `text`."""
 
-    name: Name | None = None  # a built-in data set, or one fetched with `firth data get NAME`
-    path: str | None = None  # file, folder, glob, or "-" for standard input
-    text: str | None = None  # the text itself
-    valid: float = 0.1  # held-out share without a valid_path: the end of running text, a sample of examples; 0: none
-    valid_path: str | None = None  # held-out data
-    test_path: str | None = None  # test data
-    format: Format = "auto"  # "auto": by the suffix of each file
-    field: str = "text"  # the key (jsonl) or column (csv, tsv, parquet) that holds the text
-    columns: tuple[str, ...] | None = None  # the column names of a csv or tsv that has no header
-    sha256: str | None = None  # fingerprint of the training data; filled in when a run starts
+    name: Name | None = None  # named data set: one that firth generates, or one that `firth data get NAME` has downloaded
+    path: str | None = None  # training data: a file, a folder, a glob pattern, or "-" for standard input
+    text: str | None = None  # the training text itself
+    # share of the data to hold out where there is no validation file: the end of running text, or random examples; 0: none
+    valid: float = 0.1
+    # validation data: a file, a folder or a glob pattern; if not set, the named data set's, or see `valid`
+    valid_path: str | None = None
+    test_path: str | None = None  # test data: a file, a folder or a glob pattern; if not set, the named data set's, if it has any
+    format: Format = "auto"  # file format; "auto" decides by the suffix of each file
+    field: str = "text"  # key (jsonl) or column (csv, tsv, parquet) that holds the text
+    # column names of a csv or tsv file that has no header line; if not set, its first line is the header
+    columns: tuple[str, ...] | None = None
+    sha256: str | None = None  # fingerprint of the training data; training fills it in
 
     has_tags: ClassVar[bool] = False
 
@@ -74,10 +77,10 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class LabelledConfig(DataConfig):
-    """Texts with one label each, in jsonl, csv, tsv or parquet."""
+    """Texts with one label each, in jsonl, csv, tsv or parquet files."""
 
-    label: str = "label"  # the key or column that holds the label
-    labels: tuple[str, ...] | None = None  # the classes, by number; filled in when a run starts
+    label: str = "label"  # key (jsonl) or column (csv, tsv, parquet) that holds the label
+    labels: tuple[str, ...] | None = None  # classes, in the order of their numbers; training fills it in
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,11 +90,13 @@ class LabelledConfig(DataConfig):
 
 @dataclass(frozen=True)
 class TaggedConfig(DataConfig):
-    """Sentences with a tag for each word, in CoNLL or CoNLL-U. Columns count from 1; CoNLL-U's have names, too ("xpos")."""
+    """Sentences with a tag for each word, in CoNLL or CoNLL-U format."""
 
-    word_column: int | str | None = renamed("word", default=None)  # None: the first of CoNLL, "form" of CoNLL-U
-    tag_column: int | str | None = renamed("column", default=None)  # None: the last of CoNLL, "upos" of CoNLL-U
-    labels: tuple[str, ...] | None = None  # the tags, by number; filled in when a run starts
+    # column of the words, by number from 1 or by CoNLL-U name; if not set, the first (CoNLL) or "form" (CoNLL-U)
+    word_column: int | str | None = renamed("word", default=None)
+    # column of the tags, by number from 1 or by CoNLL-U name; if not set, the last (CoNLL) or "upos" (CoNLL-U)
+    tag_column: int | str | None = renamed("column", default=None)
+    labels: tuple[str, ...] | None = None  # tags, in the order of their numbers; training fills it in
 
     has_tags: ClassVar[bool] = True
 
@@ -109,7 +114,7 @@ class TaggedConfig(DataConfig):
 
 @dataclass(frozen=True)
 class QuestionsConfig(DataConfig):
-    """Questions whose answers are spans of a context, as in SQuAD: .json or .jsonl."""
+    """Questions whose answers are spans of a passage, as in SQuAD, in .json or .jsonl files."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,17 +123,23 @@ class QuestionsConfig(DataConfig):
 
 @dataclass(frozen=True)
 class PairsConfig(DataConfig):
-    """Sentence pairs: two files, line by line, or one file with both sides in it."""
+    """Sentence pairs, in two files that correspond line by line, or in one file with both sides."""
 
-    target_path: str | None = None  # the translations of the lines of `path`; None: both sides are in `path`
+    target_path: str | None = None  # file with the translations of the lines of `path`; if not set, `path` holds both sides
+    # file with the translations of the lines of `valid_path`; if not set, `valid_path` holds both sides
     valid_target_path: str | None = None
+    # file with the translations of the lines of `test_path`; if not set, `test_path` holds both sides
     test_target_path: str | None = None
-    source: str | None = None  # the key or column ("source"), or a side of a named set (its first: "en" of multi30k)
-    target: str | None = None  # the same for the other side
-    split: str | None = None  # of a set with several splits, such as "simple" and "length" of scan; None: the first
+    # source side: a key or column of a file (if not set, "source"), or a side of a named data set (if not set, its first)
+    source: str | None = None
+    # target side: a key or column of a file (if not set, "target"), or a side of a named data set (if not set, its second)
+    target: str | None = None
+    # split of a named data set that has several, such as "simple" and "length" of scan; if not set, the first
+    split: str | None = None
     lower: bool = False  # lower-case both sides
-    locales: tuple[str, ...] | None = None  # of the dates, such as "fr" or "en_GB"; None: about thirty
-    count: int = 20_000  # generated training pairs; a tenth as many for validation and for testing
+    locales: tuple[str, ...] | None = None  # locales of the generated dates, such as `["fr", "en_GB"]`; if not set, 34 of them
+    # number of training pairs to generate for dates; a tenth as many are generated for validation and for testing
+    count: int = 20_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,10 +163,11 @@ class PairsConfig(DataConfig):
 
 @dataclass(frozen=True)
 class PromptsConfig(DataConfig):
-    """Prompts that define a new task each by examples; all of them are generated."""
+    """Generated prompts, each of which defines a new task by examples."""
 
-    examples: int = 16  # before the last question
-    count: int = 20_000  # a tenth as many prompts for validation and for testing; training never runs out of them
+    examples: int = 16  # number of worked examples in a prompt, before the last question
+    # ten times the number of validation prompts, and of test prompts; training generates new prompts without end
+    count: int = 20_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,9 +180,9 @@ class PromptsConfig(DataConfig):
 
 @dataclass(frozen=True)
 class SwapsConfig(PromptsConfig):
-    """Words whose letters exchange roles, by a rule that is new in each prompt."""
+    """Words whose letters are exchanged by a rule that is new in each prompt."""
 
-    letters: int = 8  # of the alphabet
+    letters: int = 8  # number of letters in the alphabet, 3 to 8
     word_length: int = 4  # letters per word
 
     def __post_init__(self) -> None:
@@ -181,10 +193,10 @@ class SwapsConfig(PromptsConfig):
 
 @dataclass(frozen=True)
 class LinearConfig(PromptsConfig):
-    """Points of a linear function y = w·x, a new w in each prompt."""
+    """Points of a linear function y = w·x, with a new w in each prompt."""
 
-    dimensions: int = 5  # of x
-    noise: float = 0.0  # standard deviation of the noise that is added to y
+    dimensions: int = 5  # dimension of x
+    noise: float = 0.0  # standard deviation of the Gaussian noise that is added to y
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,12 +227,14 @@ def _expect_between(key: str, value: int, least: int, most: int | None = None) -
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    kind: Kind = "char"
-    vocab: int | None = None  # maximum size, <eos> and <unk> included; None: every character or word, or 4096 subwords
-    lower: bool = False  # words only: lower-case the text
-    min_count: int = 1  # drop characters and words (bpe, wordpiece: pairs, too) that occur less often
-    joint: bool = False  # sentence pairs: one vocabulary, learned from both sides, instead of one per side
-    vectors: bool = False  # classification: the words of model.vectors are part of the vocabulary, too
+    kind: Kind = "char"  # kind of token: characters, words, or subwords learned by BPE, WordPiece or a unigram model
+    # maximum vocabulary size, with <eos> and <unk>; if not set, every character or word, or 4096 subwords
+    vocab: int | None = None
+    lower: bool = False  # lower-case the text; only for `kind = "word"`
+    # minimum occurrences of a character or word of the vocabulary, or of a pair that is merged (bpe, wordpiece); not for unigram
+    min_count: int = 1
+    joint: bool = False  # learn one vocabulary from both sides of the sentence pairs, instead of one per side
+    vectors: bool = False  # add the words of the file `model.vectors` to the vocabulary; only for `kind = "word"`
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)

@@ -14,36 +14,42 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    init: str | None = None  # a run to start from: its weights and its vocabulary
-    steps: int = 1000
-    batch: int = 32  # sequences per step
-    batch_tokens: int = 4096  # sentence pairs: maximum tokens per step on each side, padding included
-    context: int = 128  # tokens per sequence; longer sentence pairs are skipped
-    carry: bool = False  # recurrent models: start each window from the final state of the previous one
-    seed: int = 0
-    device: Device = "auto"
-    dtype: Literal["float32", "tf32", "bf16"] = "float32"  # precision of matrix products; weights stay float32
-    compile: bool = False
-    accumulate: int = 1  # split each batch into this many pieces to save memory; the update is the same
+    # run folder to start from, with its weights and its vocabulary; if not set, the initial weights are random
+    init: str | None = None
+    steps: int = 1000  # number of updates
+    batch: int = 32  # sequences per step; for sentence pairs, see `batch_tokens`
+    batch_tokens: int = 4096  # maximum number of tokens per step on each side of the sentence pairs, padding included
+    # tokens per window of running text, or of a question with its passage; longer sentence pairs are left out of training
+    context: int = 128
+    carry: bool = False  # start each window from the final hidden state of the previous one; only for recurrent language models
+    seed: int = 0  # seed of the initial weights, the order of the data, and dropout
+    device: Device = "auto"  # device to train on; "auto": cuda if there is a GPU, otherwise cpu
+    dtype: Literal["float32", "tf32", "bf16"] = "float32"  # precision of matrix products; weights and updates stay in float32
+    compile: bool = False  # compile the model with torch.compile
+    accumulate: int = 1  # number of pieces into which each batch is split to save memory; the update is the same
 
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    rate: float = 1e-3
-    betas: tuple[float, ...] = (0.9, 0.95)
-    momentum: float = 0.0
-    weight_decay: float = 0.0
+    optimizer: Literal["adamw", "sgd"] = "adamw"  # optimiser: AdamW, or stochastic gradient descent
+    rate: float = 1e-3  # learning rate, at its highest
+    betas: tuple[float, ...] = (0.9, 0.95)  # AdamW's two decay rates: of the mean gradient, and of the mean squared gradient
+    momentum: float = 0.0  # momentum of stochastic gradient descent
+    weight_decay: float = 0.0  # weight decay of matrices; biases and normalisation gains have none
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
+    # course of the learning rate after the warm-up: constant, or falling along a cosine, a line, or 1/√step
     schedule: Schedule = "cosine"
-    warmup: int = 0  # steps of linear increase to `rate`; at most half of all steps
-    final_rate_ratio: float = renamed("final", default=0.1)  # rate of the last step / `rate` (cosine and linear)
-    average: float = 0.0  # decay of a running average of the weights, which is validated and saved; 0: no averaging
+    warmup: int = 0  # steps over which the learning rate rises linearly to `rate`; at most half of all steps
+    # learning rate of the last step divided by `rate`; only for `schedule = "cosine"` and `"linear"`
+    final_rate_ratio: float = renamed("final", default=0.1)
+    # decay of a running average of the weights, which is validated and saved in their place; 0: no averaging
+    average: float = 0.0
 
-    log_every: int = 10
-    tensorboard: bool = False  # also log to TensorBoard event files in RUN/tensorboard
-    evaluate_every: int = 0  # 0: only after the last step
-    checkpoint_every: int = 0  # 0: only after the last step, and on Ctrl-C or SIGTERM
+    log_every: int = 10  # steps between two lines of the log
+    tensorboard: bool = False  # also log to TensorBoard event files, in the folder `tensorboard` of the run
+    evaluate_every: int = 0  # steps between two validations; 0: only after the last step
+    checkpoint_every: int = 0  # steps between two checkpoints; 0: only after the last step, and on Ctrl-C or SIGTERM
     keep: int = 2  # number of checkpoints to keep
-    select: str = "loss"  # the validation metric that selects the best weights: lowest loss, or highest other metric
-    patience: int = 0  # stop after this many evaluations without improvement; 0: never
+    # validation metric that selects the best weights: the lowest loss, or the highest value of another metric
+    select: str = "loss"
+    patience: int = 0  # number of validations without improvement after which training stops; 0: never
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "batch_tokens", "context", "accumulate", "log_every", "keep"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from shell import Firth
 from firth.experiments.results import BEGIN, END, Result, markdown, result, row
 from firth.shipped import shipped
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
 def made(**expected: Any) -> Result:
@@ -21,9 +22,22 @@ def made(**expected: Any) -> Result:
     return found
 
 
-def test_readme_has_the_table_as_it_is_now(firth: Firth) -> None:
-    section = README.read_text(encoding="utf-8").partition(f"{BEGIN}\n")[2].partition(END)[0]
-    assert section == firth("results").out, "the recipes changed: run `make results`"
+def table_in(page: str) -> str:
+    return (CHECKOUT / page).read_text(encoding="utf-8").partition(f"{BEGIN}\n")[2].partition(END)[0]
+
+
+def test_the_pages_have_the_tables_as_they_are_now(firth: Firth) -> None:
+    first = re.findall(r"^\| `(.+?)`", table_in("README.md"), re.MULTILINE)
+    assert len(first) == 10
+    assert f"FIRST := {' '.join(first)}\n" in (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    assert table_in("README.md") == firth("results", *first, "--brief").out, "the recipes changed: run `make results`"
+    assert table_in("docs/results.md") == firth("results").out, "the recipes changed: run `make results`"
+
+
+def test_a_recipe_without_a_result_is_named(firth: Firth) -> None:
+    answer = firth("results", "helo")
+    assert answer.code == 2
+    assert 'no shipped recipe "helo" has a result. Did you mean "hello"?' in answer.err
 
 
 def test_the_table_has_a_row_for_each_recipe_that_expects_something(firth: Firth) -> None:

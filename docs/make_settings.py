@@ -1,0 +1,315 @@
+"""Writes the tables of settings in docs/recipes.md from the config classes. The comment on a field is the meaning of the setting.
+
+python docs/make_settings.py [PAGE]
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import io
+import re
+import sys
+import textwrap
+import tokenize
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import tomli_w
+
+from firth.api.recipe import Expected, Recipe
+from firth.decoding.sample import DecodingConfig
+from firth.experiments.results import place
+from firth.models import ModelConfig
+from firth.models.config import TransformerSettings
+from firth.tasks import FAMILIES, KINDS, TASKS, default_task
+from firth.tasks.task import SPECIAL, AnyTask
+from firth.text.config import DataConfig, Name, TokenizerConfig
+from firth.text.datasets.named import holds
+from firth.training.config import TrainingConfig
+
+PAGE = Path(__file__).resolve().parent / "recipes.md"
+BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
+MODELS: tuple[type, ...] = get_args(ModelConfig)
+_TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
+_CHOOSING = ("family", "kind")  # the settings that choose a class; shown once per table of the recipe
+_BASES = {DataConfig: "Every kind of data", TransformerSettings: "Every Transformer"}
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def config_classes() -> list[type]:
+    """Every class whose fields are settings of a recipe, base classes included."""
+    tasks = [config for task in TASKS for config in (task.Data, task.Objective)]
+    found = [base for config in (Recipe, *tasks, *MODELS, *_TABLES.values()) for base in _lineage(config)]
+    return list(dict.fromkeys(found))
+
+
+def settings_page() -> str:
+    """The generated part of the page."""
+    parts = [_recipe(), *_data(), *_plain("tokenizer"), *_model(), *_objective()]
+    parts += [part for table in ("training", "decoding", "expected") for part in _plain(table)]
+    return "\n" + "\n\n".join(map(_wrapped, parts)) + "\n\n"
+
+
+def _wrapped(part: str) -> str:
+    """A paragraph in lines of 110 columns; a heading or a table as it is."""
+    return part if part.startswith(("#", "|")) else textwrap.fill(part, 110, break_long_words=False, break_on_hyphens=False)
+
+
+# What the source says
+
+
+def meanings(config: type) -> dict[str, str]:
+    """The comment on each field, its own or that of a base class."""
+    found: dict[str, str] = {}
+    for base in _lineage(config):
+        found |= {name: comment for name, comment in _comments(base).items() if comment}
+    return found
+
+
+def _comments(config: type) -> dict[str, str]:
+    """The comments on the fields that this class defines: at the end of the line or, if there is none, directly above it."""
+    source = textwrap.dedent(inspect.getsource(config))
+    lines = source.splitlines()
+    at_line = {
+        token.start[0]: _prose(token.string)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for field in definition.body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            above, line = [], field.lineno - 1
+            while lines[line - 1].lstrip().startswith("#"):
+                above.insert(0, at_line[line])
+                line -= 1
+            found[field.target.id] = at_line.get(field.end_lineno or 0) or " ".join(above)
+    return found
+
+
+def _prose(comment: str) -> str:
+    """A comment without its # and without notes to the tools."""
+    parts = (part.strip() for part in comment.removeprefix("#").split("  # "))
+    return "; ".join(part for part in parts if not part.startswith(("type: ignore", "noqa")))
+
+
+def _lineage(config: type) -> list[type]:
+    """The dataclasses that a class is made of, the most general one first."""
+    return [base for base in reversed(config.__mro__) if "__dataclass_fields__" in vars(base)]
+
+
+def _about(config: type) -> str:
+    """The docstring; a dataclass without one has its signature there."""
+    text = inspect.cleandoc(config.__doc__ or "")
+    return "" if text.startswith(f"{config.__name__}(") else _escaped(" ".join(text.split()))
+
+
+# Cells of a table
+
+
+def _settings(table: str, config: type, *, inherited: bool = True) -> str:
+    """A Markdown table of the settings of a class, all of them or those that its base classes lack."""
+    hints, said = typing.get_type_hints(config), meanings(config)
+    own = inspect.get_annotations(config)
+    rows = [
+        (f"`{field.name}`", _type(hints[field.name]), _default(field), _meaning(table, field, said[field.name]))
+        for field in dataclasses.fields(config)
+        if field.name not in (_CHOOSING if table in ("model", "objective") else ()) and (inherited or field.name in own)
+    ]
+    return _markdown(("setting", "type", "default", "meaning"), rows) if rows else ""
+
+
+def _meaning(table: str, field: dataclasses.Field[Any], comment: str) -> str:
+    text = _escaped(comment)
+    if f"{table}.{field.name}" in SPECIAL:
+        text += f"; only for {_listed(task.name for task in TASKS if f'{table}.{field.name}' in task.uses)}"
+    was = field.metadata.get("was", ())
+    return f"{text}; formerly {_listed(was, 'or')}" if was else text
+
+
+def _type(hint: Any) -> str:
+    options = [one for one in get_args(hint) if one is not type(None)] if _is_union(hint) else [hint]
+    choices = [_code(_toml(choice)) for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    others = [_type_name(option) for option in options if get_origin(option) is not Literal]
+    return " or ".join([", ".join(choices), *others] if choices else others)
+
+
+def _type_name(option: Any) -> str:
+    if get_origin(option) is tuple:
+        return f"list of {_TYPES[get_args(option)[0]]}s"
+    return _TYPES.get(option, "table")
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return "required"
+    return "not set" if field.default is None else _code(_toml(field.default))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    *most, last = map(_code, names)
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+def _escaped(text: str) -> str:
+    """Markdown would read <eos> as HTML."""
+    return re.sub(r"`[^`]*`|<\w+>", lambda found: found[0] if found[0].startswith("`") else _code(found[0]), text)
+
+
+def _markdown(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    escaped = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, ["---"] * len(headings), *escaped))
+
+
+# The tables of a recipe
+
+
+def _recipe() -> str:
+    hints, said = typing.get_type_hints(Recipe), meanings(Recipe)
+    rows = []
+    for field in sorted(dataclasses.fields(Recipe), key=lambda field: field.name != "summary"):  # stands before the first table
+        is_table = field.name != "summary"
+        name = f"[`[{field.name}]`](#{field.name})" if is_table else _code(field.name)
+        optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        default = _default(field) if not is_table else "optional" if optional else "required"
+        rows.append((name, "table" if is_table else _type(hints[field.name]), default, _escaped(said[field.name])))
+    return _markdown(("table or setting", "type", "default", "meaning"), rows)
+
+
+def _plain(table: str) -> Iterator[str]:
+    """A table whose settings are the same for every task."""
+    yield f"## `[{table}]`"
+    if about := _about(_TABLES[table]):
+        yield about
+    yield _settings(table, _TABLES[table])
+
+
+def _sections(table: str, configs: Iterable[type]) -> Iterator[tuple[type, str]]:
+    """Each class with the table of its own settings; a base class comes before the first class that needs it."""
+    for config in dict.fromkeys(base for one in configs for base in _lineage(one)):
+        yield config, _settings(table, config, inherited=False)
+
+
+def _data() -> Iterator[str]:
+    kinds = {task.Data: [one for one in TASKS if one.Data is task.Data] for task in TASKS}
+
+    def heading(config: type) -> str:
+        return kinds[config][0].reads.capitalize() if config in kinds else config.__name__.removesuffix("Config")
+
+    yield "## `[data]`"
+    yield f"### {_BASES[DataConfig]}"
+    yield _about(DataConfig)
+    for config, settings in _sections("data", kinds):
+        if config is DataConfig:
+            yield settings
+        yield f"### {heading(config)}"
+        if config is not DataConfig:
+            yield _about(config)
+        if config in kinds:
+            yield _kind_of_data(kinds[config])
+        if config is not DataConfig and settings:
+            yield from _inherits(map(heading, _lineage(config)[1:-1]))
+            yield settings
+
+
+def _inherits(headings: Iterable[str]) -> Iterator[str]:
+    if links := [_link(heading) for heading in headings]:
+        yield f"The settings of {' and '.join(links)}, and:"
+
+
+def _kind_of_data(tasks: list[type[AnyTask]]) -> str:
+    text = f"For `objective.kind` = {_listed((_toml(task.name) for task in tasks), 'or')}."
+    names = [name for name in get_args(Name) if holds(DataConfig(name=name)) == tasks[0].reads]
+    return f"{text} Named data sets: {_listed(names)}." if names else text
+
+
+def _link(heading: str) -> str:
+    return f"[{heading[0].lower()}{heading[1:]}](#{heading.lower().replace(' ', '-')})"
+
+
+def _model() -> Iterator[str]:
+    yield "## `[model]`"
+    yield "Two settings choose the architecture. [`[objective]`](#objective) lists the tasks that each family can learn."
+    yield _markdown(("setting", "type", "default", "meaning"), _choosing_model())
+    for config, settings in _sections("model", MODELS):
+        if config not in MODELS:
+            yield f"### {_BASES.get(config, config.__name__)}"
+            yield _about(config)
+            yield settings
+            continue
+        family, kinds = (get_args(typing.get_type_hints(config)[name]) for name in _CHOOSING)
+        yield f"### {', '.join(map(_code, family))}: {', '.join(map(_code, kinds))}"
+        yield _about(config)
+        yield from _inherits(_BASES.get(base, base.__name__) for base in _lineage(config)[:-1])
+        yield settings
+
+
+def _choosing_model() -> Iterator[tuple[str, ...]]:
+    for name, default in (("family", _code(_toml(FAMILIES[0]))), ("kind", "required")):
+        choices: dict[str, dict[str, None]] = {}  # of each meaning
+        for config in MODELS:
+            found = get_args(typing.get_type_hints(config)[name])
+            choices.setdefault(meanings(config)[name], {}).update(dict.fromkeys(found))
+        said = "; ".join(f"{', '.join(map(_code, of))}: {_escaped(comment)}" for comment, of in choices.items())
+        every = dict.fromkeys(choice for of in choices.values() for choice in of)
+        yield f"`{name}`", ", ".join(_code(_toml(choice)) for choice in every), default, said
+
+
+def _objective() -> Iterator[str]:
+    yield "## `[objective]`"
+    usual = ", ".join(f"{_code(_toml(default_task(family).name))} for `{family}`" for family in FAMILIES)
+    said = dict.fromkeys(meanings(task.Objective)["kind"] for task in TASKS)
+    kinds = ", ".join(_code(_toml(kind)) for kind in KINDS)
+    yield _markdown(
+        ("setting", "type", "default", "meaning"), [("`kind`", kinds, f"by `model.family`: {usual}", _escaped(" or ".join(said)))]
+    )
+    yield "What each task learns from, and the metrics that `expected.metric` and `training.select` accept:"
+    headings = ("task", "a run is", "data", "`model.family`", "`expected.metric`", "`training.select`")
+    yield _markdown(
+        headings,
+        [
+            (_code(task.name), task.is_a, _link(task.reads), *(", ".join(map(_code, names)) for names in _facts(task)))
+            for task in TASKS
+        ],
+    )
+    for task in TASKS:
+        yield f"### `{task.name}`"
+        about = _about(task.Objective)
+        settings = _settings("objective", task.Objective)
+        if about:
+            yield about
+        yield settings or "No settings besides `kind`."
+        if task.unsupported:
+            yield (
+                "Settings that must keep their default: "
+                + "; ".join(f"`{setting}` ({_escaped(why)})" for setting, why in task.unsupported.items())
+                + "."
+            )
+
+
+def _facts(task: type[AnyTask]) -> tuple[tuple[str, ...], ...]:
+    return task.families, task.metrics, task.selecting
+
+
+if __name__ == "__main__":
+    place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
