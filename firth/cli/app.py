@@ -95,6 +95,9 @@ def main() -> None:
     except Exception as error:
         if debugging():
             raise
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, by its name: torch may not be imported
+            complain("the GPU ran out of memory. Lower training.batch or training.context, or raise training.accumulate.")
+            sys.exit(1)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)
 

@@ -31,7 +31,7 @@ def playground(
     query: Annotated[
         str | None, typer.Option(help="Query to look up in --table: a word, or as many numbers as its keys have.")
     ] = None,
-    score: Annotated[str, typer.Option(help="Score: scaled_dot, dot, gaussian, bilinear or additive.")] = "scaled_dot",
+    score: Annotated[str, typer.Option(help="Score: scaled_dot, dot, gaussian, bilinear, additive or cosine.")] = "scaled_dot",
     mask: Annotated[
         str,
         typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),

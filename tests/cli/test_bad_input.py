@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from runs import TEXT, recipe_table
 from shell import Answer, Firth
 from tomli_w import dumps
@@ -230,3 +231,16 @@ def test_what_is_not_foreseen_is_one_line_too(firth: Firth, monkeypatch: pytest.
     assert answer.err.splitlines() == [
         "firth: internal error: ZeroDivisionError: of all things. This is a bug in firth; run again with --debug to see where"
     ]
+
+
+def test_a_gpu_without_memory_is_no_bug(firth: Firth, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr("firth.shipped.shipped", fails)
+    answer = firth("recipes")
+    assert answer.code == 1
+    assert (
+        answer.err
+        == "firth: the GPU ran out of memory. Lower training.batch or training.context, or raise training.accumulate.\n"
+    )

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from shell import Firth
 
-from firth.inspection.playground import Settings, of_sentence
+from firth.inspection.playground import POSITIONS, SCORES, Settings, of_sentence
 from firth.vectors import WordVectors
 
 
@@ -62,3 +63,9 @@ def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
         answer = firth("playground", *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert message in answer.err
+
+
+def test_help_names_every_score_and_position(firth: Firth, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    answer = firth("playground", "--help")
+    assert [name for name in (*SCORES, *POSITIONS) if name not in answer.out] == []
