@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Seed, verb
+from firth.cli.app import Seed, complain, verb
 from firth.cli.lines import batches, check_given, count, given
 from firth.errors import ConfigError
 
@@ -87,8 +87,12 @@ def translate(
             sink = stack.enter_context(ResumableOutput(out, settings, resume))
             done = sink.lines
         show = _shown(stack, file, out, done)
+        cut_off = 0
         for number, source, found in _answers(model, given(texts, file, forgiving=True), config, sample, done, show):
             print(spell(number, source, found[:nbest]), file=sink, flush=True)
+            cut_off += not found[0].finished
+    if cut_off:
+        complain(f"note: {cut_off:,} of the translations had not ended after {config.tokens} tokens; raise --tokens")
     if out is not None:
         print(out)
 

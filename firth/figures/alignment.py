@@ -46,7 +46,8 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
             ygap=1,
             colorbar={"title": "α", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
         )
-    plot.update_xaxes(**_axis(above), side="top", tickangle=0 if max(map(cell_len, source)) <= 2 else -60)
+    upright = all(cell_len(word) <= 2 for word in source[:-1])  # the last is <eos>, with room on its right
+    plot.update_xaxes(**_axis(above), side="top", tickangle=0 if upright else -60)
     plot.update_yaxes(**_axis(beside), autorange="reversed")
     left, top = (30 + 8 * max(map(cell_len, words)) for words in (target, source))  # pixels, for the words themselves
     menu = _menu(list(weights), top) if len(weights) > 1 else []

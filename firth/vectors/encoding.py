@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen
 
 _FORMAT = 2
+_PUNCTUATION = re.compile(r"[^\w\s'’-]+|(?<!\w)['’-]+|['’-]+(?!\w)")  # an apostrophe or hyphen within a word belongs to it
 LONGEST = 10_000  # words of a sentence; a longer one is split (text8 is a single line)
 _DROPPED = np.uint32(0xFFFFFFFF)
 _AT_ONCE = 1 << 20  # ids renamed at a time
@@ -48,6 +50,7 @@ class EncodedCorpus:
     ends: NDArray[np.int64]  # sentence s is ids[ends[s − 1] : ends[s]]; none is empty
     raw_words: int  # words of the text, rare words included
     lower: bool
+    strip_punctuation: bool
     name: str  # the user's name for it
 
     def sentence(self, number: int) -> NDArray[np.uint32]:
@@ -60,6 +63,7 @@ def encoded(
     min_count: int = 1,
     max_vocab: int | None = None,
     lower: bool = False,
+    strip_punctuation: bool = False,
     base: Vocabulary | None = None,
     format: Format = "auto",
     field: str = "text",
@@ -71,6 +75,7 @@ def encoded(
             "format": _FORMAT,
             "text_sha256": scan(corpus, progress).sha256,
             "lower": lower,
+            "strip_punctuation": strip_punctuation,
             "min_count": min_count,
             "max_vocab": max_vocab,
             "base_sha256": _fingerprint(base) if base is not None else None,
@@ -99,7 +104,7 @@ class _Numbered:
 
 def _make(path: Path, facts: dict[str, Any], corpus: Corpus, base: Vocabulary | None, progress: Progress) -> None:
     with _workplace(path.parent) as workplace:
-        numbered = _number(corpus, facts["lower"], workplace, progress)
+        numbered = _number(corpus, facts["lower"], facts["strip_punctuation"], workplace, progress)
         vocabulary = chosen(numbered.parts, facts["min_count"], facts["max_vocab"], base, corpus.name)
         with cache.replacing(path.with_suffix(".ids")) as ids, cache.replacing(path.with_suffix(".ends")) as ends:
             words, sentences = _rename(numbered, vocabulary, ids, ends)
@@ -127,12 +132,17 @@ def _workplace(folder: Path) -> Iterator[Path]:
                 path.unlink()
 
 
-def _number(corpus: Corpus, lower: bool, workplace: Path, progress: Progress) -> _Numbered:
+def without_punctuation(text: str) -> str:
+    """`text`, whose ends must be word boundaries, with a space for each punctuation mark and symbol: “don't!” is don't."""
+    return _PUNCTUATION.sub(" ", text)
+
+
+def _number(corpus: Corpus, lower: bool, strip_punctuation: bool, workplace: Path, progress: Progress) -> _Numbered:
     numbered = _Numbered([], [], Path(f"{workplace}-ids"), Path(f"{workplace}-ends"))
     lexicon, words = Lexicon(), 0
     with numbered.ids.open("wb") as ids_file, numbered.ends.open("wb") as ends_file:
         for text in _whole_words(corpus, lower, progress):
-            ids, ends = lexicon.read(text)
+            ids, ends = lexicon.read(without_punctuation(text.decode()).encode() if strip_punctuation else text)
             ids_file.write(ids.data)
             ends_file.write((ends + words).data)
             words += len(ids)
@@ -221,7 +231,7 @@ def _opened(path: Path, facts: dict[str, Any], name: str) -> EncodedCorpus | Non
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError):
         return None
-    return EncodedCorpus(known, ids, ends, raw_words, facts["lower"], name)
+    return EncodedCorpus(known, ids, ends, raw_words, facts["lower"], facts["strip_punctuation"], name)
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:

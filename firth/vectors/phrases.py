@@ -27,7 +27,7 @@ from firth.text import cache
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
 from firth.text.readers.file_decoding import Tick
-from firth.vectors.encoding import EncodedCorpus, encoded
+from firth.vectors.encoding import EncodedCorpus, encoded, without_punctuation
 from firth.vectors.sentences import Source, opened
 
 _AT_ONCE = 1 << 22  # words scanned at a time
@@ -76,13 +76,14 @@ def find_phrases(
     threshold: float = 100.0,
     joiner: str = "_",
     lower: bool = False,
+    strip_punctuation: bool = False,
     format: Format = "auto",
     field: str = "text",
     progress: Progress = silent,
 ) -> Phrases:
     """The pairs of `source` whose score is above `threshold`."""
     _check(discount, threshold, joiner)
-    text = encoded(source, lower=lower, format=format, field=field, progress=progress)
+    text = encoded(source, lower=lower, strip_punctuation=strip_punctuation, format=format, field=field, progress=progress)
     words = text.vocabulary.words
     found: list[tuple[float, int, int]] = []
     for a_P, b_P, score_P in _scored(text, discount):
@@ -101,6 +102,7 @@ def write_phrases(
     passes: int = 1,
     joiner: str = "_",
     lower: bool = False,
+    strip_punctuation: bool = False,
     format: Format = "auto",
     field: str = "text",
     progress: Progress = silent,
@@ -113,14 +115,22 @@ def write_phrases(
     with opened(source, format, field, progress) as corpus, contextlib.ExitStack() as left_over:
         now = corpus
         for number in range(passes):
-            phrases = find_phrases(now, discount=discount, threshold=threshold, joiner=joiner, lower=lower, progress=progress)
+            phrases = find_phrases(
+                now,
+                discount=discount,
+                threshold=threshold,
+                joiner=joiner,
+                lower=lower,
+                strip_punctuation=strip_punctuation,
+                progress=progress,
+            )
             found.append(phrases)
             target = out
             if number < passes - 1:
                 target = cache.cache_folder() / f"{TEMPORARY}phrases-{os.getpid()}-{time.monotonic_ns()}"
                 left_over.callback(target.unlink, missing_ok=True)
             with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-                for text in _joined(phrases, now, lower, progress):
+                for text in _joined(phrases, now, lower, strip_punctuation, progress):
                     file.write(text)
             now = Corpus(corpus.name, (target,), format="txt")
     return found
@@ -152,11 +162,12 @@ def _keys(text: EncodedCorpus, start: int, firsts_V: NDArray[np.bool_], seconds_
     return np.asarray(a[kept] * len(text.vocabulary) + b[kept])
 
 
-def _joined(phrases: Phrases, corpus: Corpus, lower: bool, progress: Progress) -> Iterator[str]:
+def _joined(phrases: Phrases, corpus: Corpus, lower: bool, strip_punctuation: bool, progress: Progress) -> Iterator[str]:
     """The text with its phrases joined, in chunks."""
     pending, space, size = None, "", corpus.size
     for words, ends in _lines(corpus, lower, lambda done: progress("joining phrases", done, size)):
-        joined, pending = phrases._join(words, pending)
+        kept = without_punctuation(" ".join(words)).split() if strip_punctuation else words
+        joined, pending = phrases._join(kept, pending)
         if ends and pending is not None:
             joined, pending = [*joined, pending], None
         if joined:

@@ -46,6 +46,7 @@ _BLOCK = 200_000  # words; small enough to stop quickly after Ctrl-C and to keep
 _GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block in parallel
 _BLOCKS = 64  # smallest number of blocks, if the text is long enough: with fewer, threads would be idle at the end
 _SMALLEST = 1_000
+_ENOUGH = 1_000_000  # words in all epochs together: with fewer, all vectors stay close to each other
 _OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other formats
 
 
@@ -95,6 +96,7 @@ def train(
     deterministic: bool | None = None,
     device: Device | None = None,
     lower: bool | None = None,
+    strip_punctuation: bool | None = None,
     format: Format = "auto",
     field: str = "text",
     start: WordVectors | None = None,
@@ -130,8 +132,11 @@ def train(
             "`firth vectors convert` writes the other formats from it"
         )
     config = settings(given, start)
+    of_start = start.metadata if start is not None else {}
     if lower is None:
-        lower = start is not None and start.metadata.get("lower") == "true"
+        lower = of_start.get("lower") == "true"
+    if strip_punctuation is None:
+        strip_punctuation = of_start.get("strip_punctuation") == "true"
     if out is not None:
         _expect_writable(Path(out))  # fail now, not after hours of training
     base = _base(start, watcher) if start is not None else None
@@ -140,6 +145,7 @@ def train(
         min_count=config.min_count,
         max_vocab=config.max_vocab,
         lower=lower,
+        strip_punctuation=strip_punctuation,
         base=base,
         format=format,
         field=field,
@@ -150,8 +156,16 @@ def train(
             f"no word in {text.name} has a neighbour: every sentence has only one word that occurs {config.min_count} times. "
             "Use more text or a smaller min_count"
         )
+    if epochs is None and start is None:
+        _note_few_words(text.raw_words, config.epochs, watcher)
     training = prepare_training(text, config, start, watcher)
     return _finish(training, Path(out) if out is not None else None, watcher)
+
+
+def _note_few_words(words: int, epochs: int, watcher: TrainingCallbacks) -> None:
+    if words * epochs < _ENOUGH:
+        enough = min(100, -(-_ENOUGH // words))
+        watcher.notice(f"the text has only {words:,} words, too few for {epochs} epochs; try epochs = {enough}")
 
 
 def _expect_writable(out: Path) -> None:
@@ -325,6 +339,7 @@ def trained_vectors(training: Training, state: str) -> WordVectors:
         "epochs": f"{training.config.epochs * report.words / report.of:.4g}" if report else "0",
         "loss": json.dumps(report.losses if report else ()),
         "lower": json.dumps(training.text.lower),
+        "strip_punctuation": json.dumps(training.text.strip_punctuation),
     }
     vocabulary = training.text.vocabulary
     return WordVectors(vocabulary.words, training.input_Vd, vocabulary.count_V, metadata, training.output_Vd)

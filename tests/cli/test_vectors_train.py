@@ -69,11 +69,20 @@ def test_options_reach_the_training(firth: Firth, corpus: Path, tmp_path: Path) 
         "device": "cpu",
     }
     options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    assert firth("vectors", "train", corpus, "--out", out, *options, "--lower").code == 0
+    assert firth("vectors", "train", corpus, "--out", out, *options, "--lower", "--strip-punctuation").code == 0
     vectors = load(out)
     assert json.loads(vectors.metadata["config"]) == {**given, "deterministic": False}
     assert json.loads(vectors.metadata["lower"]) is True
+    assert json.loads(vectors.metadata["strip_punctuation"]) is True
     assert len(vectors) == 9
+
+
+def test_a_short_text_gets_advice(firth: Firth, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("a b c d e f g h i j\n" * 2_500, encoding="utf-8")
+    arguments = ("vectors", "train", tmp_path / "short.txt", "--dim", 8)
+    advice = "the text has only 25,000 words, too few for 5 epochs; try epochs = 40"
+    assert advice in firth(*arguments, "--out", tmp_path / "default.firth").err
+    assert advice not in firth(*arguments, "--out", tmp_path / "asked.firth", "--epochs", 5).err
 
 
 def test_standard_input_and_records(firth: Firth, corpus: Path, tmp_path: Path) -> None:

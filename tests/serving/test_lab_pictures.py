@@ -1,4 +1,4 @@
-"""The pictures of docs/lab.md are those that its script takes."""
+"""The pictures of docs/lab.md and README are those that their script takes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def script() -> ModuleType:
 
 def test_every_picture_is_taken_by_the_script_and_shown_on_the_page(script: ModuleType) -> None:
     pictures = {path.stem: path for path in (DOCS / "lab").iterdir()}
-    assert set(pictures) == set(script.PICTURES)
+    assert set(pictures) == {*script.PICTURES, script.FRONT}
     page = (DOCS / "lab.md").read_text(encoding="utf-8")
-    for name, path in pictures.items():
-        assert f"](lab/{path.name})" in page, name
-        assert path.stat().st_size <= script.LARGEST
+    for name in script.PICTURES:
+        assert f"](lab/{name}.png)" in page, name
+    assert f"](docs/lab/{script.FRONT}.png)" in (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert all(path.stat().st_size <= script.LARGEST for path in pictures.values())
 
 
 def test_every_room_has_a_picture(script: ModuleType) -> None:

@@ -21,6 +21,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
 from firth.evaluation.translation import measures
 from firth.tasks.run import Run
+from firth.text.data.parallel import encode_parallel
 from firth.training.log import read as read_log
 
 JOINT: Table = {"kind": "word", "joint": True}
@@ -218,6 +219,13 @@ def test_what_is_not_given_comes_from_the_recipe(model: Run[Any]) -> None:
         cut = model.translations(["1 2 3"], dataclasses.replace(model.recipe.decoding, tokens=1, beam=beam))[0][0]
         assert (cut.text, cut.finished) == ("one", False)
     assert model.translate(UNSEEN) == model.translate(UNSEEN, beam=1, tokens=12)
+
+
+def test_an_evaluation_says_that_references_are_longer_than_translations_may_be(model: Run[Any], tmp_path: Path) -> None:
+    write_pairs(tmp_path / "some.tsv", pairs_of(["1", "23", "456", "789"]))
+    pairs = encode_parallel(tmp_path / "some.tsv", None, model.translator.tokenizers, model.recipe.data)
+    with pytest.warns(UserWarning, match="^2 of 4 reference translations are longer than decoding.tokens = 3"):
+        model.translator.measure(pairs, model.decoding({"tokens": 3}))
 
 
 def test_drawing_depends_on_seed_and_number(few_steps: Path) -> None:

@@ -108,6 +108,13 @@ def test_lower_case_joins_words(tmp_path: Path) -> None:
     assert len(encoded(path).vocabulary) == 5
 
 
+def test_punctuation_goes_except_within_words(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "«Don't!» he said—twice... It's a well-known 'fact'--no?\nC++ new_york 3,5 l’été -\n")
+    expected = "Don't he said twice It's a well-known fact no C new_york 3 5 l’été"
+    assert " ".join(" ".join(words) for words in sentences(encoded(path, strip_punctuation=True))) == expected
+    assert "fact'--no?" in " ".join(encoded(path).vocabulary.words)
+
+
 def test_a_long_line_is_cut_and_nothing_lost(tmp_path: Path) -> None:
     words = [f"w{n % 7}" for n in range(25_000)]
     made = encoded(write(tmp_path / "a.txt", "first line\n" + " ".join(words) + "\nlast line\n"))

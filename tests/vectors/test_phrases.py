@@ -100,6 +100,14 @@ def test_a_file_keeps_its_lines_and_a_second_pass_joins_three_words(tmp_path: Pa
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
+def test_punctuation_can_be_stripped_before_phrases_are_found(tmp_path: Path, cache: Path) -> None:
+    given = [f"w{n} (New York), v{n}!" for n in range(10)]
+    (tmp_path / "in.txt").write_text("\n".join(given), encoding="utf-8")
+    write_phrases(tmp_path / "in.txt", tmp_path / "out.txt", discount=5, threshold=1.0, strip_punctuation=True)
+    lines = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == [f"w{n} New_York v{n}" for n in range(10)]
+
+
 def test_a_long_line_in_pieces_is_joined_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word for sentence in SENTENCES for word in sentence]
     (tmp_path / "a.txt").write_text(" ".join(words))

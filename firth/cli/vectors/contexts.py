@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, group
+from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 
 if TYPE_CHECKING:
     from firth.vectors.contexts import WordContexts
@@ -29,6 +29,7 @@ def contexts(
     lines: Annotated[int, typer.Option(help="Concordance lines for each word.")] = 5,
     top: Annotated[int, typer.Option(help="Collocates to show for each word.")] = 12,
     lower: Lower = False,
+    strip_punctuation: StripPunctuation = False,
     format: FormatName = "auto",
     field: Field = "text",
     as_json: Json = False,
@@ -42,7 +43,14 @@ def contexts(
 
     chosen = list(dict.fromkeys((*words, *_nearest(neighbors, words[0], nearest))))
     with Display() as display:
-        text = encoded(corpus, lower=lower, format=format, field=field, progress=display.work)  # type: ignore[arg-type]
+        text = encoded(
+            corpus,
+            lower=lower,
+            strip_punctuation=strip_punctuation,
+            format=format,  # type: ignore[arg-type]  # the reader checks it
+            field=field,
+            progress=display.work,
+        )
     found = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in chosen]
     if as_json:
         print_json([_facts(one) for one in found])

@@ -25,6 +25,9 @@ CorpusArgument = Annotated[
     str, typer.Argument(help="File, folder, glob, named data set such as wiki8, or '-' for standard input.")
 ]
 Lower = Annotated[bool, typer.Option("--lower", help="Convert the text to lower case.")]
+StripPunctuation = Annotated[
+    bool, typer.Option("--strip-punctuation", help="Remove punctuation and symbols, except inside words (don't, well-known).")
+]
 FormatName = Annotated[str, typer.Option(help="File format: txt, jsonl, csv, tsv or parquet; auto uses the file name.")]
 Field = Annotated[str, typer.Option(help="JSON key or column that holds the text.")]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, group
+from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 
 _SHOWN = 10  # best phrases to print for each pass
 
@@ -22,6 +22,7 @@ def phrases(
     passes: Annotated[int, typer.Option(help="Number of passes; two passes join up to four words.")] = 1,
     joiner: Annotated[str, typer.Option(help="String between the words of a phrase.")] = "_",
     lower: Lower = False,
+    strip_punctuation: StripPunctuation = False,
     format: FormatName = "auto",
     field: Field = "text",
     as_json: Json = False,
@@ -41,6 +42,7 @@ def phrases(
             passes=passes,
             joiner=joiner,
             lower=lower,
+            strip_punctuation=strip_punctuation,
             format=format,  # type: ignore[arg-type]  # the reader checks it
             field=field,
             progress=display.work,

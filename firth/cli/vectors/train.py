@@ -11,7 +11,7 @@ import typer
 
 from firth.cli.app import Json, complain, print_json, verb
 from firth.cli.progress import Display
-from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, group
+from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 from firth.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def train(
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
     ] = False,
     lower: Lower = False,
+    strip_punctuation: StripPunctuation = False,
     format: FormatName = "auto",
     field: Field = "text",
     as_json: Json = False,
@@ -96,6 +97,7 @@ def train(
             deterministic=deterministic or None,
             device=device,  # type: ignore[arg-type]
             lower=lower or None,
+            strip_punctuation=strip_punctuation or None,
             format=format,  # type: ignore[arg-type]
             field=field,
             start=start,

@@ -80,6 +80,13 @@ class Translator:
         starts = pairs.source_starts
         encoded = [pairs.source_ids[starts[n] : starts[n + 1]] for n in range(len(pairs))]
         written = [found[0].text for found in self.write(self._cut(encoded), config, progress=progress)]
+        too_long = int((pairs.target_length_N > config.tokens).sum())
+        if too_long:
+            warnings.warn(
+                f"{too_long:,} of {len(pairs):,} reference translations are longer than decoding.tokens = {config.tokens}, where "
+                "every translation ends; raise it",
+                stacklevel=2,
+            )
         return measures(
             written,
             [target for _, target in pairs.texts],
