@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firth.serving.lab.library import RunLibrary
 
 _PORT = 8421
+_OWN_RUNS = Path("runs")  # where README and the docs put runs
 _ATTEMPTS = 20  # ports to try, one after the other
 _GRACE = 2  # seconds that the lab waits for unfinished responses when it closes
 
@@ -26,7 +27,7 @@ def lab(
         list[Path] | None,
         typer.Argument(
             metavar="[RUN]…",
-            help="Run folders, or folders that contain runs. [default: the runs of `firth tour` in this folder]",
+            help="Run folders, folders that contain runs, or files of word vectors. [default: ./tour and ./runs]",
             show_default=False,
         ),
     ] = None,
@@ -48,13 +49,15 @@ def lab(
     listener = _listener(port)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
     if not library.runs and not library.vectors:
-        complain("note: no run was given, and there is no tour in this folder; the page explains how to train one")
+        complain("note: no run was given, and there is none in ./tour or ./runs; the page explains how to train one")
     _serve(library, listener, address, opening=not no_open)
 
 
 def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
     from firth.serving.lab.library import RunLibrary, tour_library
 
+    vectors = [*(path for path in runs if path.is_file()), *vectors]
+    runs = [path for path in runs if not path.is_file()]
     for path in runs:
         if not path.is_dir():
             raise RunError(f"{path} is not a folder; give a run made with `firth train RECIPE --out {path}`, or a folder of runs")
@@ -70,7 +73,8 @@ def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLi
     if runs or vectors:
         return RunLibrary(runs, vectors, corpora)
     tour = tour_library()
-    return RunLibrary(tour.places, list(tour.vectors.values()), corpora)
+    own = [_OWN_RUNS] if _OWN_RUNS.is_dir() else []
+    return RunLibrary([*tour.places, *own], list(tour.vectors.values()), corpora)
 
 
 def _check_corpus(name: str) -> None:

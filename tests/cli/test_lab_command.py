@@ -92,8 +92,20 @@ def test_without_anything_it_opens_and_says_so(
     monkeypatch.chdir(tmp_path)
     answer = firth("lab", "--no-open", "--port", 0)
     assert answer.code == 0
-    assert "there is no tour in this folder" in answer.err
+    assert "there is none in ./tour or ./runs" in answer.err
     assert not served[0].runs
+
+
+def test_by_default_it_shows_the_runs_here_and_vectors_need_no_option(
+    firth: Firth, char_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(char_run, "runs/mine")
+    Path("v.firth").write_bytes(b"1 1\na 1\n")
+    assert firth("lab", "--no-open", "--port", 0).code == 0
+    assert firth("lab", "runs", "v.firth", "--no-open", "--port", 0).code == 0
+    assert [list(library.runs) for library in served] == [["mine"], ["mine"]]
+    assert list(served[1].vectors) == ["v.firth"]
 
 
 def test_what_is_no_run_is_refused_in_one_line(firth: Firth, tmp_path: Path, served: Served) -> None:
