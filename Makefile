@@ -33,6 +33,7 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
+	$(BIN)/python -m pytest --quiet --numprocesses 0 tests/test_prose.py
 
 docs: $(VENV)/all-$(TORCH)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -301,7 +301,7 @@ def _objective() -> Iterator[str]:
         yield settings or "No settings besides `kind`."
         if task.unsupported:
             yield (
-                "Settings that must keep their default: "
+                "Settings that cannot be changed for this task: "
                 + "; ".join(f"`{setting}` ({_escaped(why)})" for setting, why in task.unsupported.items())
                 + "."
             )

@@ -140,7 +140,7 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
         if converted is not None:
             return converted
     literals = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
-    hint_text = did_you_mean(value, map(str, literals)) if literals and isinstance(value, str) else ""
+    hint_text = did_you_mean(value, map(str, literals), listed=False) if literals and isinstance(value, str) else ""
     raise ConfigError(f'"{at}" is {value!r}; expected {_spelled(hint)}.{hint_text}')
 
 

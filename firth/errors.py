@@ -46,13 +46,13 @@ class Interrupted(FirthError):
         self.exit_code = 128 + signal_number
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """' Did you mean "depth"?' if a similar name is known, otherwise the list of known names."""
+def did_you_mean(given: str, known: Iterable[str], *, listed: bool = True) -> str:
+    """' Did you mean "depth"?' if a similar name is known, otherwise the list of known names, if it is `listed`."""
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     if near:
         return f' Did you mean "{near[0]}"?'
-    return f" Known: {', '.join(names)}." if names else ""
+    return f" Known: {', '.join(names)}." if names and listed else ""
 
 
 def index_range(count: int) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -31,6 +30,10 @@ def assignments(name: str) -> list[str]:
     table = shipped()[name]
     given = ["training.device=cpu", "training.compile=false", f"training.steps={STEPS}", "training.log_every=1"]
     given += ["training.evaluate_every=0"]
+    if name == "wiki8-mlm":
+        given += ["data.path=wiki8.txt"]
+    if "init" in table["training"]:
+        given += [f"training.init=runs/{table['training']['init'].removeprefix('recipe:')}"]
     if "batch" in table["training"]:
         given += [f"training.batch={min(4, table['training']['batch'])}", "training.accumulate=1"]
     if "batch_tokens" in table["training"]:
@@ -56,12 +59,9 @@ def first_losses(name: str) -> list[float]:
 
 def prepare(folder: Path) -> None:
     """What wiki8-mlm reads, and the runs that other recipes begin with."""
-    texts = folder / "pretraining"
-    texts.mkdir(parents=True, exist_ok=True)
-    data = Path(os.environ["FIRTH_DATA"])
-    shutil.copy(data / "sst2" / "train.tsv", texts / "train.tsv")
-    with lzma.open(data / "wiki8" / "wiki8.xz", "rt") as wiki8:
-        (texts / "wiki8.txt").write_text(wiki8.read(FIRST_CHARACTERS), encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    with lzma.open(Path(os.environ["FIRTH_DATA"]) / "wiki8" / "wiki8.xz", "rt") as wiki8:
+        (folder / "wiki8.txt").write_text(wiki8.read(FIRST_CHARACTERS), encoding="utf-8")
     os.chdir(folder)
     for name in PRETRAINED:
         out = Path("runs") / name

@@ -1,11 +1,17 @@
-"""training.init: a run starts from the weights and the vocabulary of another."""
+"""training.init: a run starts from the weights and the vocabulary of another.
+
+"recipe:NAME" stands for the run of another recipe. It is trained when it is first needed and kept in the cache folder, under a
+name that contains a hash of its settings; until it is complete, its folder ends in ".unfinished", and training resumes there.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
-from firth.api.recipe import Recipe, read_run_recipe
+from firth.api.recipe import FROM_RECIPE, Recipe, find_recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, RunError
@@ -13,8 +19,30 @@ from firth.models import Network
 from firth.models.pretrained import check_meaning, initialise
 from firth.tasks.task import Tokenizers
 from firth.text import TokenizerConfig
+from firth.text.cache import cache_folder
 from firth.training import checkpoint
 from firth.training.folder import RunFolder
+
+
+def with_kept_run(recipe: Recipe) -> tuple[Recipe, Recipe | None]:
+    """The recipe with the folder of the kept run in training.init, and the recipe to train into it unless it is there."""
+    init = recipe.training.init
+    if init is None or not init.startswith(FROM_RECIPE):
+        return recipe, None
+    first = find_recipe(init.removeprefix(FROM_RECIPE)).resolved()
+    settings = dataclasses.replace(first, summary="", expected=None).toml()
+    name = f"{Path(init.removeprefix(FROM_RECIPE)).stem}-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"
+    folder = cache_folder() / "runs" / name
+    changed = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, init=str(folder)))
+    return changed, None if RunFolder(folder).exists() else first
+
+
+def train_kept_run(first: Recipe, folder: Path, train: Callable[[Recipe, Path, bool], object]) -> None:
+    """Train `first` into `folder`, which appears only once the run is complete."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    train(first, unfinished, RunFolder(unfinished).exists())
+    unfinished.rename(folder)
 
 
 def with_vocabulary(recipe: Recipe) -> tuple[Recipe, Tokenizers]:

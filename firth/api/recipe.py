@@ -19,23 +19,25 @@ from firth.tasks.splits import Split
 from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
 from firth.text.config import DataConfig
 
+FROM_RECIPE = "recipe:"  # training.init = "recipe:wiki8-mlm"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """The result of the recipe: the one we measured and, where there is one, the published one."""
+    """The measured result of the recipe and, if there is one, the published result."""
 
     metric: str  # metric of the result, as `firth evaluate` names it
     direction: Literal["lower", "higher"] = "lower"  # whether a lower or a higher value is better
     split: Split | None = None  # part of the data that was evaluated; if not set, the first of test, valid and train that exists
-    published: float | None = None  # result that others published
-    source: str | None = None  # publication of that result
+    published: float | None = None  # published result
+    source: str | None = None  # source of the published result
     measured: float | None = None  # result that this recipe reached; `firth verify` compares with it
     seeds: int | None = None  # number of seeds whose mean is `measured`; if not set, one run
     spread: float | None = None  # standard deviation over those seeds
     # number of random batches of text whose mean loss was published; if not set, the whole text was evaluated
     random_batches: int | None = None
     measured_random: float | None = None  # result of this recipe on that many random batches
-    hardware: str | None = None  # hardware, and version of torch, of the measurement
+    hardware: str | None = None  # hardware and torch version used for the measurement
     date: str | None = None  # date of the measurement
     minutes: float | None = None  # training time in minutes
     tolerance: float = 0.02  # largest difference from `measured` that `firth verify` accepts, in units of the metric
@@ -91,7 +93,10 @@ class Recipe(Tables[Any, Any]):
         model = dataclasses.replace(model, vectors=_absolute(model.vectors))
         anywhere: dict[str, Any] = {key: _absolute(getattr(self.data, key)) for key in self.data.paths()}
         data = dataclasses.replace(self.data, **anywhere)
-        training = dataclasses.replace(self.training, init=_absolute(self.training.init))
+        init = self.training.init
+        if init is not None and not init.startswith(FROM_RECIPE):
+            init = _absolute(init)
+        training = dataclasses.replace(self.training, init=init)
         return dataclasses.replace(self, model=model, data=data, training=training)
 
     def toml(self) -> str:
@@ -123,11 +128,24 @@ def compose(table: Mapping[str, Any], assignments: Sequence[Assignment] = (), no
     if assignments:
         changed.pop("expected", None)  # it describes the recipe as written
         _prefer_new_source(changed, assignments)
+        named = [split_assignment(assignment)[0] for assignment in assignments]
+        _note_kept_hidden(table, changed, named, notice)
+        if changed.get("summary"):
+            changed["summary"] = f"{changed['summary']}; changed: {', '.join(dict.fromkeys(named))}"
     task = _task(changed)
     for name, schema in (("data", task.Data), ("objective", task.Objective)):
         if isinstance(changed.get(name), dict):
             changed[name] = _own_settings(name, changed[name], schema, task.name)
     return build(Recipe, changed, notice=notice, types={"data": task.Data, "objective": task.Objective})
+
+
+def _note_kept_hidden(table: Mapping[str, Any], changed: Table, named: Sequence[str], notice: Notice) -> None:
+    before, after = table.get("model", {}), changed.get("model", {})
+    if "model.width" in named and "model.hidden" not in named and after.get("hidden") is not None:
+        notice(
+            f"model.hidden is still {after['hidden']}, which the recipe chose for model.width = {before.get('width')}; now "
+            f"model.width = {after['width']}. Set --model.hidden, too."
+        )
 
 
 def _task(table: Table) -> type[AnyTask]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from firth import files
-from firth.api.init_from_run import initialise_from_run, with_tokenizer_of_run, with_vocabulary
+from firth.api.init_from_run import initialise_from_run, train_kept_run, with_kept_run, with_tokenizer_of_run, with_vocabulary
 from firth.api.loading import load
 from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
@@ -103,11 +103,15 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
 def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
     """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint."""
     watcher = watcher or Watcher()
-    recipe = recipe.resolved()
+    recipe, first = with_kept_run(recipe.resolved())
     if recipe.training.tensorboard:
         expect_tensorboard()  # an error now, not after the data have been read
     folder = RunFolder(out)
     old = _to_resume(folder, recipe, resume)
+    if first is not None and old is None:
+        watcher.notice(f"this recipe starts from another, which is trained first and kept as {recipe.training.init}")
+        kept = Path(str(recipe.training.init))
+        train_kept_run(first, kept, lambda first, out, resume: train_recipe(first, out, resume=resume, watcher=watcher))
     recipe, tokenizers = _tokenizers(recipe, folder, old)
     labels = {} if old is None else {"labels": getattr(old.data, "labels", None)}
     data = with_data(recipe, **labels).task.read(tokenizers, watcher.work)

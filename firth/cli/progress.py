@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 _LOOK_EVERY = 0.1  # seconds between two renewals of the line
+_SMOOTH = 50  # steps that the shown loss is averaged over, and at most a tenth of all steps
 
 
 class Display:
@@ -47,7 +48,7 @@ class Display:
         self.began = (0, 0.0)  # the step this process started at, and when
         self.loss = self.tokens = self.seconds = 0.0
         self.seen = (0, 0.0)
-        self.looks = 0
+        self.looks = self.count = 0  # lines shown, steps taken
         self.valid = ""
         self.last_line = self.last_look = time.monotonic()
 
@@ -70,17 +71,18 @@ class Display:
         self.began = (training.step, time.monotonic())
         self.seen = training.tokens, training.seconds
         self.loss = self.tokens = self.seconds = 0.0
-        self.looks = 0
+        self.looks = self.count = 0
         self._show(self.label, training.step, self.steps)
 
     def step(self, seen: StepReport) -> None:
         step, now = seen.step, time.monotonic()
         if math.isnan(seen.loss):  # a GPU is still at its first step
             return
+        self.count += 1
+        self.loss += max(1 / self.count, 1 / max(1, min(_SMOOTH, self.steps // 10))) * (seen.loss - self.loss)
         if seen.valid is None and step.step < self.steps and self.looks and now - self.last_look < _LOOK_EVERY:
             return
         self.last_look, self.looks = now, self.looks + 1
-        self.loss += _weight(self.looks) * (seen.loss - self.loss)
         tokens, seconds = self.seen
         self.seen = seen.tokens, seen.seconds
         self.tokens += _weight(self.looks) * (seen.tokens - tokens - self.tokens)  # of one look, and below its seconds

@@ -27,7 +27,7 @@ def recipes(as_json: Json = False) -> None:
 
 
 def _facts(result: Result | None) -> str:
-    from firth.experiments.results import row
+    from firth.experiments.results import duration, row
 
     if result is None:
         return "not measured yet"
@@ -36,7 +36,6 @@ def _facts(result: Result | None) -> str:
         f"{cells.metric} {cells.measured}" if cells.measured else f"{cells.metric} not measured yet",
         f"published {cells.published}" if cells.published else "",
         cells.gap,
-        f"{cells.minutes} min" if cells.minutes else "",
-        cells.setting,
+        duration(result),
     ]
     return ", ".join(fact for fact in facts if fact)

@@ -60,7 +60,9 @@ def beam(
         best_AC, parent_AC, token_AC = _candidates(logits, score_AS, 2 * size)
         _note_ended(found, text_A, tokens_ASN, best_AC, parent_AC, token_AC, end)
         score_AS, place_AS = best_AC.masked_fill(token_AC == end, -torch.inf).topk(min(size, best_AC.shape[1]))
-        parent_AS, token_AS = parent_AC.gather(1, place_AS), token_AC.gather(1, place_AS)
+        parent_AS = parent_AC.gather(1, place_AS)
+        # With fewer continuations than beams, the rest are dead: they step with token 0, since `end` may have no embedding.
+        token_AS = token_AC.gather(1, place_AS).masked_fill(score_AS == -torch.inf, 0)
         before = tokens_ASN.shape[1]
         past_ASN = tokens_ASN.gather(1, parent_AS.unsqueeze(-1).expand(-1, -1, tokens_ASN.shape[2]))
         tokens_ASN = torch.cat((past_ASN, token_AS.unsqueeze(-1)), dim=-1)

@@ -16,10 +16,10 @@ class DecodingConfig:
     searches for the most probable text; it samples only with `--sample`."""
 
     tokens: int = 200  # maximum number of tokens to generate
-    temperature: float = 1.0  # number that divides the logits before sampling; 0: always the most probable token
-    top_k: int = 0  # number of most probable tokens to sample from; 0: all
+    temperature: float = 1.0  # sampling temperature: the logits are divided by it; 0: always the most probable token
+    top_k: int = 0  # sample from this many of the most probable tokens; 0: all
     top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
-    seed: int = 0  # seed of the sampling
+    seed: int = 0  # random seed for sampling
     beam: int = 1  # beam size of beam search; 1: greedy decoding
     penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
 

@@ -106,6 +106,17 @@ def row(result: Result) -> Row:
     )
 
 
+def duration(result: Result) -> str:
+    """ "about 3 minutes on a CPU", from the measured minutes; "" if nothing was measured."""
+    if result.minutes is None:
+        return ""
+    device = "one H200" if "H200" in (result.hardware or "") else "a CPU"
+    if result.minutes < 0.75:
+        return f"less than a minute on {device}"
+    whole = round(result.minutes)
+    return f"about {whole} minute{'s' if whole > 1 else ''} on {device}"
+
+
 def markdown(found: Iterable[Result], brief: bool = False) -> str:
     """`brief`: without minutes, hardware and date."""
     columns = len(_HEADINGS) - 2 if brief else len(_HEADINGS)

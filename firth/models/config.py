@@ -40,7 +40,7 @@ class RecurrentConfig:
     dropout_output: float | None = None  # dropout rate before the output layer; if not set, `dropout`
     # use one dropout mask for all positions of a window, instead of one per position
     dropout_locked: bool = renamed("locked", default=False)
-    dropout_word: float = 0.0  # dropout rate of whole words, the same ones in the whole batch; they stay in the output layer
+    dropout_word: float = 0.0  # probability of dropping a word's input embedding everywhere in the batch
     dropout_weight: float = 0.0  # dropout rate of the hidden-to-hidden weight matrices U; not for mingru
     tied: bool = False  # use the embedding as the output layer, too, with a projection in between if the dimensions differ
     reset: Reset = "after"  # whether the reset gate acts after or before the product with U; only for gru
@@ -80,14 +80,14 @@ class TransformerSettings:
     score: ScoreKind = "scaled_dot"  # attention score: how well a key matches a query
     position: PositionKind = "rotary"  # position scheme: how the model represents the positions of tokens
     position_base: float = renamed("base", default=10_000.0)  # base of the wavelengths; only for sinusoidal and rotary positions
-    # distance from which all distances count as the same; only for shaw (if not set, 64) and t5 (if not set, 128)
+    # maximum relative distance; larger distances are treated as equal; only for shaw (if not set, 64) and t5 (if not set, 128)
     max_distance: int | None = renamed("clip", "reach", default=None)
     distance_buckets: int | None = renamed("buckets", default=None)  # number of ranges of distance; only for t5 (if not set, 32)
     # method that stretches rotary positions of a trained model to a longer context; if not set, "none"
     rotary_scaling: RotaryScaling | None = None
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
-    norm_placement: Placement = "pre"  # place of the normalisation: before each sublayer, or after its residual sum
+    norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
     activation: Activation = "swiglu"  # activation of the feed-forward networks
     bias: bool = False  # add biases to linear layers and to LayerNorm
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer

@@ -43,7 +43,7 @@ class RecurrentEncoderConfig:
     bidirectional: bool = True  # read the text in both directions
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "max"
-    characters: int = 0  # dimension of the byte embeddings from which each word's spelling is encoded; 0: no spelling
+    characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
     dropout: float = 0.0  # dropout rate on the embedded tokens, between layers, and before the output layer
@@ -64,8 +64,8 @@ class TransformerEncoderConfig(TransformerSettings):
     family: Literal["encoder"] = "encoder"  # turns a text into vectors
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "mean"
-    segments: int = 0  # number of parts of a text that have an embedding of their own, such as question and passage; 0: none
-    characters: int = 0  # dimension of the byte embeddings from which each word's spelling is encoded; 0: no spelling
+    segments: int = 0  # number of segment embeddings, such as one for the question and one for the passage; 0: none
+    characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random

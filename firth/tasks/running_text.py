@@ -12,13 +12,13 @@ from firth.tasks.run import N, Run
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import O, Task, Tokenizers
 from firth.text import Prepared, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
-from firth.text.config import DataConfig
+from firth.text.config import RunningTextConfig
 
 
-class RunningTextTask(Task[DataConfig, O, Prepared]):
+class RunningTextTask(Task[RunningTextConfig, O, Prepared]):
     """A task over the tokens of one long text."""
 
-    Data = DataConfig
+    Data = RunningTextConfig
     reads = "running text"
     shortest = 0  # tokens that the held-out text needs
     needs_eos = False  # even where the text is one document
@@ -58,7 +58,7 @@ def target_of(tokenizers: TokenizerConfig | Tokenizers) -> TokenizerConfig | Tok
 
 def text_of(run: Run[Any], path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, TokenFile]:
     """The text to evaluate, with its name: the file that was given, or a part of the run's own data."""
-    data: DataConfig = run.recipe.data
+    data: RunningTextConfig = run.recipe.data
     if path is not None:
         return str(path), encode_file(path, run.tokenizer, data, progress)
     return chosen(prepare(data, run.tokenizer, progress), split)

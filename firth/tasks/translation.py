@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TranslationConfig(ObjectiveConfig):
     kind: Literal["translation"] = "translation"
-    smoothing: float = 0.0  # label smoothing: share of each target's probability that is spread over the vocabulary
+    smoothing: float = 0.0  # label smoothing: label smoothing: share of the target probability that is spread over the vocabulary
     rouge: bool = False  # evaluate with ROUGE, too, because the targets are summaries
 
     def __post_init__(self) -> None:

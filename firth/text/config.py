@@ -37,12 +37,12 @@ BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Running text, and the settings of every kind of data. Set exactly one of `name`, `path` and `text`."""
+    """The settings of every kind of data. Set exactly one of `name`, `path` and `text`."""
 
     name: Name | None = None  # named data set: one that firth generates, or one that `firth data get NAME` has downloaded
     path: str | None = None  # training data: a file, a folder, a glob pattern, or "-" for standard input
     text: str | None = None  # the training text itself
-    # share of the data to hold out where there is no validation file: the end of running text, or random examples; 0: none
+    # share of the data to hold out if there is no validation file: the last part of running text, or random examples; 0: none
     valid: float = 0.1
     # validation data: a file, a folder or a glob pattern; if not set, the named data set's, or see `valid`
     valid_path: str | None = None
@@ -73,6 +73,21 @@ class DataConfig:
     @classmethod
     def _files(cls) -> tuple[str, ...]:
         return ("path",)
+
+
+@dataclass(frozen=True)
+class RunningTextConfig(DataConfig):
+    """Running text."""
+
+    # further training texts: files, folders, glob patterns or named data sets; read before the text above, whose end is held out
+    more: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.more and self.path == "-":
+            raise ConfigError(
+                "data.more needs a text that can be read again, not standard input. Write data.path to a file first."
+            )
 
 
 @dataclass(frozen=True)
@@ -166,7 +181,7 @@ class PromptsConfig(DataConfig):
     """Generated prompts, each of which defines a new task by examples."""
 
     examples: int = 16  # number of worked examples in a prompt, before the last question
-    # ten times the number of validation prompts, and of test prompts; training generates new prompts without end
+    # size of the validation and test sets: each has `count` / 10 prompts; training prompts are generated without limit
     count: int = 20_000
 
     def __post_init__(self) -> None:
@@ -231,7 +246,7 @@ class TokenizerConfig:
     # maximum vocabulary size, with <eos> and <unk>; if not set, every character or word, or 4096 subwords
     vocab: int | None = None
     lower: bool = False  # lower-case the text; only for `kind = "word"`
-    # minimum occurrences of a character or word of the vocabulary, or of a pair that is merged (bpe, wordpiece); not for unigram
+    # minimum count for a character or word to enter the vocabulary, or for a pair to be merged (bpe, wordpiece); not for unigram
     min_count: int = 1
     joint: bool = False  # learn one vocabulary from both sides of the sentence pairs, instead of one per side
     vectors: bool = False  # add the words of the file `model.vectors` to the vocabulary; only for `kind = "word"`

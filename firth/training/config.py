@@ -14,7 +14,8 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    # run folder to start from, with its weights and its vocabulary; if not set, the initial weights are random
+    # run folder to start from, with its weights and its vocabulary; "recipe:NAME" trains that recipe first, once, and keeps its
+    # run in the cache folder; if not set, the initial weights are random
     init: str | None = None
     steps: int = 1000  # number of updates
     batch: int = 32  # sequences per step; for sentence pairs, see `batch_tokens`
@@ -34,12 +35,12 @@ class TrainingConfig:
     momentum: float = 0.0  # momentum of stochastic gradient descent
     weight_decay: float = 0.0  # weight decay of matrices; biases and normalisation gains have none
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
-    # course of the learning rate after the warm-up: constant, or falling along a cosine, a line, or 1/√step
+    # learning-rate schedule after the warm-up: constant, or decay along a cosine, a line, or 1/√step
     schedule: Schedule = "cosine"
     warmup: int = 0  # steps over which the learning rate rises linearly to `rate`; at most half of all steps
     # learning rate of the last step divided by `rate`; only for `schedule = "cosine"` and `"linear"`
     final_rate_ratio: float = renamed("final", default=0.1)
-    # decay of a running average of the weights, which is validated and saved in their place; 0: no averaging
+    # decay of an exponential moving average of the weights, which is validated and saved instead of them; 0: no averaging
     average: float = 0.0
 
     log_every: int = 10  # steps between two lines of the log

@@ -37,9 +37,10 @@ def word_map(
     chosen = list(dict.fromkeys(words))
     if dimensions not in (2, 3):
         raise ConfigError(f"dimensions is {dimensions}; expected 2 or 3")
+    units = [vectors.unit(word) for word in chosen]
     if len(chosen) <= dimensions:
         raise ConfigError(f"{len(chosen)} words are too few for {dimensions} dimensions. Give at least {dimensions + 1} words")
-    unit_Nd = np.stack([vectors.unit(word) for word in chosen]).astype(np.float64)
+    unit_Nd = np.stack(units).astype(np.float64)
     match projection:
         case "pca":
             point_Nk, explained = pca(unit_Nd, dimensions)

@@ -13,7 +13,7 @@ from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watch
 from translations import pair_table, write_pairs
 
 from firth.api import compose, load, train_recipe
-from firth.config import Table
+from firth.config import Table, to_toml
 from firth.errors import ConfigError, Interrupted, RunError
 from firth.models import Network
 
@@ -223,6 +223,30 @@ def test_a_vocabulary_for_each_side_is_not_one(tmp_path: Path) -> None:
     table = text_table("span-corruption", "seq2seq", {"kind": "gru", "width": 24}, init=str(init))
     with pytest.raises(ConfigError, match=r"has a vocabulary per side of its sentence pairs, but this run"):
         train_recipe(compose(table | {"tokenizer": {}}), tmp_path / "run")
+
+
+def test_another_recipe_is_trained_first_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("FIRTH_CACHE", str(cache))
+    first = tmp_path / "first.toml"
+    first.write_text(to_toml(compose(text_table("masked", "encoder", TRANSFORMER, steps=6, checkpoint_every=1))))
+    table = fine_tuned(tmp_path, Path("unused"))
+    table["training"]["init"] = f"recipe:{first}"
+    with pytest.raises(Interrupted):
+        train_recipe(compose(table), tmp_path / "a", watcher=stopping_at(3))
+    assert [path.name.endswith(".unfinished") for path in (cache / "runs").iterdir()] == [True]
+    _, said = run(table, tmp_path / "a")
+    (kept,) = (cache / "runs").iterdir()
+    assert kept.name.startswith("first-")
+    assert any(f"trained first and kept as {kept}" in one for one in said)
+    assert load(tmp_path / "a", "cpu").recipe.training.init == str(kept)
+    stamp = (kept / "model.safetensors").stat().st_mtime_ns
+    _, said = run(table, tmp_path / "b")
+    assert not any("trained first" in one for one in said)
+    assert (kept / "model.safetensors").stat().st_mtime_ns == stamp
+    shutil.rmtree(kept)
+    train_recipe(compose(table | {"training": table["training"] | {"steps": 2}}), tmp_path / "b", resume=True)
+    assert not kept.exists(), "a run that is resumed has its weights"
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -49,6 +49,21 @@ def test_an_overridden_recipe_promises_nothing() -> None:
     assert compose(table, ["training.steps=3"]).expected is None
 
 
+def test_an_overridden_recipe_says_what_was_changed() -> None:
+    table = {"summary": "A GRU", "data": {"text": "abc"}, "model": {"kind": "gru"}}
+    assert compose(table).summary == "A GRU"
+    assert compose(table, ["model.width=8", "--training.steps=2"]).summary == "A GRU; changed: model.width, training.steps"
+
+
+def test_a_width_that_leaves_the_hidden_layer_behind_is_noted() -> None:
+    table = {"data": {"text": "abc"}, "model": {"kind": "transformer", "width": 96, "heads": 3, "hidden": 288}}
+    with pytest.warns(
+        UserWarning, match="model.hidden is still 288, which the recipe chose for model.width = 96; now model.width = 24"
+    ):
+        compose(table, ["model.width=24"])
+    assert compose(table, ["model.width=24", "model.hidden=96"]).model.hidden == 96
+
+
 def test_composing_leaves_the_table_as_it_was() -> None:
     table = recipe_table()
     compose(table, ["data.path=x.txt", "model.width=64"])

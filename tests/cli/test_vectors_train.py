@@ -77,6 +77,26 @@ def test_options_reach_the_training(firth: Firth, corpus: Path, tmp_path: Path) 
     assert len(vectors) == 9
 
 
+def test_a_loss_that_rises_at_the_end_of_a_long_text_is_explained(
+    firth: Firth, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from firth.cli.vectors import train as verb
+
+    monkeypatch.setattr(verb, "_rose", lambda losses: True)
+    assert "note: the loss rose" not in firth("vectors", "train", corpus, "--out", tmp_path / "a.firth", *SMALL).err
+    monkeypatch.setattr(verb, "_LONG", 100)
+    assert "note: the loss rose" in firth("vectors", "train", corpus, "--out", tmp_path / "b.firth", *SMALL).err
+
+
+@pytest.mark.parametrize(
+    ("losses", "rose"), [((), False), ((2.0,), False), ((2.0, 1.9), False), ((2.0, 1.8, 1.9), True), ((None, 2.0), False)]
+)
+def test_when_a_loss_rose(losses: tuple[float | None, ...], rose: bool) -> None:
+    from firth.cli.vectors.train import _rose
+
+    assert _rose(losses) is rose
+
+
 def test_a_short_text_gets_advice(firth: Firth, tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("a b c d e f g h i j\n" * 2_500, encoding="utf-8")
     arguments = ("vectors", "train", tmp_path / "short.txt", "--dim", 8)

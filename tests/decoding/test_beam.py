@@ -68,6 +68,52 @@ def test_only_finished_hypotheses_are_returned_and_none_goes_on_after_its_end() 
     assert searched(random_model("gru", VOCAB), size=3, end=VOCAB) == []
 
 
+class Chain:
+    """A Markov chain over V tokens; `end` is V and has no row, and some transitions are impossible."""
+
+    def __init__(self, vocab: int) -> None:
+        generator = torch.Generator().manual_seed(vocab)
+        self.log_p_VE = torch.randn(vocab, vocab + 1, generator=generator)
+        self.log_p_VE[torch.rand(vocab, vocab + 1, generator=generator) < 0.4] = -torch.inf
+        self.log_p_VE[:, -1] = -1.0  # the end is always possible
+        self.log_p_VE = torch.log_softmax(self.log_p_VE, -1)
+
+    def step(self, token_BT: Tensor, state: Chain) -> tuple[Tensor, Chain]:
+        return self.log_p_VE[token_BT], state
+
+    def select(self, rows: Tensor) -> Chain:
+        return self
+
+    def every(self, steps: int) -> dict[tuple[int, ...], float]:
+        """log p of every possible sequence of up to `steps` tokens that ends, after token 0."""
+        vocab, found = len(self.log_p_VE), {}
+        alive: dict[tuple[int, ...], float] = {(): 0.0}
+        for _ in range(steps):
+            for before, nats in alive.items():
+                found[(*before, vocab)] = nats + float(self.log_p_VE[before[-1] if before else 0, vocab])
+            alive = {
+                (*before, token): nats + float(self.log_p_VE[before[-1] if before else 0, token])
+                for before, nats in alive.items()
+                for token in range(vocab)
+                if self.log_p_VE[before[-1] if before else 0, token] > -torch.inf
+            }
+        return found
+
+
+@pytest.mark.parametrize("vocab", range(2, 21))
+def test_a_beam_may_be_wider_than_there_are_continuations(vocab: int) -> None:
+    """As in `firth complete runs/hello "h__"`: the dead beams once stepped with the end, which has no embedding."""
+    chain = Chain(vocab)
+    every = chain.every(steps=3)
+    enough = len(every) * (vocab + 1)
+    for size in [*range(1, 2 * vocab + 3), enough]:
+        (found,) = beam(chain, chain, torch.zeros(1, 1, dtype=torch.long), size=size, limits=[3], end=vocab)
+        assert len({h.tokens for h in found}) == len(found) <= size
+        assert [h.log_probability for h in found] == pytest.approx([every[h.tokens] for h in found], abs=1e-5)
+        if size == enough:
+            assert {h.tokens for h in found} == set(every)
+
+
 def test_what_has_not_ended_is_returned_where_that_is_wanted_and_marked() -> None:
     found = searched(random_model("gru", VOCAB), size=3, end=VOCAB, unfinished=True)
     assert [(len(h.tokens), h.finished) for h in found] == [(STEPS, False)] * 3

@@ -109,7 +109,7 @@ def test_recipes_tells_what_was_measured_and_how_far_it_is_from_what_was_publish
     }
     monkeypatch.setattr("firth.shipped.shipped", lambda: {"mine": {"data": {"text": "a"}, "expected": expected}})
     told = firth("recipes").out.splitlines()[1].strip()
-    assert told == ("loss (valid) 1.48 (random batches 1.479), published 1.4697, +0.0103 worse, 2.5 min, an abacus, 2026-11-16")
+    assert told == ("loss (valid) 1.48 (random batches 1.479), published 1.4697, +0.0103 worse, about 2 minutes on a CPU")
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:

@@ -10,7 +10,9 @@ import pytest
 from shell import Firth, firth
 
 from firth.api import Recipe, find_recipe
+from firth.config import Table
 from firth.errors import ConfigError
+from firth.experiments.results import duration, result
 from firth.models import parameters, size_of
 from firth.shipped import FOLDER, recipe_path, shipped
 from firth.text import prepare
@@ -164,11 +166,19 @@ def test_a_file_of_ones_own_is_a_recipe_too(tmp_path: Path, monkeypatch: pytest.
         recipe_path("mine")
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
-def test_a_summary_that_says_how_long_training_takes_agrees_with_the_measured_minutes(name: str) -> None:
-    expected = find_recipe(name).expected
-    stated = re.search(r"about (\d+) minutes? on (one H200|a CPU)", find_recipe(name).summary)
-    if stated:
-        assert expected is not None
-        assert int(stated[1]) == max(1, round(expected.minutes or 0))
-        assert ("H200" in (expected.hardware or "")) == (stated[2] == "one H200")
+def test_the_time_a_recipe_takes_is_told_from_what_was_measured_and_nowhere_else(firth: Firth) -> None:
+    assert not [name for name, recipe in shipped().items() if re.search(r"minute|GPU|CPU|hour", recipe["summary"])]
+    listed = firth("recipes").out
+    assert re.search(r"^dates-rnnsearch +Translate [^\n]*\n +exact \(test\) 1.0, about 3 minutes on a CPU$", listed, re.M)
+    assert re.search(r"^ptb-rnn +[^\n]*\n[^\n]* about 5 minutes on one H200$", listed, re.M)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "phrase"),
+    [(0.05, "less than a minute"), (0.8, "about 1 minute"), (2.4, "about 2 minutes"), (33.3, "about 33 minutes")],
+)
+def test_the_phrase_for_a_duration(minutes: float, phrase: str) -> None:
+    table: Table = {"data": {"text": "a"}, "expected": {"metric": "loss", "minutes": minutes, "hardware": "2 cores"}}
+    found = result("mine", table)
+    assert found is not None
+    assert duration(found) == f"{phrase} on a CPU"

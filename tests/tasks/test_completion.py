@@ -13,7 +13,7 @@ import torch
 from runs import recipe_table
 from torch import Tensor, nn
 
-from firth.api import compose, load
+from firth.api import compose, load, train_recipe
 from firth.errors import DataError
 from firth.models import LanguageModel
 from firth.tasks.abilities.completion import Completion, _Spelled
@@ -214,6 +214,19 @@ def test_a_text_has_exactly_one_blank(text: str, blanks: int, char_run: Path) ->
 def test_no_candidates_is_an_error_that_says_how_to_give_some(char_run: Path) -> None:
     with pytest.raises(DataError, match=r"there are no candidates\. Give some with --candidates a,b,c\."):
         load(char_run).complete("the __.", ["", " "])
+
+
+def test_candidates_that_are_all_unknown_words_are_refused_by_name() -> None:
+    with pytest.raises(DataError, match='sees them all as <unk>: "house.", "theater.". Choose other candidates'):
+        listed("word").complete(BLANK, ["cinema", "house", "theater"])
+
+
+def test_where_no_token_can_end_a_word_single_tokens_are_proposed(tmp_path: Path) -> None:
+    table = recipe_table(context=4) | {"data": {"text": "hello", "valid": 0}}
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    found = model.complete("h__")
+    assert sorted(one.filler for one in found) == ["e", "h", "l", "o"]
+    assert sum(one.probability_given_left for one in found) == pytest.approx(1, abs=1e-5)
 
 
 def test_ids_of_nothing_are_nothing(char_run: Path) -> None:

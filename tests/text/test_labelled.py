@@ -115,7 +115,11 @@ def test_the_fingerprint_is_of_texts_and_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("r.csv", "text,stars\na,1\n", r'r\.csv has no column "label"; it has: text, stars\. Choose one with data\.label'),
+        (
+            "r.csv",
+            "text,stars\na,1\n",
+            r'r\.csv has no column "label"; it has: text, stars\. Choose one with data\.label, or name the col',
+        ),
         ("r.csv", "texts,label\na,1\n", r'no column "text"; .*data\.field\. Did you mean "texts"'),
         ("r.jsonl", '{"text": "a"}\n', r'r\.jsonl:1 has no column "label"; it has: text\. Choose one with data\.label'),
         ("r.jsonl", '{"text": "a", "label": null}\n', r'"label" is null; expected a string or a number'),

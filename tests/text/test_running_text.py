@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError
 from firth.text import DataConfig, Prepared, TokenizerConfig, encode_file, prepare, read_text
+from firth.text.config import RunningTextConfig
 
 CHAR, WORD, BPE = TokenizerConfig("char"), TokenizerConfig("word"), TokenizerConfig("bpe", vocab=300)
 
@@ -86,6 +90,37 @@ def test_standard_input_leaves_no_copy_behind(cache: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello hello")))
     assert texts(prepare(DataConfig(path="-", valid=0), CHAR)) == ["hello hello"]
     assert {path.name.split("-")[0] for path in cache.iterdir()} == {"tokens"}
+
+
+def test_more_text_comes_first_and_the_end_of_the_main_text_is_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "main.txt").write_text("main text that is split")
+    (tmp_path / "more.txt").write_text("more")
+    (tmp_path / "train.tsv").write_text("a film\t1\n")
+    monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
+    data = RunningTextConfig(path=str(tmp_path / "main.txt"), more=(str(tmp_path / "more.txt"), "sst2"), valid=0.25)
+    found = prepare(data, TokenizerConfig(kind="char"))
+    assert found.valid is not None
+    assert texts(found) == ["more\na film\nmain text that", " is split\n"]
+    assert found.documents == 3
+
+
+def test_more_needs_a_text_of_files() -> None:
+    with pytest.raises(ConfigError, match=r"data.more needs data.path or data.name, not data.text"):
+        prepare(RunningTextConfig(text="a text", more=("x.txt",)), TokenizerConfig(kind="char"))
+    with pytest.raises(ConfigError, match=r'data.more contains "multi30k", which is not running text'):
+        prepare(RunningTextConfig(text="a text", more=("multi30k",)), TokenizerConfig(kind="char"))
+    with pytest.raises(ConfigError, match=r"data.more needs a text that can be read again"):
+        RunningTextConfig(path="-", more=("x.txt",))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_a_pipe_is_read_once_and_its_copy_does_not_stay(cache: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_text("from a pipe"), daemon=True).start()
+    assert read_text(pipe) == "from a pipe"
+    gc.collect()
+    assert not [path for path in cache.iterdir() if "stdin" in path.name]
 
 
 def test_a_file_for_evaluation_is_read_by_its_own_name_first(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def contexts(
         return
     width = max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
     for one in found:
-        print(f"{one.word}: {one.count:,} times")
+        print(f"{one.word}: {one.count:,} {'time' if one.count == 1 else 'times'}")
         for line in concordance(one, width):
             print(line)
         print()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from firth.vectors.trainer import Report
     from firth.vectors.wordvectors import WordVectors
 
+_LONG = 1_000_000  # words; on a shorter text a rising loss is chance
 _BETWEEN = 0.2  # seconds between two updates of the progress bar
 
 
@@ -150,6 +152,11 @@ class VectorsDisplay(Display):
         self._plain(f"training {report.words / report.of:.0%}  {facts}  {left:.0f} s left", always=first or last)
 
 
+def _rose(losses: Sequence[float | None]) -> bool:
+    *_, before, last = (None, None, *losses)
+    return before is not None and last is not None and last > before
+
+
 def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bool) -> None:
     assert display.report is not None
     losses = display.report.losses
@@ -164,6 +171,11 @@ def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bo
         "words_per_second": display.report.words_per_second,
         "state": vectors.metadata["state"],
     }
+    if display.report.words / display.report.epochs >= _LONG and _rose(losses):
+        complain(
+            "note: the loss rose in the last epoch, which is normal for a long text in its own order: as the learning rate falls, "
+            "the vectors adapt less to the passage at hand"
+        )
     if as_json:
         print_json(result)
         return

@@ -49,6 +49,8 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
         raise DataError("there are no candidates. Give some with --candidates a,b,c.")
+    if candidates is not None and model.tokenizer.unknown is not None:
+        _refuse_unknown(model, [filler + tail for filler in fillers])
     whole = [_log_p(model, left + filler + right) for filler in fillers]
     before = _log_p(model, stem)
     to_blank = [_log_p(model, left + filler + tail) - before for filler in fillers]
@@ -58,6 +60,13 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
         for n, filler in enumerate(fillers)
     ]
     return sorted(found, key=lambda completion: completion.log_probability, reverse=True)
+
+
+def _refuse_unknown(model: LanguageRun, fillers: Sequence[str]) -> None:
+    unknown = sorted({word for filler in fillers for word in model.tokenizer.unseen(filler)})
+    if unknown:
+        named = ", ".join(f'"{word}"' for word in unknown)
+        raise DataError(f"not in the vocabulary, so the model sees them all as <unk>: {named}. Choose other candidates.")
 
 
 def _log_p(model: LanguageRun, text: str) -> float:
@@ -71,7 +80,9 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
     prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
         raise DataError("nothing precedes the blank, so no filler can be proposed. Give --candidates a,b,c.")
-    words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
+    words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
+    if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
+        words = _AnyToken(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
     prompt_1T = torch.from_numpy(held).unsqueeze(0).to(model.device)
@@ -152,6 +163,17 @@ class _OneWord(_Words):
 
     def text(self, tokens: tuple[int, ...]) -> str:
         return self.model.tokenizer.token(tokens[0]).removesuffix(self.tail)
+
+
+class _AnyToken(_Words):
+    """Any single token."""
+
+    def __init__(self, model: LanguageRun) -> None:
+        tokens = range(model.tokenizer.vocab)
+        super().__init__(model, begins=tokens, continues=[], ends=tokens)
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        return self.model.tokenizer.decode(np.asarray(tokens))
 
 
 def _softmax(values: Sequence[float]) -> list[float]:

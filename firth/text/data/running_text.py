@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.datasets import download
-from firth.text.datasets.catalog import data_set
+from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
@@ -48,7 +48,8 @@ def prepare(
     """
     report = progress or silent
     data = with_local_paths(data, report)
-    with open_corpus(data, report) as corpus:
+    with open_corpus(data, report) as main:
+        corpus = _with_more(main, data)
         whole = scan(corpus, report)
         held_out = _found(data, data.valid_path)
         held_out_scan = scan(held_out, report) if held_out else None
@@ -88,7 +89,11 @@ def read_text(path: str | Path, data: DataConfig | None = None) -> str:
 
 
 def with_local_paths(data: C, progress: Progress) -> C:
-    """Replaces a name of the catalog by the paths of its files; validation and test paths that are set take precedence."""
+    """Replaces names of the catalog by the paths of their files; validation and test paths that are set take precedence."""
+    if more := getattr(data, "more", None):
+        located = [_located(name, progress) for name in more]
+        columns = data.columns or next((columns for _, columns in located if columns), None)
+        data = dataclasses.replace(data, more=tuple(path for path, _ in located), columns=columns)  # type: ignore[call-arg]
     if data.name in (None, "docs"):
         return data
     entry, folder = data_set(data.name), download.local(data.name, progress)
@@ -101,6 +106,18 @@ def with_local_paths(data: C, progress: Progress) -> C:
         test_path=data.test_path or test,
         columns=entry.columns or data.columns,
     )
+
+
+def _located(name: str, progress: Progress) -> tuple[str, tuple[str, ...] | None]:
+    """The path of a further text, and the columns of a named set without a header line."""
+    if name not in CATALOG or Path(name).exists():
+        return name, None
+    entry = data_set(name)
+    if entry.train is None:
+        raise ConfigError(
+            f'data.more contains "{name}", which is not running text. Choose another data set, or one of its files.'
+        )
+    return str(download.local(name, progress) / entry.train), entry.columns
 
 
 @contextlib.contextmanager
@@ -118,6 +135,19 @@ def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
         yield find(data.path, data.format, data.field, data.columns)
     else:
         yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
+
+
+def _with_more(corpus: Corpus, data: DataConfig) -> Corpus:
+    """The texts of data.more, then the corpus."""
+    more: tuple[str, ...] | None = getattr(data, "more", None)
+    if not more:
+        return corpus
+    if not corpus.files:
+        raise ConfigError("data.more needs data.path or data.name, not data.text. Put the text into a file.")
+    files = [file for path in more for file in find(path, data.format).files]
+    return dataclasses.replace(
+        corpus, name=f"{corpus.name} and {', '.join(more)}", files=(*files, *corpus.files), columns=data.columns
+    )
 
 
 def _found(data: DataConfig, path: str | None) -> Corpus | None:

@@ -14,7 +14,7 @@ _CONLL = "https://data.deepai.org/conll2003.zip"
 TASK_SETS = (
     DataSet(
         "multi30k",
-        "31,014 picture captions in English and German, line by line",
+        "31,014 image captions in English and German, aligned line by line",
         "https://github.com/multi30k/dataset",
         "non-commercial",
         (
@@ -65,7 +65,7 @@ TASK_SETS = (
     ),
     DataSet(
         "tatoeba-en-nl",
-        "52,652 short sentences in English and Dutch, a tab between",
+        "52,652 short sentences in English and Dutch, separated by a tab",
         "https://tatoeba.org",
         "CC BY 2.0 FR",
         (File("en-nl.tsv", 3_229_184, "87f1f040f14df5d9b4b914e18a6a4840939da5a0c7f24348b2c5ca321338f9a8", None),),
@@ -73,7 +73,7 @@ TASK_SETS = (
     ),
     DataSet(
         "sst2",
-        "9,613 sentences of film reviews, good (1) or bad (0) after a tab",
+        "9,613 sentences from film reviews, labelled positive (1) or negative (0)",
         "https://nlp.stanford.edu/sentiment",
         "research use",
         (
@@ -104,14 +104,14 @@ TASK_SETS = (
     ),
     DataSet(
         "imdb",
-        "50,000 film reviews, good or bad; kept packed",
+        "50,000 film reviews, positive or negative (one compressed archive)",
         "https://ai.stanford.edu/~amaas/data/sentiment",
         "research use",
         (File("aclImdb_v1.tar.gz", 84_125_825, None, "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"),),
     ),
     DataSet(
         "conll2003",
-        "news with persons, places, organisations marked, a word per line",
+        "news with named entities (persons, places, organisations), one word per line",
         "https://www.clips.uantwerpen.be/conll2003/ner",
         "Reuters; research use",
         (
@@ -126,7 +126,7 @@ TASK_SETS = (
     ),
     DataSet(
         "ud-english-ewt",
-        "16,622 sentences of web English with parts of speech and trees, CoNLL-U",
+        "16,622 sentences of web English with parts of speech and dependency trees (CoNLL-U)",
         "https://universaldependencies.org/treebanks/en_ewt",
         "CC BY-SA 4.0",
         (
@@ -146,7 +146,7 @@ TASK_SETS = (
     ),
     DataSet(
         "scan",
-        "commands and the actions they mean; simple and length split",
+        "commands and their action sequences; simple and length splits",
         "https://arxiv.org/abs/1711.00350",
         "BSD",
         (
@@ -186,7 +186,7 @@ TASK_SETS = (
     ),
     DataSet(
         "wic",
-        "the same word in two sentences: the same sense or not?",
+        "word in context: does a word have the same sense in two sentences?",
         "https://pilehvar.github.io/wic",
         "non-commercial",
         (
@@ -198,7 +198,7 @@ TASK_SETS = (
     ),
     DataSet(
         "wordsim",
-        "how similar people find two words: WS-353, SimLex-999, MEN",
+        "human ratings of word similarity: WS-353, SimLex-999, MEN",
         "https://github.com/mfaruqui/eval-word-vectors",
         "research use",
         (
@@ -224,7 +224,7 @@ TASK_SETS = (
     ),
     DataSet(
         "analogy",
-        "19,544 questions: a is to b as c is to what?",
+        "19,544 analogy questions: a is to b as c is to …",
         "https://arxiv.org/abs/1301.3781",
         "Apache-2.0",
         (

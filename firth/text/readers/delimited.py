@@ -45,7 +45,7 @@ def _place(column: Column, names: list[str], path: Path) -> int | None:
         return names.index(column.name)
     if column.optional:
         return None
-    raise missing_column(str(path), column, names)
+    raise missing_column(str(path), column, names, from_first_line=True)
 
 
 def _cell(cells: list[str], place: int | None, where: str, names: list[str]) -> str | None:

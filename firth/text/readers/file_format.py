@@ -42,10 +42,13 @@ class FileFormat:
     contents: str = "running text"  # what the files hold, for messages
 
 
-def missing_column(where: str, column: Column, names: Sequence[str]) -> DataError:
-    """The error for a file, or a record, without a requested column."""
+def missing_column(where: str, column: Column, names: Sequence[str], *, from_first_line: bool = False) -> DataError:
+    """The error for a file, or a record, without a requested column. `from_first_line`: a header, or else the first record."""
     near = did_you_mean(column.name, names)
     suggestion = near if "Did you mean" in near else ""
-    choose = f" Choose one with {column.setting}." if column.setting else ""
+    header = (
+        ", or name the columns with data.columns if the first line is not a header" if from_first_line and not suggestion else ""
+    )
+    choose = f" Choose one with {column.setting}{header}." if column.setting else ""
     has = ", ".join(names) or "nothing"
     return DataError(f'{where} has no column "{column.name}"; it has: {has}.{choose}{suggestion}')
