@@ -217,7 +217,7 @@ def test_no_candidates_is_an_error_that_says_how_to_give_some(char_run: Path) ->
 
 
 def test_candidates_that_are_all_unknown_words_are_refused_by_name() -> None:
-    with pytest.raises(DataError, match='sees them all as <unk>: "house.", "theater.". Choose other candidates'):
+    with pytest.raises(DataError, match=r'sees them all as <unk>: "house\.", "theater\."\. Choose other'):
         listed("word").complete(BLANK, ["cinema", "house", "theater"])
 
 

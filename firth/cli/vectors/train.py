@@ -153,8 +153,8 @@ class VectorsDisplay(Display):
 
 
 def _rose(losses: Sequence[float | None]) -> bool:
-    *_, before, last = (None, None, *losses)
-    return before is not None and last is not None and last > before
+    known = [loss for loss in losses[-2:] if loss is not None]
+    return len(known) == 2 and known[1] > known[0]
 
 
 def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bool) -> None:
@@ -173,8 +173,8 @@ def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bo
     }
     if display.report.words / display.report.epochs >= _LONG and _rose(losses):
         complain(
-            "note: the loss rose in the last epoch, which is normal for a long text in its own order: as the learning rate falls, "
-            "the vectors adapt less to the passage at hand"
+            "note: the loss rose in the last epoch, which is normal for a long text in its own order: as the learning rate "
+            "falls, the vectors adapt less to the passage at hand"
         )
     if as_json:
         print_json(result)
