@@ -31,6 +31,9 @@ def evaluate(
     seed: Annotated[int | None, typer.Option(help="Seed of --random-batches. [default: 0]")] = None,
     target: Annotated[str | None, typer.Option(help="Translators: file with the translations of --data, line by line.")] = None,
     beam: Annotated[int | None, typer.Option(help="Translators: beam size. [default: the recipe's]")] = None,
+    contrast: Annotated[
+        bool, typer.Option("--contrast", help="Sentiment classifiers: also test pairs such as “like” and “do not like”.")
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(help="Write an HTML page: the confusion matrix, BLEU by length, or accuracy by examples.")
     ] = None,
@@ -50,6 +53,7 @@ def evaluate(
             _refuse_undrawn(model)
         part = cast("Split | None", split)  # `evaluate` refuses other names
         own = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
+        own["contrast"] = contrast or None
         result = model.evaluate(data, display.work, split=part, **_options(model, own))
         results = {run: result, **{path: other.evaluate(None, display.work, split=part) for path, other in others.items()}}
     if save is not None:

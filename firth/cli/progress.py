@@ -72,6 +72,7 @@ class Display:
         self.seen = training.tokens, training.seconds
         self.loss = self.tokens = self.seconds = 0.0
         self.looks = self.count = 0
+        self.valid = ""
         self._show(self.label, training.step, self.steps)
 
     def step(self, seen: StepReport) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +20,10 @@ from torch import Tensor
 from firth.errors import ConfigError, DataError
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.classification import log_probabilities
+from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
 from firth.models import Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
-from firth.progress import Progress
+from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
@@ -139,6 +141,29 @@ class ClassifierRun(Run[Classifier]):
         warn_unseen(unseen)
         return found
 
+    def evaluate(
+        self,
+        path: str | Path | None = None,
+        progress: Progress = silent,
+        *,
+        split: Split | None = None,
+        contrast: bool = False,
+    ) -> dict[str, object]:
+        """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right."""
+        pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first: it may be refused
+        return super().evaluate(path, progress, split=split) | pairs
+
+    def contrast(self) -> ContrastMeasures:
+        """Pairs such as "I like this product" and "I do not like this product"; see firth/evaluation/contrast_pairs.py."""
+        if set(self.labels) != {POSITIVE, NEGATIVE}:
+            raise ConfigError(
+                f'the contrast pairs are labelled "{POSITIVE}" and "{NEGATIVE}", but the classes of this run are '
+                f"{', '.join(self.labels)}. Remove --contrast."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a word that the run has never seen is part of the test
+            return measure_contrast(lambda texts: [found.label for found in self.classify(texts)])
+
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         name, examples = self._examples(path, split, progress)
         refuse_longer(examples.length_N, position_limit(self.recipe.model), f"texts of {name}")
@@ -228,7 +253,8 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
             ("accuracy", f"{metrics['accuracy']:.4f}"),
             ("macro F1", f"{metrics['macro_f1']:.4f}"),
         )
-        return "\n\n".join([top, scores("class", "examples", _lines(metrics)), _confusion(metrics)])
+        parts = [top, scores("class", "examples", _lines(metrics)), _confusion(metrics)]
+        return "\n\n".join(parts + ([_contrast(metrics["contrast"])] if "contrast" in metrics else []))
 
     def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
         from firth.figures.confusion import confusion_map
@@ -250,6 +276,17 @@ def position_limit(config: ModelConfig) -> int | None:
 
 def _lines(metrics: Mapping[str, Any]) -> list[tuple[str, int, float, float, float]]:
     return [(one["label"], one["examples"], one["precision"], one["recall"], one["f1"]) for one in metrics["classes"]]
+
+
+def _contrast(found: Mapping[str, Any]) -> str:
+    kinds = [(f"  {kind}", f"{share:.0%}") for kind, share in found["by_kind"].items()]
+    wrong = [f"  {label:<10}{text}" for text, label in found["wrong"]]
+    top = rows(
+        ("contrast pairs", f"{found['pairs']}"),
+        ("both right", f"{found['pair_accuracy']:.0%}"),
+        ("sentences right", f"{found['sentence_accuracy']:.0%}"),
+    )
+    return "\n".join([top, *(f"{name:<26}{share:>5}" for name, share in kinds), "", "classified wrongly as", *wrong])
 
 
 def _confusion(metrics: Mapping[str, Any]) -> str:

@@ -96,6 +96,8 @@ class LabelledConfig(DataConfig):
 
     label: str = "label"  # key (jsonl) or column (csv, tsv, parquet) that holds the label
     labels: tuple[str, ...] | None = None  # classes, in the order of their numbers; training fills it in
+    # further training examples: files with the same columns, labelled data sets, or "negations" (generated opinions)
+    more: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,7 @@ from firth.config import Table
 from firth.errors import ConfigError, DataError, FirthError, Interrupted
 from firth.progress import silent
 from firth.tasks.classification import ClassifierRun
+from firth.text.datasets.negations import negations
 from firth.training.log import read as read_log
 from firth.vectors import WordVectors
 
@@ -34,6 +35,22 @@ def test_it_learns_what_words_say(run: Path) -> None:
     assert [found.label for found in model.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     assert model.evaluate(split="valid")["accuracy"] == 1.0
     assert model.classify([]) == []
+
+
+def test_contrast_pairs_are_for_sentiment(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r'labelled "positive" and "negative", but the classes of this run are bad, good\. Remove'
+    ):
+        firth.load(run).evaluate(contrast=True)
+    rows = ["text,label", *(f"{text},{label}" for text, label in negations(60))]
+    (tmp_path / "opinions.csv").write_text("\n".join(rows).replace(" ,", ""))
+    model = firth.load(train_recipe(compose(classifier_table(tmp_path / "opinions.csv", steps=2)), tmp_path / "run").path)
+    found = model.evaluate(contrast=True)
+    assert found["contrast"]["pairs"] == 100
+    assert "contrast" not in model.evaluate()
+    report = model.task.report(found)
+    assert f"both right          {found['contrast']['pair_accuracy']:.0%}" in report
+    assert all(text in report for text, _ in found["contrast"]["wrong"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firth.errors import DataError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.running_text import open_corpus, settings_for, with_local_paths
-from firth.text.datasets.catalog import data_set
+from firth.text.datasets import download
+from firth.text.datasets.catalog import CATALOG, data_set
+from firth.text.datasets.data_set import DataSet
+from firth.text.datasets.negations import negations_file
 from firth.text.holdout import held_out
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.file_format import Column
@@ -69,16 +73,18 @@ def prepare_labelled(
     also from the held-out part, as for running text); the words `also` are added to it. Texts of more than `limit` tokens are
     left out of training, but not of validation and test.
     """
-    layout = _Layout.of(data)
-    data = with_local_paths(data, progress)
+    layout, more_names = _Layout.of(data), data.more or ()
+    data = with_local_paths(dataclasses.replace(data, more=None), progress)
     with open_corpus(data, progress) as corpus:
         whole = list(layout.read(corpus, progress))
-    labels = _classes(whole, data.labels, corpus.name)
+    more = [example for name in more_names for example in _more(name, data, layout, progress)]
+    labels = _classes(whole + more, data.labels, corpus.name)
     train, valid = whole, None
     if data.valid_path is not None:
         valid = list(layout.read(find(data.valid_path, data.format, data.field), progress))
     elif data.valid:
         train, valid = held_out(whole, data.valid, "examples")
+    train = train + more
     if isinstance(tokenizer, TokenizerConfig):
         known = train + (valid or [] if tokenizer.kind == "char" else [])
         texts = pieces_of_texts(example.text for example in known)
@@ -95,10 +101,24 @@ def prepare_labelled(
         kept,
         None if valid is None else _encoded(valid, tokenizer, labels, progress),
         None if test is None else _encoded(test, tokenizer, labels, progress),
-        sha256_of_texts((example.text, example.label) for example in whole),
+        sha256_of_texts((example.text, example.label) for example in whole + more),
         len(encoded) - len(kept),
         limit,
     )
+
+
+def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) -> Iterator[Example]:
+    """The examples of one entry of data.more."""
+    if name == "negations":
+        own, path = _Layout((Column("text"), Column("label")), None, {}), negations_file()
+    elif name in CATALOG and not Path(name).exists():
+        entry = data_set(name)
+        if entry.columns is None or entry.train is None:
+            raise ConfigError(f'data.more contains "{name}", which has no labelled texts. Choose another data set or a file.')
+        own, path = _Layout.of_set(entry, data), download.local(name, progress) / entry.train
+    else:
+        own, path = layout, Path(name)
+    yield from own.read(find(str(path), data.format if own is layout else "auto"), progress)
 
 
 def encode_labelled(path: str | Path, tokenizer: Tokenizer, data: LabelledConfig, progress: Progress = silent) -> Examples:
@@ -126,10 +146,13 @@ class _Layout:
 
     @classmethod
     def of(cls, data: LabelledConfig) -> _Layout:
-        entry = None if data.name in (None, "docs") else data_set(str(data.name))
-        header = entry.columns if entry else data.columns
-        columns = Column(data.field), Column(data.label, "data.label", numbers=True)
-        return cls(columns, header, dict(entry.labels) if entry else {})
+        if data.name not in (None, "docs"):
+            return cls.of_set(data_set(str(data.name)), data)
+        return cls(_columns(data), data.columns, {})
+
+    @classmethod
+    def of_set(cls, entry: DataSet, data: LabelledConfig) -> _Layout:
+        return cls(_columns(data), entry.columns, dict(entry.labels))
 
     def read(self, corpus: Corpus, progress: Progress) -> Iterator[Example]:
         if not corpus.files:
@@ -141,6 +164,10 @@ class _Layout:
                 empty = False
         if empty:
             raise DataError(f"{corpus.name} is empty; expected texts with labels")
+
+
+def _columns(data: LabelledConfig) -> tuple[Column, Column]:
+    return Column(data.field), Column(data.label, "data.label", numbers=True)
 
 
 def _checked(example: Example) -> Example:
