@@ -1,0 +1,108 @@
+"""firth compare: architectures side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firth.cli.app import Json, app, print_json, verb
+from firth.cli.html_page import Save, save_page, section
+
+group = typer.Typer(rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
+app.add_typer(group, name="compare")
+
+_SHOWN = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # distances in the table
+
+
+@verb(within=group)
+def flow(
+    length: Annotated[int, typer.Option(help="Distance to look back, in tokens.", min=2, max=500)] = 100,
+    size: Annotated[int, typer.Option(help="Parameters of each model.", min=1000)] = 40_000,
+    gain: Annotated[float, typer.Option(help="Factor on the recurrent weights U; above 1 gradients may explode.", min=0)] = 1.0,
+    clip: Annotated[float | None, typer.Option(help="Clip the gradient at this norm. [default: no clipping]")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed for weights and texts.", min=0)] = 0,
+    save: Save = None,
+    as_json: Json = False,
+) -> None:
+    """Show how far gradients reach in untrained models of equal size.
+
+    The norm of the gradient of the last loss with respect to the state h_t, relative to that at distance 0."""
+    from firth.inspection.gradient_flow import compare_flow, flows_figure
+
+    found = compare_flow(length=length, size=size, gain=gain, seed=seed)
+    if clip is not None:
+        found = {name: one.clipped(clip) for name, one in found.items()}
+    if save is not None:
+        lead = f"Untrained models of about {size:,} parameters; the recurrent weights are multiplied by {gain:g}."
+        save_page(
+            save, "Gradient flow", [section("Gradient against distance", lead, [flows_figure(found)])], "firth compare flow"
+        )
+    if as_json:
+        print_json({name: {"state": one.state.tolist(), "gradient": one.gradient} for name, one in found.items()})
+        return
+    print(f"{'distance':>8}" + "".join(f"{name:>13}" for name in found))
+    for distance in (n for n in _SHOWN if n < length):
+        print(f"{distance:>8}" + "".join(f"{one.state[distance] / (one.state[0] or 1):>13.2e}" for one in found.values()))
+    print(f"{'‖∂θ‖':>8}" + "".join(f"{one.gradient:>13.2e}" for one in found.values()))
+
+
+@verb(within=group)
+def cost(
+    longest: Annotated[int, typer.Option(help="Longest text to time, in tokens; lengths double from 64.", min=128)] = 1024,
+    widest: Annotated[int, typer.Option(help="Largest width to time; widths double from 32.", min=64)] = 512,
+    rounds: Annotated[int, typer.Option(help="Repetitions; the best one counts.", min=1)] = 3,
+    device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
+    save: Save = None,
+    as_json: Json = False,
+) -> None:
+    """Time one layer against length n and width d on this machine.
+
+    Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer, O(n²·d) for
+    attention."""
+    from firth.cli.progress import Display
+    from firth.inspection.timing import doubled, timed
+
+    with Display() as display:
+        costs = timed(doubled(64, longest), doubled(32, widest), rounds=rounds, device=device, progress=display.work)
+    if save is not None:
+        lead = f"Time of one layer on one text: against n with d = {costs.d}, and against d with n = {costs.n}."
+        save_page(save, "Cost of a layer", [section("Time against n and d", lead, [costs.figure()])], "firth compare cost")
+    if as_json:
+        print_json(
+            {
+                str(name): {"n": costs.exponent(name, "n"), "d": costs.exponent(name, "d"), "n_counted": costs.theory(name, "n")}
+                | {"d_counted": costs.theory(name, "d")}
+                for name in costs.layers
+            }
+        )
+        return
+    print(costs.text())
+
+
+@verb(within=group)
+def learning(
+    out: Annotated[Path, typer.Option(help="Folder for the runs, one per kind of model.")],
+    steps: Annotated[int, typer.Option(help="Training steps of each model.", min=10)] = 300,
+    kinds: Annotated[str, typer.Option(help="Models to train, separated by commas.")] = "rnn,lstm,gru,mingru,transformer",
+    data: Annotated[str | None, typer.Option(help="Text to learn. [default: the documentation on this disk]")] = None,
+    save: Save = None,
+    as_json: Json = False,
+) -> None:
+    """Train models of equal size and compare how fast they learn.
+
+    Loss against tokens, steps and seconds."""
+    from firth.cli.progress import watching
+    from firth.experiments.learning import learning as train_all
+
+    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
+    found = train_all(out, steps, chosen, watching, None if data is None else {"path": data})
+    if save is not None:
+        lead = f"Character models with equally many parameters, {steps:,} steps each. Dotted: held-out text."
+        figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in found.figures().items()]
+        save_page(save, "Steps to learn", figures, "firth compare learning")
+    if as_json:
+        print_json(found.logs)
+        return
+    print(found.text())

@@ -1,0 +1,80 @@
+"""How fast architectures of equal size learn the same text: loss against tokens, steps and seconds (S28).
+
+The recipes are docs-char-rnn, -lstm, -gru, -mingru and -transformer, with equally many parameters and the same number of steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth.api import Watcher, train_recipe
+from firth.api.training import as_recipe
+from firth.errors import ConfigError
+from firth.figures.figure import Figure
+from firth.figures.training import Against, Log, training_curves
+from firth.training import log
+
+KINDS = ("rnn", "lstm", "gru", "mingru", "transformer")
+AGAINST: tuple[Against, ...] = ("tokens", "step", "seconds")
+_VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
+
+
+@dataclass(frozen=True)
+class Learning:
+    logs: Mapping[str, Log]  # of each kind of model
+
+    def figures(self) -> dict[str, Figure]:
+        """The training and the validation loss of all models, against tokens, steps and seconds."""
+        return {against: training_curves(self.logs, "loss", against) for against in AGAINST}
+
+    def text(self) -> str:
+        """The last held-out loss, and what it takes each model to reach the worst of them."""
+        goal = max(lines[-1]["valid"]["loss"] for lines in self.logs.values())
+        rows = [f"{'model':<13}{'held-out':>9}{'steps':>8}{'tokens':>11}{'seconds':>9}{'tokens/s':>10}"]
+        for kind, lines in self.logs.items():
+            first, last = self.reached(kind, goal), lines[-1]
+            reached = f"{first['step']:>8,}{first['tokens']:>11,}{first['seconds']:>9.1f}"
+            rows.append(f"{kind:<13}{last['valid']['loss']:>9.3f}{reached}{last['tokens_per_second']:>10,.0f}")
+        return "\n".join([*rows, f"held-out: nats per character at the end; steps, tokens and seconds: until it is {goal:.3f}"])
+
+    def reached(self, kind: str, goal: float) -> Mapping[str, Any]:
+        """The first validation at which the held-out loss is at most `goal`."""
+        return next(line for line in self.logs[kind] if "valid" in line and line["valid"]["loss"] <= goal)
+
+
+def learning(
+    out: Path,
+    steps: int,
+    kinds: Sequence[str] = KINDS,
+    watching: Callable[[str], AbstractContextManager[Watcher]] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Learning:
+    """Train each kind for `steps` steps into out/KIND. `data` replaces the [data] of the recipes."""
+    if steps < _VALIDATIONS:
+        raise ConfigError(f"steps is {steps}; expected at least {_VALIDATIONS}")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f'there is no model "{kind}" to compare; choose from {", ".join(KINDS)}')
+    logs = {}
+    for kind in kinds:
+        recipe = as_recipe(f"docs-char-{kind}", {"data": data} if data else {})
+        training = dataclasses.replace(
+            recipe.training,
+            steps=steps,
+            warmup=min(recipe.training.warmup, steps // 10),
+            log_every=max(1, steps // 100),
+            evaluate_every=steps // _VALIDATIONS,
+        )
+        recipe = dataclasses.replace(recipe, training=training, expected=None)
+        if watching is None:
+            folder = train_recipe(recipe, out / kind)
+        else:
+            with watching(kind) as watcher:
+                folder = train_recipe(recipe, out / kind, watcher=watcher)
+        logs[kind] = log.read(folder.log)
+    return Learning(logs)
