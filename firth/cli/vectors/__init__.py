@@ -2,6 +2,7 @@
 
 from firth.cli.vectors import (
     analogy,
+    axis,
     contexts,
     convert,
     counts,
@@ -16,6 +17,7 @@ from firth.cli.vectors import (
 
 __all__ = [
     "analogy",
+    "axis",
     "contexts",
     "convert",
     "counts",
