@@ -33,10 +33,10 @@ def axis(
     save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Rank words on an axis between two word lists, as in good … bad.
+    """Rank words on an axis between two word lists.
 
-    The place of a word is the cosine of its vector with the mean of the first list minus the mean of the second, where each
-    vector is first normalised to length 1."""
+    With good and bad, for example, it is the axis of valence. The place of a word is the cosine of its vector with the mean of
+    the first list minus the mean of the second, where each vector is first normalised to length 1."""
     vectors = opened(file)
     axes = [_axis(vectors, positive, negative), *([_axis(vectors, *against)] if against else [])]
     chosen = _split(words) if words is not None else None

@@ -28,7 +28,7 @@ def pairs(
     field: Field = "text",
     as_json: Json = False,
 ) -> None:
-    """List the skip-gram pairs of a text: centre word and context word.
+    """List the skip-gram pairs of a sentence or text.
 
     Shows every pair in the full window. Training draws a smaller window at random for each word, drops some of the frequent
     words, and ignores rare words."""
