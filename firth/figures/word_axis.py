@@ -46,6 +46,6 @@ def axis_bars(rows: Sequence[tuple[str, float]], axis: str) -> Figure:
 def axis_plane(words: Sequence[str], points: Sequence[tuple[float, float]], axes: tuple[str, str]) -> SearchableMap:
     """Each word at its place on both axes; the lines are the zeros of the axes."""
     figure = embedding_map(words, points, [html.escape(axis) for axis in axes])
-    figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1])
-    figure.plot.update_yaxes(zeroline=True, zerolinecolor=COLOURS[-1])
+    figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
+    figure.plot.update_yaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
     return SearchableMap(figure.plot, Table(("word", *axes), figure.table.rows))

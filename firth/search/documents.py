@@ -38,8 +38,8 @@ def read_documents(
     by_line = len(corpus.files) == 1 and not root.is_dir()
     found: list[Document] = []
     for path, tick in corpus.each_file(progress):
-        name = path.relative_to(root).as_posix() if root.is_dir() else path.name
-        found += [Document(label, text) for label, text in _of_file(path, name, by_line, format, field, tick) if text.strip()]
+        parts = _of_file(path, _name(path, root), by_line, format, field, tick)
+        found += [Document(name, text) for name, text in parts if text.strip()]
     if not found:
         raise DataError(f"{place} has no text; expected at least one document")
     return found
@@ -47,6 +47,13 @@ def read_documents(
 
 def fingerprint(documents: Sequence[Document]) -> str:
     return sha256_of_texts((document.name, document.text) for document in documents)
+
+
+def _name(path: Path, root: Path) -> str:
+    """Relative to the folder; the file name of a single file or pipe; of a glob pattern, the whole path."""
+    if root.is_dir():
+        return path.relative_to(root).as_posix()
+    return root.name if root.exists() else path.as_posix()
 
 
 def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:

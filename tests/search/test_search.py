@@ -158,6 +158,10 @@ def test_documents_are_files_lines_or_records(tmp_path: Path) -> None:
         Document("sub/b.csv:3", "four"),
     ]
     assert [document.text for document in read_documents(tmp_path / "sub" / "b.csv", field="n")] == ["1", "2"]
+    (tmp_path / "sub" / "a.txt").write_text("five", encoding="utf-8")
+    found = read_documents(f"{tmp_path}/**/a.txt")
+    assert len({document.name for document in found}) == 2, "files of one name in two folders are told apart"
+    assert [document.text for document in found] == ["one\n\ntwo\n", "five"]
 
 
 def test_a_folder_of_nothing_is_an_error(tmp_path: Path) -> None:
