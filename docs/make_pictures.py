@@ -1,12 +1,13 @@
 """The pictures of docs/: every number is computed by firth, drawn by `firth.figures`, written to docs/pictures/*.svg.
 
     pip install '.[docs]'          # kaleido, which needs a Chrome or Chromium
-    python docs/make_pictures.py [--runs FOLDER] [--looks FOLDER] [--in-context FOLDER] [name …]
+    python docs/make_pictures.py [--runs FOLDER] [--looks FOLDER] [--in-context FOLDER] [--vectors FILE] [name …]
 
 A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code. What takes
 minutes of training is measured once, with `--runs`, on the runs dates-rnnenc, dates-rnnsearch and dates-transformer in FOLDER,
 and kept in docs/numbers/; docs/seq2seq.md has the commands that make those runs. So it is with `--looks` and the runs
-docs-char-transformer and docs-char-lstm of docs/looking.md, and with `--in-context` and the four icl runs of docs/in-context.md.
+docs-char-transformer and docs-char-lstm of docs/looking.md, with `--in-context` and the four icl runs of docs/in-context.md, and
+with `--vectors` and vectors trained by `firth vectors train wiki8 --seed 1`.
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ from firth.figures.in_context import Measure, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.figures.predictions import surprisal_strip
 from firth.figures.states import states_map
+from firth.figures.word_axis import axis_plane
 from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid
 from firth.layers.position.t5 import bucket
+from firth.vectors import load as load_vectors
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 DATES = FOLDER.parent / "numbers" / "dates.json"
 IN_CONTEXT = FOLDER.parent / "numbers" / "in-context.json"
+WORD_AXES = FOLDER.parent / "numbers" / "word-axes.json"
 LEARNERS = {"Transformer": "", "LSTM": "-lstm"}  # what the names of their runs end in
 TRANSLATORS = {"RNNenc": "dates-rnnenc", "RNNsearch": "dates-rnnsearch", "Transformer": "dates-transformer"}
 ALIGNED = "samedi 14 novembre 2026"
@@ -219,6 +223,31 @@ def measure_in_context(runs: Path) -> None:
     IN_CONTEXT.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
 
+def word_axes() -> Figure:
+    """Occupations and other words between he and she, and between unpleasant and pleasant words."""
+    numbers = json.loads(WORD_AXES.read_text(encoding="utf-8"))
+    first, second = numbers["axes"]
+    figure = axis_plane(list(numbers["words"]), list(numbers["words"].values()), (first, second))
+    figure.plot.update_layout(height=560)
+    return figure
+
+
+def measure_word_axes(file: Path) -> None:
+    """The places of some words on two axes."""
+    vectors = load_vectors(file)
+    axes = [
+        vectors.axis(["she", "her", "woman", "female"], ["he", "his", "man", "male"]),
+        vectors.axis(
+            ["good", "happy", "love", "beautiful", "pleasant", "joy"], ["bad", "sad", "hate", "ugly", "unpleasant", "misery"]
+        ),
+    ]
+    words = "nurse dancer singer doctor lawyer teacher soldier philosopher engineer physicist general wedding birthday"
+    chosen = f"{words} war prison disease poison murder".split()
+    places = {word: [axis[word] for axis in axes] for word in chosen}
+    numbers = {"axes": ["he … she", "unpleasant … pleasant"], "words": places}
+    WORD_AXES.write_text(json.dumps(_rounded(numbers), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _rounded(numbers: Any) -> Any:
     match numbers:
         case dict():
@@ -246,6 +275,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "attention-heads": attention_heads,
     "surprisal": surprisal,
     "states": states,
+    "word-axes": word_axes,
 }
 
 
@@ -279,7 +309,10 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=Path, help="a folder of the dates runs, to measure them anew")
     parser.add_argument("--looks", type=Path, help="a folder of docs-char-transformer and docs-char-lstm, to look at them anew")
     parser.add_argument("--in-context", type=Path, help="a folder of icl-swap, icl-regression and their -lstm, to measure anew")
+    parser.add_argument("--vectors", type=Path, help="a file of vectors trained on wiki8, to place words on axes anew")
     given = parser.parse_args()
+    if given.vectors is not None:
+        measure_word_axes(given.vectors)
     if given.in_context is not None:
         measure_in_context(given.in_context)
     if given.looks is not None:

@@ -11,6 +11,7 @@ from firth.errors import FirthError
 from firth.version import __version__
 
 if TYPE_CHECKING:
+    from firth import search as search
     from firth import vectors as vectors
     from firth.api import Recipe as Recipe
     from firth.api import load as load
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from firth.tasks.run import Run as Model
     from firth.tasks.run import Run as Run
 
-__all__ = ["FirthError", "Model", "Recipe", "Run", "__version__", "load", "train", "train_recipe", "vectors"]
+__all__ = ["FirthError", "Model", "Recipe", "Run", "__version__", "load", "search", "train", "train_recipe", "vectors"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "vectors":
-        return importlib.import_module("firth.vectors")
+    if name in ("search", "vectors"):
+        return importlib.import_module(f"firth.{name}")
     if name in ("Model", "Run"):  # `Model` is the former name of a run
         return importlib.import_module("firth.tasks.run").Run
     if name in __all__:

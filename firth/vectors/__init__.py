@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firth.vectors.formats import load
+    from firth.vectors.skipgram_pairs import pairs
     from firth.vectors.trainer import train
     from firth.vectors.wordvectors import WordVectors
 
-__all__ = ["WordVectors", "load", "train"]
+__all__ = ["WordVectors", "load", "pairs", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +25,10 @@ def __getattr__(name: str) -> Any:
             from firth.vectors.formats import load
 
             return load
+        case "pairs":
+            from firth.vectors.skipgram_pairs import pairs
+
+            return pairs
         case "train":
             from firth.vectors.trainer import train
 

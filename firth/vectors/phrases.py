@@ -26,9 +26,8 @@ from firth.progress import Progress, silent
 from firth.text import cache
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
-from firth.text.readers.file_decoding import Tick
 from firth.vectors.encoding import EncodedCorpus, encoded, without_punctuation
-from firth.vectors.sentences import Source, opened
+from firth.vectors.sentences import Source, lines, opened
 
 _AT_ONCE = 1 << 22  # words scanned at a time
 _PAIRS_HELD = 1 << 26  # pairs sorted in memory; a longer text is read several times, for different first words each time
@@ -165,7 +164,7 @@ def _keys(text: EncodedCorpus, start: int, firsts_V: NDArray[np.bool_], seconds_
 def _joined(phrases: Phrases, corpus: Corpus, lower: bool, strip_punctuation: bool, progress: Progress) -> Iterator[str]:
     """The text with its phrases joined, in chunks."""
     pending, space, size = None, "", corpus.size
-    for words, ends in _lines(corpus, lower, lambda done: progress("joining phrases", done, size)):
+    for words, ends in lines(corpus, lower, lambda done: progress("joining phrases", done, size)):
         kept = without_punctuation(" ".join(words)).split() if strip_punctuation else words
         joined, pending = phrases._join(kept, pending)
         if ends and pending is not None:
@@ -175,19 +174,6 @@ def _joined(phrases: Phrases, corpus: Corpus, lower: bool, strip_punctuation: bo
         space = "" if ends else " " if joined else space
         if ends:
             yield "\n"
-
-
-def _lines(corpus: Corpus, lower: bool, tick: Tick) -> Iterator[tuple[list[str], bool]]:
-    """The words in order, and whether a line ends after them; a long line comes in several chunks."""
-    held = ""  # a word that may continue in the next piece
-    for piece in corpus.pieces(tick):
-        text = held + (piece.text.lower() if lower else piece.text)
-        *lines, rest = (text.removesuffix("\n") + "\n" if piece.ends_document else text).split("\n")
-        for line in lines:
-            yield line.split(), True
-        words = rest.split()
-        held = words.pop() if rest and not rest[-1].isspace() else ""
-        yield words, False
 
 
 def _check(discount: int, threshold: float, joiner: str) -> None:

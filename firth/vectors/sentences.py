@@ -22,6 +22,8 @@ from firth.text.datasets import download
 from firth.text.datasets.catalog import CATALOG
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, find, spool
+from firth.text.readers.file_decoding import Tick
+from firth.text.readers.formats import no_tick
 
 Sentence = str | Iterable[str]
 Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a path or name, never a text
@@ -49,6 +51,19 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
         yield corpus
     finally:
         corpus.files[0].unlink(missing_ok=True)
+
+
+def lines(corpus: Corpus, lower: bool, tick: Tick = no_tick) -> Iterator[tuple[list[str], bool]]:
+    """The words in order, and whether a line ends after them; a long line comes in several chunks."""
+    held = ""  # a word that may continue in the next piece
+    for piece in corpus.pieces(tick):
+        text = held + (piece.text.lower() if lower else piece.text)
+        *whole, rest = (text.removesuffix("\n") + "\n" if piece.ends_document else text).split("\n")
+        for line in whole:
+            yield line.split(), True
+        words = rest.split()
+        held = words.pop() if rest and not rest[-1].isspace() else ""
+        yield words, False
 
 
 def _located(place: str, format: Format, field: str, progress: Progress) -> Corpus:

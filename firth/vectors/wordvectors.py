@@ -4,6 +4,7 @@
     vectors["france"]                                              its vector
     vectors.most_similar("france")                                 [("spain", 0.81), …]
     vectors.analogy("spain", "madrid", "france")                   [("paris", 0.77), …]
+    vectors.axis("good", "bad").highest()                          [("nice", 0.42), …]
 
 Letters: V words, d dimension, Q queries, k answers.
 """
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.vectors import search
+from firth.vectors.axis import Axis, direction
 from firth.vectors.similar_spellings import near_spellings
 
 Method = Literal["add", "mul"]
@@ -149,6 +151,18 @@ class WordVectors:
             raise ConfigError(f"doesnt_match needs at least two words; got {len(words)}")
         unit_Nd = np.stack([self.unit(word) for word in words])
         return words[int(np.argmin(unit_Nd @ unit_Nd.mean(0)))]
+
+    def axis(self, positive: str | Sequence[str], negative: str | Sequence[str]) -> Axis:
+        """The axis from the negative to the positive words, and the place of every word on it: its cosine with
+
+            mean of the positive unit vectors − mean of the negative unit vectors
+
+        `.highest()` and `.lowest()` list the words nearest to its ends, `axis[word]` is the place of one word."""
+        plus, minus = tuple(_several(positive)), tuple(_several(negative))
+        if not plus or not minus:
+            raise ConfigError("an axis needs words at both ends. Give at least one positive and one negative word")
+        direction_d = direction(*(np.stack([self.unit(word) for word in words]) for words in (plus, minus)))
+        return Axis(plus, minus, direction_d, self.index, self.words, self.vectors @ direction_d / self.norm_V)
 
     def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
         """Write a `.firth` file; `metadata` is added to the existing metadata. Other formats: `firth.vectors.formats.save`."""

@@ -1,5 +1,31 @@
 """The verbs of `firth vectors`, one file per verb."""
 
-from firth.cli.vectors import analogy, contexts, convert, counts, evaluate, map, neighbors, phrases, similarity, train
+from firth.cli.vectors import (
+    analogy,
+    axis,
+    contexts,
+    convert,
+    counts,
+    evaluate,
+    map,
+    neighbors,
+    pairs,
+    phrases,
+    similarity,
+    train,
+)
 
-__all__ = ["analogy", "contexts", "convert", "counts", "evaluate", "map", "neighbors", "phrases", "similarity", "train"]
+__all__ = [
+    "analogy",
+    "axis",
+    "contexts",
+    "convert",
+    "counts",
+    "evaluate",
+    "map",
+    "neighbors",
+    "pairs",
+    "phrases",
+    "similarity",
+    "train",
+]

@@ -1,0 +1,60 @@
+"""firth vectors pairs: the skip-gram pairs of a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, group
+
+if TYPE_CHECKING:
+    from firth.vectors.sentences import Source
+
+
+@verb(within=group)
+def pairs(
+    text: Annotated[
+        str,
+        typer.Argument(help="Sentence in quotes, file, folder, named data set, or '-' for stdin.", show_default=False),
+    ],
+    window: Annotated[int, typer.Option(help="Words on each side that count as context.", min=1)] = 5,
+    word: Annotated[str | None, typer.Option(help="Show only the pairs with this centre word.", show_default=False)] = None,
+    lower: Lower = False,
+    strip_punctuation: StripPunctuation = False,
+    format: FormatName = "auto",
+    field: Field = "text",
+    as_json: Json = False,
+) -> None:
+    """List the skip-gram pairs of a sentence or text.
+
+    Shows every pair in the full window. Training draws a smaller window at random for each word, drops some of the frequent
+    words, and ignores rare words."""
+    from firth.errors import DataError
+    from firth.vectors.skipgram_pairs import pairs as skipgram_pairs
+
+    found = skipgram_pairs(
+        _source(text),
+        window=window,
+        lower=lower,
+        strip_punctuation=strip_punctuation,
+        format=format,  # type: ignore[arg-type]  # the reader checks it
+        field=field,
+    )
+    chosen = (pair for pair in found if word is None or pair[0] == word)
+    if as_json:
+        print_json({"window": window, "pairs": [{"centre": centre, "context": context} for centre, context in chosen]})
+        return
+    count = 0
+    for centre, context in chosen:
+        print(f"{centre}\t{context}")
+        count += 1
+    if not count:
+        raise DataError(f'"{word}" has no pairs in this text' if word else "this text has no pairs; expected two words in a line")
+
+
+def _source(text: str) -> Source:
+    """A text with white space is a sentence, unless a file has that name. A single word has no pairs, so it names a file."""
+    return text.split("\n") if len(text.split()) > 1 and not Path(text).expanduser().exists() else text

@@ -1,0 +1,36 @@
+"""Search documents by meaning: TF-IDF, averaged word vectors and contextual vectors, side by side.
+
+    index = firth.search.build("documents", vectors="wiki8.firth", run="runs/encoder")
+    index.search("Seattle motel")["vectors"][0].document.text
+
+Names are imported on first use, so that a search by TF-IDF does not wait for torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firth.search.documents import Document, read_documents
+    from firth.search.index import Hit, Index, build
+    from firth.search.recall import Query, Recall, measure, paraphrases, read_queries
+
+_HOME = {
+    "firth.search.documents": ("Document", "read_documents"),
+    "firth.search.index": ("Hit", "Index", "build"),
+    "firth.search.recall": ("Query", "Recall", "measure", "paraphrases", "read_queries"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["Document", "Hit", "Index", "Query", "Recall", "build", "measure", "paraphrases", "read_documents", "read_queries"]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'firth.search' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

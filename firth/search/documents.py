@@ -1,0 +1,70 @@
+"""The documents to search: the files of a folder, the lines of a text file, or the records of a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from firth.errors import ConfigError, DataError
+from firth.progress import Progress, silent
+from firth.text.config import Format
+from firth.text.data.fingerprint import sha256_of_texts
+from firth.text.readers.corpus import find
+from firth.text.readers.file_decoding import Tick, lines, texts
+from firth.text.readers.file_format import Column
+from firth.text.readers.formats import file_format, records
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    name: str  # its file, or file and line
+    text: str
+
+
+def read_documents(
+    place: str | os.PathLike[str], format: Format = "auto", field: str = "text", progress: Progress = silent
+) -> list[Document]:
+    """The documents at `place`, without blank ones.
+
+    Of a folder or a glob pattern, each plain text file is a document; of a single text file, each line. Each record of a csv,
+    tsv, jsonl or parquet file is a document, whose text is the column `field`."""
+    if format not in get_args(Format):
+        raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
+    corpus = find(os.fspath(place), format, field)
+    root = Path(place).expanduser()
+    by_line = len(corpus.files) == 1 and not root.is_dir()
+    found: list[Document] = []
+    for path, tick in corpus.each_file(progress):
+        parts = _of_file(path, _name(path, root), by_line, format, field, tick)
+        found += [Document(name, text) for name, text in parts if text.strip()]
+    if not found:
+        raise DataError(f"{place} has no text; expected at least one document")
+    return found
+
+
+def fingerprint(documents: Sequence[Document]) -> str:
+    return sha256_of_texts((document.name, document.text) for document in documents)
+
+
+def _name(path: Path, root: Path) -> str:
+    """Relative to the folder; the file name of a single file or pipe; of a glob pattern, the whole path."""
+    if root.is_dir():
+        return path.relative_to(root).as_posix()
+    return root.name if root.exists() else path.as_posix()
+
+
+def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
+    chosen = file_format(path, format)
+    if chosen.pieces is None and chosen.rows is None:
+        raise DataError(f"{path} holds {chosen.contents}, not documents. Choose a text file or a table")
+    if chosen.pieces is None:
+        for record in records(path, [Column(field, setting="--field")], chosen, tick):
+            yield name + record.where.removeprefix(str(path)), record.texts[0]
+    elif by_line:
+        for number, line in enumerate(lines(path, tick), start=1):
+            yield f"{name}:{number}", line.rstrip("\n")
+    else:
+        yield name, "".join(texts(path, tick))

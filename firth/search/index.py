@@ -1,0 +1,144 @@
+"""build() reads documents and makes an Index, which ranks them for a query, by one method or by several."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import ConfigError, DataError, did_you_mean
+from firth.progress import Progress, silent
+from firth.search.dense import AveragedVectors, ContextualVectors, Dense, Embedder
+from firth.search.documents import Document, fingerprint, read_documents
+from firth.search.index_file import Shelf
+from firth.search.tfidf import TfIdf
+from firth.text.config import Format
+
+if TYPE_CHECKING:
+    from firth.tasks.run import Run
+    from firth.vectors.wordvectors import WordVectors
+
+MethodName = Literal["tfidf", "vectors", "contextual"]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
+_GIVE = {"vectors": "Give a file with --vectors", "contextual": "Give one with --run"}
+
+
+class Method(Protocol):
+    def scores(self, query: str) -> NDArray[np.float32] | None:
+        """One score per document; None if the query means nothing to this method."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    document: Document
+    score: float  # cosine
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Documents, and the methods that rank them."""
+
+    documents: Sequence[Document]
+    methods: Mapping[MethodName, Method]
+
+    def search(self, query: str, top: int = 10) -> dict[MethodName, list[Hit]]:
+        """The `top` documents for the query by each method, best first; of equal scores, the earlier document first.
+
+        TF-IDF only finds documents that share a word with the query."""
+        if not query.strip():
+            raise DataError("the query is empty; give at least one word")
+        if top < 1:
+            raise ConfigError(f"top is {top}; expected at least 1")
+        return {name: self._hits(name, method.scores(query), top) for name, method in self.methods.items()}
+
+    def _hits(self, name: MethodName, score_N: NDArray[np.float32] | None, top: int) -> list[Hit]:
+        if score_N is None:
+            warnings.warn(f"no word of the query is in the vocabulary, so {name} finds nothing", stacklevel=3)
+            return []
+        order = np.argsort(-score_N, kind="stable")[:top].tolist()
+        return [Hit(self.documents[n], float(score_N[n])) for n in order if name != "tfidf" or score_N[n] > 0]
+
+
+def build(
+    documents: str | os.PathLike[str] | Sequence[str | Document],
+    *,
+    vectors: WordVectors | str | os.PathLike[str] | None = None,
+    run: Run[Any] | str | os.PathLike[str] | None = None,
+    methods: Sequence[str] | None = None,
+    layer: int = -1,
+    lower: bool = False,
+    strip_punctuation: bool = False,
+    file: str | os.PathLike[str] | None = None,
+    format: Format = "auto",
+    field: str = "text",
+    progress: Progress = silent,
+) -> Index:
+    """An index of the documents: a folder, a file, or a list of texts.
+
+    `methods`: by default TF-IDF, "vectors" if `vectors` are given, and "contextual" if a `run` is given; `layer` is that of
+    `Run.embed`, and `lower` and `strip_punctuation` prepare the texts for the run. `file` keeps the index: what is in it is used
+    again, and what was made from other documents or from another model is made anew."""
+    chosen = _chosen(methods, vectors is not None, run is not None)
+    found = _documents(documents, format, field, progress)
+    texts = [document.text for document in found]
+    shelf = Shelf.opened(file, fingerprint(found))
+    tfidf = TfIdf.from_arrays(shelf.part("tfidf", lambda: "", lambda: TfIdf.of(texts).arrays()))
+    made: dict[MethodName, Method] = {}
+    for name in chosen:
+        match name:
+            case "tfidf":
+                made[name] = tfidf
+            case "vectors":
+                made[name] = _dense(name, AveragedVectors(_vectors(vectors, progress), tfidf), texts, shelf)
+            case "contextual":
+                made[name] = _dense(name, ContextualVectors(_run(run), layer, lower, strip_punctuation, progress), texts, shelf)
+    shelf.save()
+    return Index(found, made)
+
+
+def _chosen(methods: Sequence[str] | None, vectors: bool, run: bool) -> list[MethodName]:
+    given: dict[MethodName, bool] = {"tfidf": True, "vectors": vectors, "contextual": run}
+    if methods is None:
+        return [name for name in METHODS if given[name]]
+    for name in methods:
+        if name not in METHODS:
+            raise ConfigError(f'unknown method "{name}".{did_you_mean(name, METHODS)}')
+        if not given[name]:
+            raise ConfigError(f'method "{name}" needs {"word vectors" if name == "vectors" else "a run"}. {_GIVE[name]}')
+    return [name for name in METHODS if name in methods]
+
+
+def _documents(
+    documents: str | os.PathLike[str] | Sequence[str | Document], format: Format, field: str, progress: Progress
+) -> list[Document]:
+    if isinstance(documents, (str, os.PathLike)):
+        return read_documents(documents, format, field, progress)
+    found = [one if isinstance(one, Document) else Document(str(number), one) for number, one in enumerate(documents, start=1)]
+    if not found:
+        raise DataError("the list of documents is empty; give at least one")
+    return found
+
+
+def _vectors(vectors: WordVectors | str | os.PathLike[str] | None, progress: Progress) -> WordVectors:
+    from firth.vectors.formats import load
+    from firth.vectors.wordvectors import WordVectors
+
+    return vectors if isinstance(vectors, WordVectors) else load(Path(vectors or ""), progress=progress)
+
+
+def _run(run: Run[Any] | str | os.PathLike[str] | None) -> Run[Any]:
+    from firth.api import load
+    from firth.tasks.run import Run
+
+    return run if isinstance(run, Run) else load(Path(run or ""))
+
+
+def _dense(name: MethodName, embedder: Embedder, texts: Sequence[str], shelf: Shelf) -> Dense:
+    arrays = shelf.part(name, lambda: embedder.sha256, lambda: {"vectors": embedder(texts)})
+    return Dense(embedder, arrays["vectors"])

@@ -1,0 +1,76 @@
+"""How often a search finds the document that belongs to a query.
+
+    recall@k = share of the relevant documents among the first k        MRR = mean of 1 / rank of the first relevant document
+
+firth ships 100 short documents and 30 queries. Each query describes one document in other words; 15 of them also share a
+content word with it, as "Seattle motel" does with "The hotel near the station in Seattle …".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.errors import DataError, did_you_mean
+from firth.search.documents import Document, read_documents
+from firth.search.index import Index, MethodName
+from firth.text.readers.file_format import Column
+from firth.text.readers.formats import records
+
+_FOLDER = Path(__file__).parent / "paraphrases"
+
+
+@dataclass(frozen=True)
+class Query:
+    text: str
+    relevant: tuple[str, ...]  # names of documents
+
+
+@dataclass(frozen=True)
+class Recall:
+    recall: float  # recall@top
+    first: float  # share of the queries whose first hit is relevant
+    mrr: float  # within the first `top` documents; 0 where none of them is relevant
+    queries: int
+    top: int
+
+
+def paraphrases() -> tuple[list[Document], list[Query]]:
+    """The documents and queries that firth ships."""
+    return read_documents(_FOLDER / "documents.txt"), read_queries(_FOLDER / "queries.jsonl")
+
+
+def read_queries(path: str | Path) -> list[Query]:
+    """From a table with the columns "query" and "document", the name of a relevant document; a query may have several rows."""
+    found: dict[str, list[str]] = {}
+    for record in records(Path(path), [Column("query", setting=None), Column("document", setting=None)]):
+        text, name = record.texts
+        found.setdefault(text, []).append(name)
+    if not found:
+        raise DataError(f"{path} has no queries; expected at least one")
+    return [Query(text, tuple(names)) for text, names in found.items()]
+
+
+def measure(index: Index, queries: Sequence[Query], top: int = 10) -> dict[MethodName, Recall]:
+    """Recall and mean reciprocal rank of every method of the index."""
+    names = {document.name for document in index.documents}
+    for name in (name for query in queries for name in query.relevant):
+        if name not in names:
+            raise DataError(f'there is no document "{name}".{did_you_mean(name, names, listed=False)}')
+    rank: dict[MethodName, list[list[int]]] = {method: [] for method in index.methods}
+    for query in queries:
+        for method, hits in index.search(query.text, top).items():
+            rank[method].append([n for n, hit in enumerate(hits, start=1) if hit.document.name in query.relevant])
+    return {method: _recall(ranks, queries, top) for method, ranks in rank.items()}
+
+
+def _recall(rank_Q: Sequence[Sequence[int]], queries: Sequence[Query], top: int) -> Recall:
+    count = len(queries)
+    return Recall(
+        recall=sum(len(ranks) / len(query.relevant) for ranks, query in zip(rank_Q, queries, strict=True)) / count,
+        first=sum(1 in ranks for ranks in rank_Q) / count,
+        mrr=sum(1 / min(ranks) for ranks in rank_Q if ranks) / count,
+        queries=count,
+        top=top,
+    )
