@@ -42,6 +42,10 @@ def test_the_lecture_draws_as_it_says() -> None:
     # trace of GGᵀ is Σ G_ij²: d² draws of variance 1/d
     assert np.trace(system.Q_dd) == pytest.approx(64, rel=0.1)
     assert preset("lecture").v_nd.shape == (64, 2)
+    random = np.random.default_rng(5)  # G first, then the tokens
+    G = random.normal(0, 64**-0.5, (64, 64))
+    np.testing.assert_allclose(system.Q_dd, G @ G.T, rtol=1e-12)
+    np.testing.assert_array_equal(system.v_nd, random.normal(0, (2 * 64**0.5) ** -0.5, (4000, 64)))
 
 
 def test_a_seed_is_a_system() -> None:
