@@ -13,25 +13,44 @@ from firth.cli.html_page import Save, save_page, section
 
 if TYPE_CHECKING:
     from firth.inspection.dynamics import Curves, PresetName
+    from firth.inspection.dynamics import Path as Moved
 
 _LINES = 12  # rows of the table in the terminal
 
 
 @verb()
 def dynamics(
-    preset: Annotated[str, typer.Option(help="Preset: lecture, or clusters (Geshkovski et al. 2023).")] = "lecture",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Preset: lecture, low-rank, or clusters (Geshkovski et al. 2023). Separate several by commas to compare them."
+        ),
+    ] = "lecture",
     tokens: Annotated[
-        int | None, typer.Option("--tokens", "-n", help="Number of tokens.  [default: 64 or 40, by preset]")
+        int | None, typer.Option("--tokens", "-n", help="Number of tokens.  [default: the preset's; 64 or 40]")
     ] = None,
     width: Annotated[
-        int | None, typer.Option("--width", "-d", help="Dimension of each token: 2 for plots, 64 for spectra.  [default: 2]")
+        int | None,
+        typer.Option(
+            "--width", "-d", help="Dimension of each token: 2 for plots, 64 for spectra.  [default: the preset's; 2 or 64]"
+        ),
+    ] = None,
+    p_matrix: Annotated[
+        str | None,
+        typer.Option(help="Matrix P: identity, random, gram (G Gᵀ), low-rank:4 or spectrum:1,0.5,0.1.  [default: the preset's]"),
+    ] = None,
+    q_matrix: Annotated[
+        str | None, typer.Option(help="Matrix Q, with the same choices as --p-matrix.  [default: the preset's]")
     ] = None,
     pull: Annotated[
         float | None,
-        typer.Option(help="Use P = pull · I: positive attracts tokens to those they attend to, negative repels them."),
+        typer.Option(
+            help="Factor of P: positive attracts tokens to those they attend to, negative repels them.  [default: the preset's]"
+        ),
     ] = None,
+    q_factor: Annotated[float, typer.Option(help="Factor of Q: the larger, the sharper the attention; 0 averages.")] = 1.0,
     depth: Annotated[int, typer.Option(help="Number of layers.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed for the tokens and Q.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the tokens, P and Q.")] = 0,
     run: Annotated[
         Path | None, typer.Option(help="Run folder: add the same curves for the layers of its model (needs --text).")
     ] = None,
@@ -41,25 +60,30 @@ def dynamics(
 ) -> None:
     """Simulate how attention alone moves tokens from layer to layer.
 
-    Shows how the tokens cluster and how their effective rank falls."""
+    Reports the effective rank of the tokens and of the attention weights, the distances and the clusters."""
     from firth.errors import ConfigError
     from firth.inspection.dynamics import evolve
     from firth.inspection.dynamics import preset as system
+    from firth.inspection.dynamics_matrices import parsed
 
     if (run is None) != (text is None):
         missing = "--text" if text is None else "--run"
         raise ConfigError(f"--run and --text must be used together; {missing} is missing. Add it or remove the other")
-    path = evolve(system(cast("PresetName", preset), n=tokens, d=width, p=pull, seed=seed), depth)
-    curves = {preset: path.curves}
+    P, Q = (None if text is None else parsed(text) for text in (p_matrix, q_matrix))
+    paths = {
+        name: evolve(system(cast("PresetName", name), n=tokens, d=width, p=pull, q=q_factor, P=P, Q=Q, seed=seed), depth)
+        for name in preset.split(",")
+    }
+    curves = {name: path.curves for name, path in paths.items()}
     if run is not None and text is not None:
         curves[run.name] = _of_run(run, text)
     if save is not None:
-        _save(save, path.v_Lnd, curves)
+        _save(save, paths, curves)
     if as_json:
-        print_json({name: dataclasses.asdict(of) for name, of in curves.items()})
+        print_json({name: {**dataclasses.asdict(of), "summary": of.summary()} for name, of in curves.items()})
         return
-    for name, of in curves.items():
-        _print(name, of)
+    for n, (name, of) in enumerate(curves.items()):
+        _print(name, of, after="\n" if n else "")
 
 
 def _of_run(run: Path, text: str) -> Curves:
@@ -71,17 +95,22 @@ def _of_run(run: Path, text: str) -> Curves:
     return curves([model.embed([text], layer=layer, pool=None)[0] for layer in range(depth(model.network) + 1)])
 
 
-def _print(name: str, of: Curves) -> None:
-    print(f"{name}: {len(of.effective_rank) - 1} layers")
-    print(f"{'layer':>7}{'effective rank':>16}{'mean distance':>15}{'clusters':>10}")
+def _print(name: str, of: Curves, after: str) -> None:
     last = len(of.effective_rank) - 1
+    print(f"{after}{name}: {last} layers")
+    rank = f"{'attention rank':>16}" if of.attention_rank else ""
+    print(f"{'layer':>7}{'effective rank':>16}{'mean distance':>15}{'clusters':>10}{rank}")
     for layer in sorted({round(last * n / (_LINES - 1)) for n in range(_LINES)}):
-        print(f"{layer:>7}{of.effective_rank[layer]:>16.3f}{of.mean_distance[layer]:>15.4g}{of.clusters[layer]:>10}")
+        rank = f"{of.attention_rank[layer]:>16.3f}" if of.attention_rank else ""
+        print(f"{layer:>7}{of.effective_rank[layer]:>16.3f}{of.mean_distance[layer]:>15.4g}{of.clusters[layer]:>10}{rank}")
+    print(of.summary())
 
 
-def _save(path: Path, v_Lnd: object, curves: dict[str, Curves]) -> None:
+def _save(path: Path, moved: dict[str, Moved], curves: dict[str, Curves]) -> None:
     from firth.figures.dynamics import over_depth, points
 
     lead = "v ← v + P Σ α v: the effect of attention on its tokens, without any other layers."
-    moved = section("Tokens through the layers", lead, [points(v_Lnd), over_depth(curves)])
-    save_page(path, "Attention dynamics", [moved], "firth dynamics")
+    each = [section(f"{name}: tokens through the layers", of.curves.summary(), [points(of.v_Lnd)]) for name, of in moved.items()]
+    said = " ".join(f"{name}: {of.summary()}" for name, of in curves.items() if name not in moved)
+    measured = section("Over depth", f"{lead} {said}".strip(), [over_depth(curves)])
+    save_page(path, "Attention dynamics", [*each, measured], "firth dynamics")

@@ -26,10 +26,11 @@ def playground(
         typer.Option(help="Built-in example: scores (112 and 96 over √64) or roles (look up a role by name).  [default: scores]"),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help='File of keys and values, one row per line: "Mina → director", or numbers on both sides.')
+        Path | None, typer.Option(help='File of keys and values, one row per line: "Tom → teacher", or numbers on both sides.')
     ] = None,
     query: Annotated[
-        str | None, typer.Option(help="Query to look up in --table: a word, or as many numbers as its keys have.")
+        str | None,
+        typer.Option(help="Query for --table or --example roles: a word, or as many numbers as the keys have."),
     ] = None,
     score: Annotated[str, typer.Option(help="Score: scaled_dot, dot, gaussian, bilinear, additive or cosine.")] = "scaled_dot",
     mask: Annotated[
@@ -47,9 +48,13 @@ def playground(
         typer.Option(help="Factor for the scores: 0 averages all keys, a large one picks the best.  [default: the score's own]"),
     ] = None,
     heads: Annotated[int, typer.Option(help="Number of heads.")] = 1,
-    width: Annotated[int, typer.Option(help="Dimension of the random word vectors (without --vectors).")] = 8,
-    vectors: Annotated[Path | None, typer.Option(help="Word-vectors file to use instead of random vectors.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed for the word vectors and the score and position parameters.")] = 0,
+    width: Annotated[int, typer.Option(help="Dimension of the random word vectors of a sentence.")] = 8,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word-vectors file, instead of random vectors (sentence) or spelling (table).")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Random seed for the vectors of a sentence and the score and position parameters.")
+    ] = 0,
     save: Save = None,
     as_json: Json = False,
 ) -> None:
@@ -92,9 +97,10 @@ def _play(
     given = [what for what, value in (("a sentence", sentence), ("--example", name), ("--table", table)) if value is not None]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} cannot be combined. Give only one of them")
-    if (table is None) != (query is None):
-        missing = "--query" if query is None else "--table"
-        raise ConfigError(f"--table and --query must be used together; {missing} is missing. Add it or remove the other")
+    if table is not None and query is None:
+        raise ConfigError("--table needs a query to look up. Add --query")
+    if query is not None and table is None and name is None:
+        raise ConfigError("--query needs a table to look it up in. Add --table, or --example roles")
     if file is not None and sentence is None and table is None:
         raise ConfigError("--vectors does not apply to an example, which has its own vectors. Give a sentence, or --table")
     vectors = None if file is None else load(file)
@@ -102,7 +108,7 @@ def _play(
         return of_sentence(sentence, settings, vectors)
     if table is not None and query is not None:
         return of_table(read_table(read_text(str(table))), query, settings, vectors)
-    return example(cast("ExampleName", name or "scores"), settings)
+    return example(cast("ExampleName", name or "scores"), settings, query)
 
 
 def _save(path: Path, found: PlaygroundResult) -> None:

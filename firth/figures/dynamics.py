@@ -23,6 +23,9 @@ class Curves(Protocol):
     @property
     def clusters(self) -> Sequence[int]: ...
 
+    @property
+    def attention_rank(self) -> Sequence[float]: ...  # may be empty
+
 
 def points(v_Lnd: Any) -> Figure:
     """A scatter plot of the tokens with a slider over depth; in more than two dimensions, projected to the first two principal
@@ -54,24 +57,35 @@ def points(v_Lnd: Any) -> Figure:
 
 
 def over_depth(curves: Mapping[str, Curves]) -> Figure:
-    """Effective rank, mean distance and number of clusters against depth, one line per system or model."""
+    """Effective rank, mean distance and number of clusters against depth, one line per system or model; also the effective rank
+    of the attention weights, for those that have it."""
     from plotly.subplots import make_subplots
 
-    titles = ("effective rank", "mean distance", "clusters")
-    plot = make_subplots(rows=1, cols=3, subplot_titles=titles)
+    with_attention = any(of.attention_rank for of in curves.values())
+    titles = ("effective rank", "mean distance", "clusters", *(("rank of the attention weights",) if with_attention else ()))
+    plot = make_subplots(rows=2 if with_attention else 1, cols=2 if with_attention else 3, subplot_titles=titles)
+    places = [(row, column) for row in (1, 2) for column in (1, 2)] if with_attention else [(1, 1), (1, 2), (1, 3)]
     for n, (name, of) in enumerate(curves.items()):
         line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
-        for column, values in enumerate((of.effective_rank, of.mean_distance, of.clusters), start=1):
-            shown = {"name": html.escape(name), "legendgroup": name, "showlegend": column == 1}
-            plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=1, col=column, **shown)
+        drawn = (of.effective_rank, of.mean_distance, of.clusters, of.attention_rank)
+        for k, (values, (row, column)) in enumerate(zip(drawn, places, strict=False)):
+            shown = {"name": html.escape(name), "legendgroup": name, "showlegend": k == 0}
+            plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=row, col=column, **shown)
     plot.update_xaxes(title_text="layer")
-    plot.update_layout(template="plotly_white", height=360, margin={"l": 40, "r": 20, "t": 40, "b": 60})
+    height = 620 if with_attention else 360
+    plot.update_layout(template="plotly_white", height=height, margin={"l": 40, "r": 20, "t": 40, "b": 60})
     rows = [
-        (name, str(layer), f"{rank:.4f}", f"{distance:.6g}", str(groups))
+        (name, str(layer), f"{rank:.4f}", f"{distance:.6g}", str(groups), *((of_alpha,) if with_attention else ()))
         for name, of in curves.items()
-        for layer, (rank, distance, groups) in enumerate(zip(of.effective_rank, of.mean_distance, of.clusters, strict=True))
+        for layer, (rank, distance, groups, of_alpha) in enumerate(
+            zip(of.effective_rank, of.mean_distance, of.clusters, _written(of), strict=True)
+        )
     ]
     return Figure(plot, Table(("system", "layer", *titles), rows))
+
+
+def _written(of: Curves) -> list[str]:
+    return [f"{rank:.4f}" for rank in of.attention_rank] or [""] * len(of.effective_rank)
 
 
 def _plane(v_Lnd: Any) -> tuple[Any, tuple[str, str]]:

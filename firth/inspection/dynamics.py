@@ -1,6 +1,6 @@
 """Attention dynamics (S29): tokens as points that attention alone moves from layer to layer.
 
-    v_i ← v_i + P Σ_j α_ij v_j        α_i = softmax over j of v_iᵀ Q v_j
+    v_i ← v_i + P Σ_j α_ij v_j        α_i = softmax over j of v_jᵀ Q v_i
 
 With P = −ηQ and a symmetric Q, a layer is a step of gradient descent: v⁺ = v − η ∇_v log Σ_j exp(v_jᵀ Q v), with the v_j fixed.
 Letters: L layers, n tokens, d dimension.
@@ -8,18 +8,20 @@ Letters: L layers, n tokens, d dimension.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError
+from firth.inspection.dynamics_matrices import Matrix
 
 Array = NDArray[np.float64]
-PresetName = Literal["lecture", "clusters"]
-_STEP = 0.1  # time step of the clusters preset
+PresetName = Literal["lecture", "low-rank", "clusters"]
 _CLOSE = 0.02  # share of the largest distance: closer points belong to the same cluster
+_EQUAL = 0.001  # share of the largest length: closer points are one cluster, however small all distances are
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,17 @@ class Curves:
     effective_rank: tuple[float, ...]
     mean_distance: tuple[float, ...]  # over all pairs
     clusters: tuple[int, ...]
+    attention_rank: tuple[float, ...] = ()  # effective rank of the matrix α at these points; empty without a Q
+
+    def summary(self) -> str:
+        """What the curves show between the first layer and the last."""
+        changes = [
+            f"the effective rank of the tokens {_change(self.effective_rank)}",
+            *([f"that of the attention weights {_change(self.attention_rank)}"] if self.attention_rank else []),
+            f"the mean distance {_change(self.mean_distance)}",
+        ]
+        last = len(self.clusters) - 1
+        return f"From layer 0 to layer {last}, {', '.join(changes)}, and the number of clusters {_change(self.clusters)}."
 
 
 @dataclass(frozen=True)
@@ -47,27 +60,65 @@ class Path:
     curves: Curves
 
 
-def preset(name: PresetName, *, n: int | None = None, d: int | None = None, p: float | None = None, seed: int = 0) -> System:
+@dataclass(frozen=True)
+class Preset:
+    """The settings with which a preset comes."""
+
+    n: int
+    d: int
+    p: float  # factor of P
+    P: Matrix
+    Q: Matrix
+    growth: bool  # False: the growth common to all points is divided out
+
+
+PRESETS: dict[PresetName, Preset] = {
+    "lecture": Preset(64, 2, -0.01, Matrix("identity"), Matrix("gram"), True),
+    "low-rank": Preset(64, 64, 0.1, Matrix("low-rank", rank=2), Matrix("identity"), False),
+    "clusters": Preset(40, 2, 0.1, Matrix("identity"), Matrix("identity"), False),
+}
+
+
+def preset(
+    name: PresetName,
+    *,
+    n: int | None = None,
+    d: int | None = None,
+    p: float | None = None,
+    q: float = 1.0,
+    P: Matrix | None = None,
+    Q: Matrix | None = None,
+    seed: int = 0,
+) -> System:
     """lecture: P = −0.01·I, Q = GGᵀ with G_ij of variance 1/d, V_ij of variance 1/(2√d); n = 64, d = 2.
 
     clusters: the setting of Geshkovski et al. 2023 in which tokens converge to the vertices of a polygon: identity matrices,
     tokens uniform in [−5, 5]ᵈ, and the growth by eᵗ divided out; n = 40, d = 2.
 
-    `p` sets P = p·I: positive values attract tokens to those they attend to, negative values repel them."""
-    usual = {"lecture": 64, "clusters": 40}
-    if name not in usual:
-        raise ConfigError(f'unknown preset "{name}"; expected lecture or clusters')
-    n, d = usual[name] if n is None else n, 2 if d is None else d
+    low-rank: the same in 64 dimensions, but P projects onto 2 of them. Only these grow, so that they alone remain when the growth
+    is divided out; n = 64, d = 64.
+
+    `P` and `Q` replace the matrices, `p` the factor of P, and `q` multiplies Q. A positive P attracts tokens to those they attend
+    to, a negative one repels them."""
+    if name not in PRESETS:
+        raise ConfigError(f'unknown preset "{name}"; expected {", ".join(get_args(PresetName))}')
+    usual = PRESETS[name]
+    n, d = usual.n if n is None else n, usual.d if d is None else d
     for letter, value, least in (("n", n, 2), ("d", d, 1), ("seed", seed, 0)):
         if value < least:
             raise ConfigError(f"{letter} is {value}; expected at least {least}")
+    P_dd = (usual.p if p is None else p) * (P or usual.P).drawn(d, (seed, 1))
+    Q_dd = q * (Q or usual.Q).drawn(d, seed)
+    shrink = 1.0 if usual.growth else float(np.exp(-np.linalg.eigvals(P_dd).real.max()))
+    return System(_tokens(name, n, d, seed), P_dd, Q_dd, shrink)
+
+
+def _tokens(name: PresetName, n: int, d: int, seed: int) -> Array:
     random = np.random.default_rng(seed)
-    if name == "clusters":
-        p = _STEP if p is None else p
-        return System(random.uniform(-5, 5, (n, d)), p * np.eye(d), np.eye(d), float(np.exp(-p)))
-    G_dd = random.normal(0, d**-0.5, (d, d))
-    v_nd = random.normal(0, (2 * d**0.5) ** -0.5, (n, d))
-    return System(v_nd, (-0.01 if p is None else p) * np.eye(d), G_dd @ G_dd.T)
+    if name != "lecture":
+        return random.uniform(-5, 5, (n, d))
+    random.normal(size=(d, d))  # Q is drawn from the same seed; the tokens are the numbers after it
+    return random.normal(0, (2 * d**0.5) ** -0.5, (n, d))
 
 
 def evolve(system: System, depth: int) -> Path:
@@ -82,26 +133,33 @@ def evolve(system: System, depth: int) -> Path:
                 f"the points grow without bound: they overflow after {len(points) - 1} layers. Use fewer layers or a smaller P"
             )
     v_Lnd = np.stack(points)
-    return Path(v_Lnd, curves(v_Lnd))
+    return Path(v_Lnd, curves(v_Lnd, system.Q_dd))
 
 
 def layer(v_nd: Array, P_dd: Array, Q_dd: Array) -> Array:
     """v_i + P Σ_j α_ij v_j."""
-    score_nn = v_nd @ Q_dd @ v_nd.T
-    weight_nn = np.exp(score_nn - score_nn.max(1, keepdims=True))
-    alpha_nn = weight_nn / weight_nn.sum(1, keepdims=True)
-    moved_nd: Array = v_nd + alpha_nn @ v_nd @ P_dd.T
+    moved_nd: Array = v_nd + attention(v_nd, Q_dd) @ v_nd @ P_dd.T
     return moved_nd
 
 
-def curves(v_Lnd: Any) -> Curves:
-    """The statistics of any points, one set per layer; also for a trained model, whose width may differ between layers."""
+def attention(v_nd: Array, Q_dd: Array) -> Array:
+    """α_ij = exp(v_jᵀ Q v_i) / Σ_l exp(v_lᵀ Q v_i)."""
+    score_nn = v_nd @ Q_dd.T @ v_nd.T
+    weight_nn = np.exp(score_nn - score_nn.max(1, keepdims=True))
+    alpha_nn: Array = weight_nn / weight_nn.sum(1, keepdims=True)
+    return alpha_nn
+
+
+def curves(v_Lnd: Any, Q_dd: Array | None = None) -> Curves:
+    """The statistics of any points, one set per layer; also for a trained model, whose width may differ between layers. With a
+    `Q_dd`, also the rank of the attention weights that it gives these points."""
     sets = [np.asarray(v_nd, np.float64) for v_nd in v_Lnd]
     distances = [_distances(v_nd) for v_nd in sets]
     return Curves(
         tuple(effective_rank(v_nd) for v_nd in sets),
         tuple(float(D_nn.sum() / max(1, len(D_nn) * (len(D_nn) - 1))) for D_nn in distances),
-        tuple(_clusters(D_nn) for D_nn in distances),
+        tuple(_clusters(D_nn, float(np.linalg.norm(v_nd, axis=1).max())) for D_nn, v_nd in zip(distances, sets, strict=True)),
+        () if Q_dd is None else tuple(effective_rank(attention(v_nd, Q_dd)) for v_nd in sets),
     )
 
 
@@ -120,12 +178,20 @@ def _distances(v_nd: Array) -> Array:
     return D_nn
 
 
-def _clusters(D_nn: Array) -> int:
+def _clusters(D_nn: Array, longest: float) -> int:
     """The number of connected components of the graph of close pairs."""
-    near_nn = D_nn <= _CLOSE * D_nn.max()
+    near_nn = D_nn <= max(_CLOSE * float(D_nn.max()), _EQUAL * longest)
     label_n = np.arange(len(D_nn))
     while True:
         lowest_n = np.where(near_nn, label_n[None], len(label_n)).min(1)
         if (lowest_n == label_n).all():
             return len(set(label_n.tolist()))
         label_n = lowest_n
+
+
+def _change(values: Sequence[float]) -> str:
+    """Compares the first and the last value as they are written."""
+    first, last = f"{values[0]:.4g}", f"{values[-1]:.4g}"
+    if first == last:
+        return f"{'stays' if {f'{value:.4g}' for value in values} == {first} else 'begins and ends'} at {first}"
+    return f"{'rises' if values[-1] > values[0] else 'falls'} from {first} to {last}"

@@ -26,6 +26,7 @@ from torch import Tensor
 from firth.errors import ConfigError, DataError, index_range
 from firth.figures.figure import Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
+from firth.inspection.spelling_vectors import of_equal_length, spelling_vectors
 from firth.layers import position
 from firth.layers.attention import attend, mask, reference, score
 from firth.layers.attention.call import Call
@@ -47,7 +48,9 @@ STEPS: tuple[StepName, ...] = get_args(StepName)
 MOST = 64  # words of a sentence or rows of a table: nobody reads more than 64 × 64 cells one by one
 WIDEST = 1024  # dimension of a vector
 
-ROLES = (("Mina", "director"), ("Tom", "editor"), ("Ravi", "camera"), ("Lena", "editor"))  # the second example
+ROLES = (("Xiaoming", "student"), ("Tom", "teacher"), ("Ravi", "assistant"), ("Lena", "teacher"))  # the second example
+NAME = "Ravi"  # its query
+_FLAT = 0.95  # share of the largest possible entropy: weights above it are nearly flat
 
 
 class Vectors(Protocol):
@@ -69,8 +72,8 @@ class Settings:
     position: PositionKind = "none"
     scale: float | None = None  # None: 1/√D for scaled_dot, else 1. 0 averages all keys, a large scale picks the best
     heads: int = 1
-    width: int = 8  # dimension of random word vectors
-    seed: int = 0  # for random word vectors and for the parameters of the score and the position scheme
+    width: int = 8  # dimension of the random word vectors of a sentence
+    seed: int = 0  # for the random word vectors of a sentence and for the parameters of the score and the position scheme
 
     def __post_init__(self) -> None:
         for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
@@ -106,6 +109,7 @@ class PlaygroundResult:
     v_HKE: Array
     parameters: Mapping[str, Array]
     steps: tuple[Step, ...]
+    caption: str = ""  # for a table of words: whether the query was found, found approximately, or not
 
     def step(self, name: StepName) -> Array:
         """The numbers of one step by head, query and key; for "sums" by head, query and dimension."""
@@ -145,7 +149,7 @@ class PlaygroundResult:
         parts = [
             (f"head {head}\n\n" if several else "") + panels_text(self.panels(head), width) for head in range(self.settings.heads)
         ]
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, self.caption] if self.caption else parts)
 
     def facts(self) -> dict[str, object]:
         """Everything as plain data for JSON; −∞ becomes null."""
@@ -157,6 +161,7 @@ class PlaygroundResult:
             "k": self.k_HKD.tolist(),
             "v": self.v_HKE.tolist(),
             "parameters": {name: value.tolist() for name, value in self.parameters.items()},
+            "caption": self.caption,
             "steps": [
                 {
                     "name": step.name,
@@ -184,8 +189,9 @@ def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | 
 def of_table(
     rows: Sequence[tuple[str, str]], query: str, settings: Settings | None = None, vectors: Vectors | None = None
 ) -> PlaygroundResult:
-    """Look up a query in a table of keys and values. A cell holds numbers, "1 0.5 -2", or words. Words in keys and query become
-    vectors as in a sentence; each distinct word among the values is a one-hot vector, so that the sum shows the share of each.
+    """Look up a query in a table of keys and values. A cell holds numbers, "1 0.5 -2", or words. Keys and queries that are words
+    get vectors of their spelling, or those in `vectors`: a query that is only similar to a key returns its value softly. Each
+    distinct word among the values is a one-hot vector, so that the sum shows the share of each.
 
     For masks and positions, the query comes after the last key. Each head uses the full values."""
     settings = settings or Settings()
@@ -197,24 +203,28 @@ def of_table(
         raise DataError("the query is empty. Give a word, or as many numbers as each key has")
     keys, values = [" ".join(key.split()) for key, _ in rows], [" ".join(value.split()) for _, value in rows]
     query = " ".join(query.split())
-    x_nd = _numbers([*keys, query], "keys and query")
-    if x_nd is None:
-        x_nd = _by_word([*keys, query], settings, vectors)
     v_KE, columns = _values(values)
-    return _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
+    x_nd = _numbers([*keys, query], "keys and query")
+    if x_nd is not None:
+        return _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
+    x_nd = _comparable([*keys, query], vectors)
+    found = _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
+    return replace(found, caption=_caption(found, query, values))
 
 
-def example(name: ExampleName, settings: Settings | None = None) -> PlaygroundResult:
+def example(name: ExampleName, settings: Settings | None = None, query: str | None = None) -> PlaygroundResult:
     """scores: q·k is 112 and 96; divided by √64, that is 14 and 12, with softmax 0.88 and 0.12. roles: looks up the role of a
-    name, mixed with a little of the other roles; a larger scale reduces that share."""
+    name, or of another query."""
     settings = settings or Settings()
+    if query is not None and name != "roles":
+        raise ConfigError(f'the example "{name}" has its own query. Leave the query out, or choose the example roles')
     match name:
         case "scores":
             words = ("Thinking", "Machines")
             k_KD = np.repeat([[1.75], [1.5]], 64, axis=1)  # 64 · 1.75 = 112, 64 · 1.5 = 96
             return _lookup(words[:1], words, words, np.ones((1, 64)), k_KD, np.eye(2), settings)
         case "roles":
-            return of_table(ROLES, "Ravi", settings)
+            return of_table(ROLES, NAME if query is None else query, settings)
         case _:
             raise ConfigError(f'unknown example "{name}"; expected {" or ".join(EXAMPLES)}')
 
@@ -227,7 +237,7 @@ def read_table(text: str) -> list[tuple[str, str]]:
             continue
         mark = next((mark for mark in ("→", "->", "=", "\t", ",") if mark in line), None)
         if mark is None:
-            raise DataError(f'line {n} of the table is "{_short(line)}"; expected a key and a value, such as "Mina → director"')
+            raise DataError(f'line {n} of the table is "{_short(line)}"; expected a key and a value, such as "Tom → teacher"')
         key, value = line.split(mark, 1)
         rows.append((key.strip(), value.strip()))
     return rows
@@ -340,12 +350,41 @@ def _cut(x_Td: Array, heads: int) -> Array:
 
 
 def _by_word(words: Sequence[str], settings: Settings, vectors: Vectors | None) -> Array:
+    """The words of a sentence: as `vectors` has them, or random."""
     if vectors is not None:
         return np.stack([np.asarray(vectors[word], np.float64) for word in words])
     x_Td = np.stack([drawn(f"word {word}", (settings.width,), settings.seed) for word in words])
     # Equal lengths: then no key has a larger q·k with a query than the key that equals it.
     x_Td *= math.sqrt(settings.width) / np.linalg.norm(x_Td, axis=1, keepdims=True)
     return x_Td
+
+
+def _comparable(words: Sequence[str], vectors: Vectors | None) -> Array:
+    """Keys and query as vectors of equal length, so that the cosine alone decides how well they match."""
+    if vectors is None:
+        return spelling_vectors(words)
+    return of_equal_length(np.stack([np.asarray(vectors[word], np.float64) for word in words]))
+
+
+def _caption(found: PlaygroundResult, query: str, values: Sequence[str]) -> str:
+    """What the weights, averaged over the heads, say about a query: an exact match, an approximate one, or a flat mixture."""
+    p_K, allowed = found.weights[:, 0].mean(0), int(np.isfinite(found.step("masked")[0, 0]).sum())
+    if not allowed:
+        return f'"{query}" may not attend to any key, so the result is 0.'
+    best = int(p_K.argmax())
+    largest = f"the largest weight is {p_K[best]:.2f}, for {found.keys[best]} → {values[best]}."
+    if query.casefold() in {key.casefold() for key in found.keys}:
+        return f'"{query}" is one of the keys: {largest}'
+    if allowed == 1:
+        return f'"{query}" is not a key. It may attend to one key only, {found.keys[best]}, which gets all the weight.'
+    seen, most = p_K[p_K > 0], math.log(allowed)
+    entropy = float(-(seen * np.log(seen)).sum())
+    if entropy > _FLAT * most:
+        return (
+            f'"{query}" is not a key, and no key stands out: the entropy of the weights is {entropy:.2f} of at most {most:.2f}. '
+            "The result is close to the mean of the values."
+        )
+    return f'"{query}" is not a key. Approximate match: {largest}'
 
 
 def _values(values: Sequence[str]) -> tuple[Array, tuple[str, ...]]:

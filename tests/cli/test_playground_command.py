@@ -24,6 +24,13 @@ def test_the_first_example_is_112_and_96(firth: Firth) -> None:
     assert "scaled   s = a / √64" in lines
 
 
+def test_a_similar_name_finds_its_neighbours_role_with_any_seed(firth: Firth) -> None:
+    first, other = (firth("playground", "--example", "roles", "--query", "Xiaomei", "--seed", seed).out for seed in (0, 7))
+    assert first == other
+    assert first.splitlines()[-1].startswith('"Xiaomei" is not a key. Approximate match: the largest weight is 0.9')
+    assert first.splitlines()[-1].endswith("for Xiaoming → student.")
+
+
 def test_every_choice_reaches_the_numbers(firth: Firth) -> None:
     chosen = ("--score", "additive", "--mask", "window", "--limit", 3, "--position", "t5", "--scale", 0.5, "--heads", 2)
     answer = firth("playground", "a b c d", *chosen, "--width", 4, "--seed", 7, "--json")
@@ -56,7 +63,9 @@ def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
 def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
     for arguments, message in (
         (("a b", "--example", "roles"), "a sentence and --example cannot be combined"),
-        (("--query", "x"), "--table and --query must be used together; --table is missing"),
+        (("--query", "x"), "--query needs a table to look it up in"),
+        (("--table", "x"), "--table needs a query to look up"),
+        (("--example", "scores", "--query", "x"), 'the example "scores" has its own query'),
         (("--example", "roles", "--vectors", "v.firth"), "--vectors does not apply to an example"),
         (("a", "--score", "cosin"), 'score is "cosin"; expected one of'),
     ):

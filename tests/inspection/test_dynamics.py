@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from firth.errors import ConfigError
-from firth.inspection.dynamics import System, curves, effective_rank, evolve, layer, preset
+from firth.inspection.dynamics import Curves, System, attention, curves, effective_rank, evolve, layer, preset
+from firth.inspection.dynamics_matrices import Matrix, parsed
 
 
 def test_a_layer_is_attention_and_nothing_else() -> None:
@@ -17,7 +18,7 @@ def test_a_layer_is_attention_and_nothing_else() -> None:
     v, P, Q = random.normal(size=(5, 3)), random.normal(size=(3, 3)), random.normal(size=(3, 3))
     expected = []
     for i in range(5):
-        weights = [math.exp(v[i] @ Q @ v[j]) for j in range(5)]
+        weights = [math.exp(v[j] @ Q @ v[i]) for j in range(5)]  # S16: α_ij ∝ exp(v_jᵀ Q v_i)
         drift = sum(weight / sum(weights) * v[j] for weight, j in zip(weights, range(5), strict=True))
         expected.append(v[i] + P @ drift)
     np.testing.assert_allclose(layer(v, P, Q), expected, rtol=1e-12)
@@ -41,6 +42,10 @@ def test_the_lecture_draws_as_it_says() -> None:
     # trace of GGᵀ is Σ G_ij²: d² draws of variance 1/d
     assert np.trace(system.Q_dd) == pytest.approx(64, rel=0.1)
     assert preset("lecture").v_nd.shape == (64, 2)
+    random = np.random.default_rng(5)  # G first, then the tokens
+    G = random.normal(0, 64**-0.5, (64, 64))
+    np.testing.assert_allclose(system.Q_dd, G @ G.T, rtol=1e-12)
+    np.testing.assert_array_equal(system.v_nd, random.normal(0, (2 * 64**0.5) ** -0.5, (4000, 64)))
 
 
 def test_a_seed_is_a_system() -> None:
@@ -67,6 +72,94 @@ def test_points_draw_together_in_the_lectures_setting() -> None:
 def test_the_rank_falls_where_tokens_are_drawn_to_what_they_look_at() -> None:
     found = evolve(preset("lecture", d=64, p=0.01), 200).curves
     assert found.effective_rank[-1] < 0.95 * found.effective_rank[0]
+
+
+def test_with_q_0_all_tokens_turn_to_their_mean() -> None:
+    """Uniform attention: v_i + ((1 + p)^L − 1) · mean, so the mean grows and everything else stays; the rank goes to 1."""
+    system = preset("lecture", n=9, d=5, p=0.2, q=0.0)
+    path = evolve(system, 60)
+    v, mean = system.v_nd, system.v_nd.mean(0)
+    for depth in (1, 7, 60):
+        np.testing.assert_allclose(path.v_Lnd[depth], v + (1.2**depth - 1) * mean, rtol=1e-10)
+    assert path.curves.effective_rank[-1] == pytest.approx(1, abs=0.01)
+    assert path.curves.attention_rank == pytest.approx([1] * 61)
+    last = path.v_Lnd[-1]
+    assert (last @ mean / np.linalg.norm(last, axis=1) / np.linalg.norm(mean)).min() > 0.9999
+
+
+def test_a_p_of_low_rank_moves_tokens_in_its_column_space_only() -> None:
+    for r in (1, 3):
+        system = preset("lecture", n=12, d=8, p=0.3, P=Matrix("low-rank", rank=r), seed=2)
+        moved = evolve(system, 20).v_Lnd - system.v_nd
+        U, s, _ = np.linalg.svd(system.P_dd)
+        assert (s > 1e-12).sum() == r
+        assert np.abs(moved[-1] @ U[:, :r]).max() > 0.1
+        np.testing.assert_allclose(moved @ U[:, r:], 0, atol=1e-12)
+        np.testing.assert_array_equal(system.v_nd, preset("lecture", n=12, d=8, seed=2).v_nd)  # P changes no token
+
+
+def test_the_rank_falls_to_that_of_p_in_the_preset_low_rank() -> None:
+    system = preset("low-rank")
+    path = evolve(system, 200)
+    assert path.curves.effective_rank[0] > 40
+    assert path.curves.effective_rank[-1] <= 2.001
+    assert path.curves.attention_rank[-1] < 0.1 * path.curves.attention_rank[0]
+    assert path.curves.clusters[-1] <= 6
+    U = np.linalg.svd(system.P_dd)[0]
+    kept, rest = path.v_Lnd @ U[:, :2], path.v_Lnd @ U[:, 2:]
+    assert np.abs(kept[-1]).max() > 1
+    np.testing.assert_allclose(rest[-1], math.exp(-0.1 * 200) * rest[0], atol=1e-12)  # no layer adds to these directions
+
+
+def test_in_the_lectures_setting_the_attention_weights_lose_rank_and_the_tokens_do_not() -> None:
+    for seed in range(3):
+        found = evolve(preset("lecture", d=64, seed=seed), 200).curves
+        assert found.attention_rank[-1] < 0.85 * found.attention_rank[0]
+        assert found.effective_rank[-1] > found.effective_rank[0]
+
+
+def test_tokens_that_all_meet_are_one_cluster() -> None:
+    """Their distances are rounding errors of their own size, of which 2 % would separate them again."""
+    random = np.random.default_rng(0)
+    found = curves([random.normal(size=(20, 3)), np.ones((20, 3)) + 1e-9 * random.normal(size=(20, 3))])
+    assert found.clusters[0] > 10
+    assert found.clusters[1] == 1
+
+
+def test_matrices_are_what_their_names_say() -> None:
+    np.testing.assert_array_equal(Matrix("identity").drawn(3, 0), np.eye(3))
+    G = Matrix("random").drawn(200, 4)
+    assert G.var() == pytest.approx(1 / 200, rel=0.02)
+    np.testing.assert_allclose(Matrix("gram").drawn(200, 4), G @ G.T)
+    projection = Matrix("low-rank", rank=3).drawn(7, 1)
+    np.testing.assert_allclose(projection @ projection, projection, atol=1e-14)
+    assert np.trace(projection) == pytest.approx(3)
+    chosen = Matrix("spectrum", spectrum=(2.0, -1.0, 0.5)).drawn(6, 1)
+    np.testing.assert_allclose(chosen, chosen.T, atol=1e-15)
+    np.testing.assert_allclose(np.linalg.eigvalsh(chosen), [-1, 0, 0, 0, 0.5, 2], atol=1e-14)
+
+
+def test_a_matrix_is_read_as_it_is_written() -> None:
+    for text in ("identity", "random", "gram", "low-rank:4", "spectrum:1,0.5,-0.1"):
+        assert str(parsed(text)) == text
+    assert parsed("spectrum:1 2").spectrum == (1, 2)
+
+
+def test_the_rank_of_attention_is_1_if_uniform_and_n_if_each_token_attends_to_itself() -> None:
+    v = np.eye(5)
+    np.testing.assert_allclose(attention(v, 1000 * np.eye(5)), np.eye(5), atol=1e-12)
+    assert curves([v], 0 * np.eye(5)).attention_rank == pytest.approx([1])
+    assert curves([v], 1000 * np.eye(5)).attention_rank == pytest.approx([5])
+    assert curves([v]).attention_rank == ()
+
+
+def test_a_summary_says_what_the_curves_do() -> None:
+    told = Curves((3.0, 9.0, 2.0), (1.0, 1.5, 1.0), (7, 7, 7), (1.0, 1.0, 2.5)).summary()
+    assert told == (
+        "From layer 0 to layer 2, the effective rank of the tokens falls from 3 to 2, that of the attention weights rises from 1 "
+        "to 2.5, the mean distance begins and ends at 1, and the number of clusters stays at 7."
+    )
+    assert "attention" not in Curves((1.0,), (1.0,), (1,)).summary()
 
 
 def test_effective_rank_of_what_is_known() -> None:
@@ -96,12 +189,22 @@ def test_a_chain_of_neighbours_is_one_cluster() -> None:
     [
         ({"n": 1}, "n is 1; expected at least 2"),
         ({"d": 0}, "d is 0; expected at least 1"),
-        ({"name": "cluster"}, 'unknown preset "cluster"'),
+        ({"name": "cluster"}, 'unknown preset "cluster"; expected lecture, low-rank, clusters'),
+        ({"P": Matrix("low-rank", rank=3)}, "the rank of low-rank:3 is 3; expected at most the dimension, 2"),
+        ({"Q": Matrix("spectrum", spectrum=(1, 2, 3))}, "number of eigenvalues of spectrum:1,2,3 is 3"),
     ],
 )
 def test_what_cannot_move(given: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         preset(**{"name": "lecture", **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "lowrank", "low-rank", "low-rank:x", "low-rank:0", "spectrum:", "spectrum:a", "gram:2", "spectrum:nan"]
+)
+def test_what_is_no_matrix(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parsed(text)
 
 
 def test_points_that_leave_all_bounds_say_so() -> None:

@@ -132,18 +132,108 @@ def test_a_large_scale_finds_the_role_and_scale_0_averages() -> None:
     averaged = of_table(ROLES, "Ravi", Settings(scale=0))
     assert averaged.weights[0, 0].tolist() == [0.25] * 4
     assert dict(zip(averaged.steps[-1].columns, averaged.sums[0, 0], strict=True)) == {
-        "director": 0.25,
-        "editor": 0.5,  # two names have it
-        "camera": 0.25,
+        "student": 0.25,
+        "teacher": 0.5,  # two names have it
+        "assistant": 0.25,
     }
 
 
-def test_a_name_looks_up_its_role_softly() -> None:
-    played = example("roles")
-    shares = dict(zip(played.steps[-1].columns, played.sums[0, 0], strict=True))
-    assert max(shares, key=lambda role: shares[role]) == "camera"
-    assert 0.3 < shares["camera"] < 0.99
-    assert sum(shares.values()) == pytest.approx(1)
+def _shares(played: PlaygroundResult) -> dict[str, float]:
+    return dict(zip(played.steps[-1].columns, played.sums[0, 0].tolist(), strict=True))
+
+
+def _entropy(played: PlaygroundResult) -> float:
+    p = played.weights[0, 0]
+    return float(-(p[p > 0] * np.log(p[p > 0])).sum())
+
+
+def test_a_key_finds_its_own_value() -> None:
+    for name, role in ROLES:
+        assert _shares(of_table(ROLES, name))[role] >= 0.99
+        assert "is one of the keys" in of_table(ROLES, name.lower()).caption
+    many = [
+        (f"{letter}{letter}", str(n))
+        for n, letter in enumerate("abcdefghijklmnopqrstuvwxyz" + "αβγδεζηθικλμνξοπρστυφχψω" + "абвгдежзийклмн")
+    ]
+    assert len(many) == MOST
+    assert of_table(many, "qq").weights.max() >= 0.9  # also in the largest table
+
+
+@pytest.mark.parametrize(("query", "neighbour"), [("Xiaomei", "student"), ("Rafi", "assistant"), ("Helena", "teacher")])
+def test_a_similar_key_returns_its_value(query: str, neighbour: str) -> None:
+    played = of_table(ROLES, query)
+    shares = _shares(played)
+    other = max(share for role, share in shares.items() if role != neighbour)
+    assert 0.6 < shares[neighbour] < 0.99  # softly
+    assert shares[neighbour] > 3 * other
+    assert f'"{query}" is not a key. Approximate match: the largest weight is' in played.caption
+
+
+def test_a_key_like_no_other_gets_the_mean_of_all_values() -> None:
+    played = example("roles", query="Bob")
+    assert _entropy(played) == pytest.approx(math.log(4), rel=1e-12)
+    assert _shares(played) == pytest.approx({"student": 0.25, "teacher": 0.5, "assistant": 0.25})
+    assert "no key stands out: the entropy of the weights is 1.39 of at most 1.39" in played.caption
+
+
+def test_the_seed_does_not_change_a_lookup() -> None:
+    for query in ("Ravi", "Xiaomei", "Bob", "Q"):
+        one, other = (of_table(ROLES, query, Settings(seed=seed)) for seed in (0, 12345))
+        for first, second in zip(one.steps, other.steps, strict=True):
+            np.testing.assert_array_equal(first.values_HQn, second.values_HQn)
+
+
+def test_the_scaled_score_is_8_times_the_cosine_of_the_counts_of_letter_groups() -> None:
+    """Against a loop over sets of letters that knows nothing of vectors."""
+
+    def counts(word: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        marked = ["START", *word.lower(), "END"]
+        for size in (2, 3):
+            for n in range(len(marked) - size + 1):
+                group = "|".join(marked[n : n + size])
+                found[group] = found.get(group, 0) + 1
+        return found
+
+    keys, query = ["Banana", "bandana", "an", "nab", "x"], "ananas"
+    q = counts(query)
+    expected = []
+    for key in keys:
+        k = counts(key)
+        dot = sum(count * k.get(group, 0) for group, count in q.items())
+        expected.append(8 * dot / math.sqrt(sum(c * c for c in q.values()) * sum(c * c for c in k.values())))
+    played = of_table([(key, "v") for key in keys], query)
+    np.testing.assert_allclose(played.step("scaled")[0, 0], expected, rtol=1e-12, atol=1e-12)
+    assert played.step("scores")[0, 0].max() < 64
+
+
+def test_word_vectors_find_neighbours_by_meaning_whatever_their_lengths() -> None:
+    class Three:
+        width = 2
+
+        def __getitem__(self, word: str) -> Array:
+            return {"doctor": np.array([9.0, 1.0]), "river": np.array([0.0, 90.0]), "physician": np.array([0.5, 0.1])}[word]
+
+    rows = [("doctor", "hospital"), ("river", "bridge")]
+    assert _shares(of_table(rows, "physician", vectors=Three()))["hospital"] > 0.95
+    assert _shares(of_table(rows, "doctor", vectors=Three()))["hospital"] > 0.95
+    a, b = np.array([0.5, 0.1]), np.array([9.0, 1.0])
+    cosine = a @ b / math.sqrt((a @ a) * (b @ b))
+    assert of_table(rows, "physician", vectors=Three()).step("scaled")[0, 0, 0] == pytest.approx(8 * cosine)
+
+
+def test_captions_follow_the_mask_and_the_scale() -> None:
+    assert "no key stands out" in of_table(ROLES, "Xiaomei", Settings(scale=0)).caption
+    assert "may not attend to any key" in of_table(ROLES, "Xiaomei", Settings(mask="window", limit=1)).caption
+    assert "one key only, Lena" in of_table(ROLES, "Xiaomei", Settings(mask="window", limit=2)).caption
+    hidden = of_table(ROLES, "Xiaoming", Settings(mask="window", limit=4))
+    assert "Xiaoming →" not in hidden.caption
+    assert of_table([("1 0", "10")], "2 2").caption == of_sentence("a b").caption == example("scores").caption == ""
+
+
+def test_heads_share_the_letter_groups_of_every_name() -> None:
+    played = of_table(ROLES, "Xiaomei", Settings(heads=4))
+    assert (played.weights[:, 0].argmax(1) == 0).all()
 
 
 def test_no_key_matches_a_word_better_than_the_word_itself() -> None:
@@ -222,6 +312,10 @@ def test_json_has_null_for_minus_infinity() -> None:
     assert facts["settings"]["mask"] == "causal"
 
 
+def _ideographs(n: int) -> str:
+    return "".join(chr(0x4E00 + 100 * n + i) for i in range(100))
+
+
 @pytest.mark.parametrize(
     ("play", "message"),
     [
@@ -238,7 +332,9 @@ def test_json_has_null_for_minus_infinity() -> None:
         (lambda: of_table(ROLES, " "), "the query is empty"),
         (lambda: of_table([("1 2", "x")], "3"), "1 and 2 numbers"),
         (lambda: of_table([("1 2", "x")], "Mina"), '"Mina" among numbers'),
+        (lambda: of_table([(_ideographs(n), "v") for n in range(40)], "a"), "groups of letters; expected at most 4,096"),
         (lambda: of_sentence("a").figure(1), "head is 1; expected 0"),
+        (lambda: example("scores", query="a"), 'the example "scores" has its own query'),
         (lambda: example("nothing"), 'unknown example "nothing"; expected scores or roles'),  # type: ignore[arg-type]
         (lambda: Settings(score="cosin"), 'score is "cosin"; expected one of scaled_dot'),  # type: ignore[arg-type]
         (lambda: Settings(limit=0), "limit is 0; expected at least 1"),

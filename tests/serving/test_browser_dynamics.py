@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,20 +13,24 @@ from browsing import Screenshot, Visit, executed
 from firth.api import load
 from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import depth
-from firth.inspection.dynamics import curves, evolve, preset
+from firth.inspection.dynamics import PresetName, curves, evolve, preset
+from firth.inspection.dynamics_matrices import Matrix
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.rooms.dynamics import trajectory
 
 
-def test_both_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
+def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
     page = visit("#/dynamics?depth=45&layer=45&seed=3")
-    for name in ("lecture", "clusters"):
-        evolved = evolve(preset(name, seed=3), 45)  # type: ignore[arg-type]
+    for name in get_args(PresetName):
+        evolved = evolve(preset(name, seed=3), 45)
         (dots,) = page.plot(name)["data"]
-        np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), evolved.v_Lnd[45])
+        if evolved.v_Lnd.shape[2] == 2:
+            np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), evolved.v_Lnd[45])
+        assert page.page.locator(f"[data-caption={name}]").text_content() == evolved.curves.summary()
         lines = [trace["y"] for trace in page.plot("curves")["data"] if trace["name"] == name]
-        expected = (evolved.curves.effective_rank, evolved.curves.mean_distance, evolved.curves.clusters)
+        found = evolved.curves
+        expected = (found.effective_rank, found.mean_distance, found.clusters, found.attention_rank)
         assert lines == [list(values) for values in expected]
     screenshot(page, "dynamics")
 
@@ -34,8 +38,10 @@ def test_both_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -
 @pytest.mark.long
 def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: Visit) -> None:
     page = visit("#/dynamics?beside=false&n=12&d=3&p=-0.2&depth=30").set("q", "2.5").set("seed", "5").set("layer", "20")
-    system = preset("lecture", n=12, d=3, p=-0.2, seed=5)
-    evolved = evolve(dataclasses.replace(system, Q_dd=2.5 * system.Q_dd), 30)
+    assert page.page.locator("[data-control=P_rank]").is_hidden()
+    page.set("P", "low-rank").set("P_rank", "2").set("Q", "spectrum").set("Q_eigenvalues", "2, 0.5")
+    P, Q = Matrix("low-rank", rank=2), Matrix("spectrum", spectrum=(2, 0.5))
+    evolved = evolve(preset("lecture", n=12, d=3, p=-0.2, q=2.5, P=P, Q=Q, seed=5), 30)
     assert page.plot("curves")["data"][0]["y"] == list(evolved.curves.effective_rank)
     again = visit(page.hash())
     assert again.plot("lecture")["data"] == page.plot("lecture")["data"]
@@ -48,9 +54,13 @@ def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: V
 
 @pytest.mark.long
 def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=5&beside=false").set("preset", "clusters")
+    page = visit("#/dynamics?depth=5&beside=false").set("preset", "low-rank")
+    assert page.page.locator("[data-control=P_rank]").input_value() == "2"
+    assert page.page.locator("[data-control=d]").input_value() == "64"
+    page.set("preset", "clusters")
     assert len(page.plot("clusters")["data"][0]["x"]) == 40
     assert page.page.locator("[data-control=p]").input_value() == "0.1"
+    assert page.page.locator("[data-control=P_rank]").is_hidden()
 
 
 @pytest.mark.long
@@ -72,6 +82,7 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
     assert drawn[0] == pytest.approx(expected.effective_rank)
     assert drawn[1] == pytest.approx(expected.mean_distance)
     assert drawn[2] == list(expected.clusters)
+    assert page.page.locator("[data-caption=model]").text_content() == expected.summary()
     assert page.table("model") == [list(row) for row in executed(page.python("model"))["figure"].table.rows]
 
 
@@ -80,6 +91,8 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
     ("address", "message"),
     [
         ("#/dynamics?n=1&beside=false", "n is 1; expected a whole number from 2 to 256"),
+        ("#/dynamics?P=low-rank&P_rank=3&beside=false", "the rank of low-rank:3 is 3; expected at most the dimension, 2"),
+        ("#/dynamics?Q=spectrum&Q_eigenvalues=many&beside=false", 'unknown matrix "spectrum:many"'),
         ("#/dynamics?depth=many&beside=false", 'depth is "many"; expected a whole number'),
         ("#/dynamics?p=9&depth=1000&beside=false", "the points grow without bound: they overflow after"),
         ("#/dynamics?depth=5&beside=false&run=transformer&text=", "the text is empty"),

@@ -33,6 +33,13 @@ def test_a_name_finds_its_role_and_the_larger_the_scale_the_surer(visit: Visit) 
     page = visit("#/playground")
     page.set("of", "roles")
     _assert_shows(page, example("roles"))
+    caption = page.page.locator("[data-caption=steps]")
+    assert caption.text_content() == example("roles").caption != ""
+    page.set("query", "Xiaomei")
+    _assert_shows(page, example("roles", query="Xiaomei"))
+    assert "Approximate match" in (caption.text_content() or "")
+    assert executed(page.python("sums"))["played"].caption == caption.text_content()
+    page.set("query", "Ravi")
     page.set("scale", "50")
     _assert_shows(page, example("roles", Settings(scale=50)))
     assert page.plot("sums")["data"][0]["text"] == [["0.00", "0.00", "1.00"]]
@@ -93,7 +100,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit) -> None:
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     page = visit("#/")
     for address, message in (
-        ("#/playground?of=sentence&text=", "the sentence has no words; give 1 to 64"),
+        ("#/playground?of=sentence&text=", "the sentence has no words; expected 1 to 64"),
         (f"#/playground?of=sentence&text={'x' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/playground?of=sentence&text={'x+' * 100}", "the sentence has 100 words"),
         ("#/playground?score=cosin", 'score is "cosin"; expected one of scaled_dot'),

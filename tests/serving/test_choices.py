@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from firth.figures.dynamics import over_depth
 from firth.figures.training import Against
-from firth.inspection.dynamics import PresetName, preset
+from firth.inspection.dynamics import PresetName, evolve, preset
+from firth.inspection.dynamics_matrices import MatrixKind
 from firth.inspection.playground import ExampleName, MaskName, Settings, StepName, of_sentence
 from firth.layers.attention.score import ScoreKind
 from firth.layers.position import PositionKind
 from firth.layers.recurrent import CellKind
 from firth.serving.lab.app import PAGE, contents
 from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.room import choices
 from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.rooms.dynamics import trajectory
 from firth.serving.lab.rooms.playground import WITH_LIMIT
 from firth.tasks import KINDS
 from firth.vectors.map import Projection
@@ -27,10 +31,10 @@ SCRIPTS = sorted(PAGE.rglob("*.js"))
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 
 
-def sent(room: str, control: str) -> list[dict[str, object]]:
+def sent(room: str, control: str) -> list[dict[str, Any]]:
     """The options of a control as the page gets them."""
     told = contents(RunLibrary(), ROOMS)
-    found: list[dict[str, object]] = next(one for one in told["rooms"] if one["name"] == room)["choices"][control]
+    found: list[dict[str, Any]] = next(one for one in told["rooms"] if one["name"] == room)["choices"][control]
     return found
 
 
@@ -42,6 +46,8 @@ def sent(room: str, control: str) -> list[dict[str, object]]:
         ("playground", "position", PositionKind),
         ("playground", "steps", StepName),
         ("dynamics", "preset", PresetName),
+        ("dynamics", "P", MatrixKind),
+        ("dynamics", "Q", MatrixKind),
         ("training", "against", Against),
         ("words", "method", Method),
         ("words", "projection", Projection),
@@ -76,10 +82,12 @@ def test_a_mask_is_said_to_have_a_size_if_the_size_changes_it(mask: MaskName) ->
 
 
 @pytest.mark.parametrize("name", get_args(PresetName))
-def test_a_preset_is_sent_with_its_own_number_of_tokens_and_step(name: PresetName) -> None:
+def test_a_preset_is_sent_with_its_own_settings(name: PresetName) -> None:
     usual = next(one for one in sent("dynamics", "preset") if one["value"] == name)["usual"]
+    asked = trajectory(ViewRequest({"preset": name, **usual, "depth": 1, "beside": False}), RunLibrary(), lambda *_: None)
     system = preset(name)
-    assert usual == {"n": len(system.v_nd), "p": system.P_dd[0, 0]}
+    assert (usual["n"], usual["d"]) == system.v_nd.shape
+    assert asked.figures["curves"].table.rows == over_depth({name: evolve(system, 1).curves}).table.rows
 
 
 def strings(script: Path) -> set[str]:
@@ -90,7 +98,7 @@ def strings(script: Path) -> set[str]:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_page_names_no_kind(script: Path) -> None:
-    kinds = (ScoreKind, MaskName, PositionKind, CellKind, PresetName, Method, Projection)
+    kinds = (ScoreKind, MaskName, PositionKind, CellKind, PresetName, MatrixKind, Method, Projection)
     named = strings(script) & {*KINDS, *(str(kind) for one in kinds for kind in get_args(one))}
     assert not named
 

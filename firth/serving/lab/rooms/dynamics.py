@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -12,50 +12,79 @@ from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
 from firth.figures.figure import Figure
 from firth.inspection.contextual_vectors import depth as depth_of
-from firth.inspection.dynamics import Curves, Path, PresetName, System, curves, evolve, preset
+from firth.inspection.dynamics import PRESETS, Curves, Path, PresetName, System, curves, evolve, preset
+from firth.inspection.dynamics_matrices import KINDS, Matrix, MatrixKind, parsed
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Room, Usable
 
-PRESETS: tuple[PresetName, ...] = get_args(PresetName)
-_LABELS = {"lecture": "Lecture", "clusters": "Geshkovski et al. 2023"}
+NAMES: tuple[PresetName, ...] = tuple(PRESETS)
+_LABELS = {"lecture": "Lecture", "low-rank": "P of low rank", "clusters": "Geshkovski et al. 2023"}
+_MATRICES = {
+    "identity": "identity",
+    "random": "random: G",
+    "gram": "random, symmetric: G Gᵀ",
+    "low-rank": "low rank: U Uᵀ",
+    "spectrum": "chosen eigenvalues: U diag(λ) Uᵀ",
+}
+_NEEDS: Mapping[str, str] = {"low-rank": "rank", "spectrum": "eigenvalues"}  # the control that a matrix has besides its factor
 _AT_ONCE = 20  # layers between two calls of progress
 MOST_TOKENS = 1024  # the distances between all pairs are computed
 
 
 def trajectory(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The points and curves of a preset with the given settings; with `beside` also the other presets with their own."""
-    name = cast(PresetName, request.choice("preset", PRESETS, PRESETS[0]))
-    usual = _usual(name)
-    n = request.number("n", int, int(usual["n"]), least=2, most=256)
-    d = request.number("d", int, 2, least=1, most=64)
-    p = request.number("p", float, usual["p"], least=-10, most=10)
+    name = cast(PresetName, request.choice("preset", NAMES, NAMES[0]))
+    usual = PRESETS[name]
+    n = request.number("n", int, usual.n, least=2, most=256)
+    d = request.number("d", int, usual.d, least=1, most=64)
+    p = request.number("p", float, usual.p, least=-10, most=10)
     q = request.number("q", float, 1.0, least=-100, most=100)
+    P, Q = _matrix(request, "P", usual.P), _matrix(request, "Q", usual.Q)
     depth = request.number("depth", int, 200, least=1, most=1000)
     seed = request.number("seed", int, 0, least=0, most=2**31)
-    system = preset(name, n=n, d=d, p=p, seed=seed)
-    system = dataclasses.replace(system, Q_dd=q * system.Q_dd)
-    systems: dict[PresetName, System] = {name: system}
+    systems: dict[PresetName, System] = {name: preset(name, n=n, d=d, p=p, q=q, P=P, Q=Q, seed=seed)}
     if request.flag("beside", True):
-        systems |= {other: preset(other, seed=seed) for other in PRESETS if other != name}
+        systems |= {other: preset(other, seed=seed) for other in NAMES if other != name}
     paths = {
         one: _evolved(moving, depth, _Report(progress, one, number * depth, len(systems) * depth))
         for number, (one, moving) in enumerate(systems.items())
     }
     figures: dict[str, Figure] = {one: points(of.v_Lnd) for one, of in paths.items()}
     figures["curves"] = over_depth({one: of.curves for one, of in paths.items()})
-    python = _python(name, f"n={n}, d={d}, p={p}, seed={seed}", q, depth, [one for one in systems if one != name], seed)
+    settings = f"n={n}, d={d}, p={p}, q={q}, P=parsed({str(P)!r}), Q=parsed({str(Q)!r}), seed={seed}"
+    python = _python(name, settings, depth, [one for one in systems if one != name], seed)
     frames = [int(frame.name) for frame in figures[name].plot.frames]
     headings = {one: _LABELS.get(one, one) for one in systems} | {"curves": "Over depth"}
-    return ViewResult(figures, python, {"systems": list(systems), "frames": frames}, headings=headings)
+    captions = {one: of.curves.summary() for one, of in paths.items()}
+    return ViewResult(figures, python, {"systems": list(systems), "frames": frames, "captions": captions}, headings=headings)
 
 
-def _usual(name: PresetName) -> dict[str, float]:
-    """The n and p with which a preset comes: P = p·I."""
-    system = preset(name)
-    return {"n": len(system.v_nd), "p": float(system.P_dd[0, 0])}
+def _matrix(request: ViewRequest, letter: str, usual: Matrix) -> Matrix:
+    """The matrix that the controls P, P_rank and P_eigenvalues choose, or those of Q."""
+    kind = cast(MatrixKind, request.choice(letter, KINDS, usual.kind))
+    match kind:
+        case "low-rank":
+            return Matrix(kind, rank=request.number(f"{letter}_rank", int, usual.rank, least=1, most=64))
+        case "spectrum":
+            return parsed(f"spectrum:{request.text(f'{letter}_eigenvalues', _spectrum(usual), most=1000)}")
+        case _:
+            return Matrix(kind)
+
+
+def _spectrum(matrix: Matrix) -> str:
+    return ", ".join(f"{one:g}" for one in matrix.spectrum or (1.0, 0.5))
+
+
+def _usual(name: PresetName) -> dict[str, object]:
+    """The settings with which a preset comes, by control."""
+    usual = PRESETS[name]
+    found: dict[str, object] = {"n": usual.n, "d": usual.d, "p": usual.p, "q": 1.0}
+    for letter, matrix in (("P", usual.P), ("Q", usual.Q)):
+        found |= {letter: matrix.kind, f"{letter}_rank": matrix.rank, f"{letter}_eigenvalues": _spectrum(matrix)}
+    return found
 
 
 class _Report(NamedTuple):
@@ -72,7 +101,7 @@ class _Report(NamedTuple):
 
 def _evolved(system: System, depth: int, report: _Report) -> Path:
     """`evolve`, a few layers at a time; the numbers are the same to the last bit."""
-    sets, of = [system.v_nd[None]], [curves(system.v_nd[None])]
+    sets, of = [system.v_nd[None]], [curves(system.v_nd[None], system.Q_dd)]
     with np.errstate(all="ignore"):
         for done in range(0, depth, _AT_ONCE):
             report(done, depth)
@@ -83,27 +112,24 @@ def _evolved(system: System, depth: int, report: _Report) -> Path:
                 evolve(system, depth)  # its error names the layer, counted from the first
                 raise
             sets.append(piece.v_Lnd[1:])
-            of.append(Curves(piece.curves.effective_rank[1:], piece.curves.mean_distance[1:], piece.curves.clusters[1:]))
-    joined = Curves(
-        tuple(rank for one in of for rank in one.effective_rank),
-        tuple(distance for one in of for distance in one.mean_distance),
-        tuple(groups for one in of for groups in one.clusters),
-    )
+            of.append(Curves(*(values[1:] for values in _columns(piece.curves))))
+    joined = Curves(*(tuple(value for part in parts for value in part) for parts in zip(*map(_columns, of), strict=True)))
     return Path(np.concatenate(sets), joined)
 
 
-def _python(name: str, settings: str, q: float, depth: int, others: list[str], seed: int) -> str:
+def _columns(of: Curves) -> tuple[tuple[Any, ...], ...]:
+    return of.effective_rank, of.mean_distance, of.clusters, of.attention_rank
+
+
+def _python(name: str, settings: str, depth: int, others: list[str], seed: int) -> str:
     lines = [
-        "from dataclasses import replace",
-        "",
         "from firth.figures.dynamics import over_depth, points",
         "from firth.inspection.dynamics import evolve, preset",
+        "from firth.inspection.dynamics_matrices import parsed",
         "",
         f"system = preset({name!r}, {settings})",
+        f"paths = {{{name!r}: evolve(system, {depth})}}",
     ]
-    if q != 1:
-        lines.append(f"system = replace(system, Q_dd={q} * system.Q_dd)")
-    lines.append(f"paths = {{{name!r}: evolve(system, {depth})}}")
     lines += [f"paths[{other!r}] = evolve(preset({other!r}, seed={seed}), {depth})" for other in others]
     lines += [
         "figures = {name: points(path.v_Lnd) for name, path in paths.items()}",
@@ -111,7 +137,7 @@ def _python(name: str, settings: str, q: float, depth: int, others: list[str], s
         'figures["curves"].plot',
         "",
     ]
-    return "\n".join(lines if q != 1 else lines[2:])
+    return "\n".join(lines)
 
 
 def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -129,7 +155,8 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         raise ConfigError("the text is a single token, and distances need at least two; write more words")
     if len(sets[0]) > MOST_TOKENS:
         raise ConfigError(f"the text has {len(sets[0]):,} tokens; this view compares at most {MOST_TOKENS:,}. Shorten the text.")
-    figure = over_depth({name: curves(sets)})
+    found = curves(sets)
+    figure = over_depth({name: found})
     python = (
         "import firth\n"
         "from firth.figures.dynamics import over_depth\n"
@@ -141,7 +168,7 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         f"figure = over_depth({{{name!r}: curves(layers)}})\n"
         "figure.plot\n"
     )
-    return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0])})
+    return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0]), "caption": found.summary()})
 
 
 def usable(library: RunLibrary) -> Usable:
@@ -149,8 +176,10 @@ def usable(library: RunLibrary) -> Usable:
 
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
-    """Each preset with its usual n and p, which the page fills in when the preset is chosen."""
-    return {"preset": tuple(Choice(name, _LABELS.get(name, name), {"usual": _usual(name)}) for name in PRESETS)}
+    """Each preset with its usual settings, which the page fills in when the preset is chosen; each matrix with its control."""
+    matrices = tuple(Choice(kind, _MATRICES.get(kind, kind), {"needs": _NEEDS.get(kind, "")}) for kind in KINDS)
+    presets = tuple(Choice(name, _LABELS.get(name, name), {"usual": _usual(name)}) for name in NAMES)
+    return {"preset": presets, "P": matrices, "Q": matrices}
 
 
 ROOM = Room(

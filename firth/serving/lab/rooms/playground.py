@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from firth.inspection.playground import (
     EXAMPLES,
     MASKS,
+    NAME,
     POSITIONS,
     ROLES,
     SCORES,
@@ -36,9 +37,9 @@ WITH_LIMIT: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents") 
 INPUTS = (*EXAMPLES, "sentence", "table")
 _INPUT = {
     "scores": Choice("scores", "example: scores of 112 and 96, scaled by 1/√64", {"controls": []}),
-    "roles": Choice("roles", "example: look up a name's role", {"controls": ["width"]}),
+    "roles": Choice("roles", "example: look up a name's role", {"controls": ["query"]}),
     "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors"]}),
-    "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "width", "vectors"]}),
+    "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "vectors"]}),
 }
 USUAL = Settings()
 _SCORES = {
@@ -81,6 +82,7 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "queries": list(played.queries),
         "keys": list(played.keys),
         "heads": settings.heads,
+        "caption": played.caption,
     }
     return ViewResult(played.figures(head), python, facts)
 
@@ -103,7 +105,9 @@ def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tu
     """The steps, and the Python call that computes them."""
     of = request.choice("of", INPUTS, INPUTS[0])
     if of in EXAMPLES:
-        return example(of, settings), f"example({of!r}, {settings!r})"
+        query = request.text("query", NAME) if "query" in _controls(of) else None
+        asked = "" if query is None else f", {query!r}"
+        return example(of, settings, query), f"example({of!r}, {settings!r}{asked})"
     name = request.text("vectors", "")
     vectors = library.word_vectors(name) if name else None
     loaded = f", firth.vectors.load({str(library.vectors[name])!r})" if name else ""
@@ -114,6 +118,11 @@ def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tu
     return of_table(rows, query, settings, vectors), f"of_table({rows!r}, {query!r}, {settings!r}{loaded})"
 
 
+def _controls(of: str) -> Sequence[str]:
+    """The controls that an input uses; a new example without an entry has none."""
+    return cast("Sequence[str]", _INPUT[of].facts["controls"]) if of in _INPUT else ()
+
+
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     masks = (replace(one, facts={"limited": one.value in WITH_LIMIT}) for one in choices(MASKS, _MASKS))
     return {
@@ -121,7 +130,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
         "score": choices(SCORES, _SCORES),
         "mask": tuple(masks),
         "position": choices(POSITIONS, _POSITIONS),
-        "vectors": (Choice("", "random vectors"), *named(library.vectors)),
+        "vectors": (Choice("", "none: random in a sentence, by spelling in a table"), *named(library.vectors)),
         "steps": choices(STEPS, _STEPS),
     }
 
@@ -132,5 +141,5 @@ ROOM = Room(
     "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
     {"steps": steps},
     choices=offered,
-    facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": "Ravi"},
+    facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": NAME},
 )

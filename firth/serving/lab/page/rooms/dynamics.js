@@ -1,16 +1,30 @@
 // Tokens as points that attention moves from layer to layer, and the layers of a trained run.
 
+const factors = { P: "p", Q: "q" }; // the controls of the factors
+
+// Hides the rank and the eigenvalues of matrices that have none.
+function showUsed(lab, made) {
+  for (const letter of Object.keys(factors)) {
+    const { needs } = lab.chosen(letter);
+    for (const name of ["rank", "eigenvalues"]) lab.show(made[`${letter}_${name}`], needs === name);
+  }
+}
+
 export function mount(root, lab) {
   const { usual } = lab.chosen("preset");
   const made = lab.controls(root, [
     { name: "preset", label: "Preset", kind: "choice" },
     { name: "n", label: "Tokens n", kind: "number", min: 2, max: 256, step: 1, value: usual.n },
-    { name: "d", label: "Width d", kind: "number", min: 1, max: 64, step: 1, value: 2 },
-    { name: "p", label: "p, where P = p·I", kind: "number", value: usual.p },
-    { name: "q", label: "Factor of Q", kind: "number", value: 1 },
+    { name: "d", label: "Width d", kind: "number", min: 1, max: 64, step: 1, value: usual.d },
+    ...["P", "Q"].flatMap(letter => [
+      { name: letter, label: `Matrix ${letter}`, kind: "choice", value: usual[letter] },
+      { name: `${letter}_rank`, label: `Rank of ${letter}`, kind: "number", min: 1, max: 64, step: 1, value: usual[`${letter}_rank`] },
+      { name: `${letter}_eigenvalues`, label: `Eigenvalues of ${letter}`, kind: "text", value: usual[`${letter}_eigenvalues`] },
+      { name: factors[letter], label: `Factor of ${letter}`, kind: "number", value: usual[factors[letter]] },
+    ]),
     { name: "depth", label: "Layers", kind: "number", min: 1, max: 1000, step: 1, value: 200 },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-    { name: "beside", label: "Show the other preset beside it", kind: "flag", value: "true" },
+    { name: "beside", label: "Show the other presets beside it", kind: "flag", value: "true" },
     { name: "layer", label: "Layer shown", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
     { name: "play", label: "Play", kind: "button", press: play },
   ]);
@@ -25,8 +39,8 @@ export function mount(root, lab) {
       { name: "text", label: "Text", kind: "text", value: "the list is empty.", wide: true },
     ]);
   }
-  const model = lab.element("div");
-  trained.append(model);
+  const model = lab.element("div"), measured = lab.element("p", { "data-caption": "model" });
+  trained.append(model, measured);
   let drawn = "", result = null, places = [];
 
   const nearest = layer => result.facts.frames.reduce((best, one) => (Math.abs(one - layer) < Math.abs(best - layer) ? one : best));
@@ -44,8 +58,8 @@ export function mount(root, lab) {
   }
 
   async function points() {
-    const { preset, n, d, p, q, depth, seed, beside, layer } = lab.state;
-    const params = { preset, n, d, p, q, depth, seed, beside }, key = JSON.stringify(params);
+    const { layer, run, text, ...params } = lab.state, { depth } = params, key = JSON.stringify(params);
+    showUsed(lab, made);
     made.layer.max = depth;
     if (key !== drawn) { // the page shows another layer without asking the server
       drawn = "";
@@ -57,7 +71,10 @@ export function mount(root, lab) {
       places = [];
       for (const name of result.facts.systems) {
         delete result.figures[name].plot.layout.sliders; // the room has its own slider, which is part of the address
-        places.push(await lab.figure(pictures, result, name));
+        const place = lab.element("div"), text = result.facts.captions[name];
+        pictures.append(place);
+        places.push(await lab.figure(place, result, name));
+        place.append(lab.element("p", { "data-caption": name, text }));
       }
       await lab.figure(out, result, "curves");
     }
@@ -66,9 +83,12 @@ export function mount(root, lab) {
 
   async function layers() {
     const { run, text } = lab.state;
+    measured.textContent = "";
     if (!run) return model.replaceChildren();
     const found = await lab.ask("model", { run, text }, { into: model });
-    if (found) await lab.figure(model, found, "model");
+    if (!found) return undefined;
+    measured.textContent = found.facts.caption;
+    return lab.figure(model, found, "model");
   }
 
   return () => Promise.all([points(), layers()]);

@@ -43,12 +43,14 @@ export function mount(root, lab) {
     grid.append(place);
     return { place, equation, cells };
   });
-  out.append(grid);
+  const caption = element("p", { "data-caption": "steps" });
+  out.append(grid, caption);
   root.append(out);
   return async () => {
     showUsed(lab, made);
     const { shown: count, ...settings } = lab.state;
     const result = await lab.ask("steps", settings, { into: out });
+    caption.textContent = result?.facts.caption ?? "";
     for (const [n, { place, equation, cells }] of places.entries()) {
       place.hidden = !result || n >= Number(count);
       if (place.hidden) continue;
