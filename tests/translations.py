@@ -77,6 +77,7 @@ def trained_on_numbers(factory: pytest.TempPathFactory) -> Path:
 CONFIGS: dict[str, Seq2SeqConfig] = {
     "rnnenc": RecurrentSeq2SeqConfig(kind="lstm", attention="none", width=9, depth=2, reverse=True),
     "rnnsearch": RecurrentSeq2SeqConfig(kind="gru", width=9),
+    "luong": RecurrentSeq2SeqConfig(kind="lstm", width=9, depth=2, decoder="luong", input_feeding=True),
     "transformer": TransformerSeq2SeqConfig(kind="transformer", width=16, depth=2, heads=2, kv_heads=1, context=32),
 }
 

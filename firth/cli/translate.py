@@ -15,6 +15,7 @@ import typer
 
 from firth.cli.app import Seed, complain, verb
 from firth.cli.lines import batches, check_given, count, given
+from firth.config import to_table
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +55,20 @@ def translate(
         float | None,
         typer.Option(help="With --sample: only the smallest set of tokens with total probability P. [default: the recipe's]"),
     ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(help="With --sample: only tokens with at least P times the highest probability. [default: the recipe's]"),
+    ] = None,
     seed: Seed = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
+    ] = None,
+    beam_groups: Annotated[
+        int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")
+    ] = None,
+    diversity: Annotated[
+        float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each text.")] = False,
 ) -> None:
     """Translate texts, one per line. An empty line stays empty."""
@@ -62,11 +76,12 @@ def translate(
     from firth.tasks.translation import TranslatorRun
 
     check_given(texts, file)
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
     _check(sample, sampling, beam, nbest, resume, out, as_json)
     model = load(run, kind=TranslatorRun)
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **sampling})
+    config = model.decoding({"beam": beam, "tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **sampling})
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
     settings = {
         "run": str(run.absolute()),
@@ -76,7 +91,7 @@ def translate(
         "sample": sample,
         "nbest": nbest,
         "json": as_json,
-        **dataclasses.asdict(config),
+        **to_table(config),
     }
     with ExitStack() as stack:
         sink: Any = sys.stdout

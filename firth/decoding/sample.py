@@ -1,4 +1,7 @@
-"""Choose the next token: temperature, top-k and nucleus sampling. Letters: B batch, V vocabulary."""
+"""Choose the next token: temperature, top-k, nucleus and min-p sampling, and a penalty on repetition.
+
+Letters: B batch, N tokens so far, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,16 @@ class DecodingConfig:
     temperature: float = 1.0  # sampling temperature: the logits are divided by it; 0: always the most probable token
     top_k: int = 0  # sample from this many of the most probable tokens; 0: all
     top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
+    min_p: float = 0.0  # sample from the tokens with at least this fraction of the highest probability; 0: all tokens
+    # θ of the repetition penalty: the logits of tokens that have already occurred are divided by it, or multiplied if they are
+    # negative; 1: none
+    repetition_penalty: float = 1.0
     seed: int = 0  # random seed for sampling
-    beam: int = 1  # beam size of beam search; 1: greedy decoding
+    beam: int = 1  # beam size of beam search; 1: none, so language models sample and translation is greedy
     penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
+    beam_groups: int = 1  # number of groups that the beam is divided into, which avoid one another's tokens; 1: plain beam search
+    diversity: float = 0.5  # λ of diverse beam search: penalty for a token of an earlier group, each time; only for `beam_groups`
+    stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
 
     def __post_init__(self) -> None:
         for name, holds, expected in (
@@ -29,21 +39,50 @@ class DecodingConfig:
             ("temperature", self.temperature >= 0, "0 or more"),
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
+            ("min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"),
+            ("repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"),
             ("seed", self.seed >= 0, "0 or more"),
             ("beam", self.beam >= 1, "at least 1"),
             ("penalty", self.penalty >= 0, "0 or more"),
+            ("beam_groups", self.beam_groups >= 1, "at least 1"),
+            ("beam_groups", self.beam % max(1, self.beam_groups) == 0, f"a divisor of decoding.beam, which is {self.beam}"),
+            ("diversity", self.diversity >= 0, "0 or more"),
+            ("stop", "" not in self.stop, "strings of at least one character"),
         ):
             if not holds:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) -> Tensor:
-    """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature) within top_k and top_p."""
+    """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature) within top_k, top_p
+    and min_p."""
     if config.temperature == 0:
         return logits_BV.argmax(-1)
-    probability_BV = torch.softmax(restrict(logits_BV.float() / config.temperature, config.top_k, config.top_p), -1)
+    probability_BV = torch.softmax(restricted(logits_BV.float() / config.temperature, config), -1)
     # Sampled on the CPU, so that a seed gives the same text on every device.
     return torch.multinomial(probability_BV.cpu(), 1, generator=generator).squeeze(-1).to(logits_BV.device)
+
+
+def restricted(logits_BV: Tensor, config: DecodingConfig) -> Tensor:
+    """−∞ for every token that top_k, top_p or min_p excludes."""
+    return at_least(restrict(logits_BV, config.top_k, config.top_p), config.min_p)
+
+
+def at_least(logits_BV: Tensor, min_p: float) -> Tensor:
+    """−∞ for every token with less than min_p times the highest probability (Nguyen et al. 2024)."""
+    if min_p == 0:
+        return logits_BV
+    probability_BV = torch.softmax(logits_BV, -1)
+    return logits_BV.masked_fill(probability_BV < min_p * probability_BV.amax(-1, keepdim=True), -torch.inf)
+
+
+def penalise(logits_BV: Tensor, token_BN: Tensor, penalty: float) -> Tensor:
+    """x / θ, or x·θ where x < 0, for the logits x of the tokens in token_BN (Keskar et al. 2019, §4.1). The paper always divides,
+    which would make a token with a negative logit more probable."""
+    if penalty == 1:
+        return logits_BV
+    x_BN = logits_BV.gather(1, token_BN)
+    return logits_BV.scatter(1, token_BN, torch.where(x_BN < 0, x_BN * penalty, x_BN / penalty))
 
 
 def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:

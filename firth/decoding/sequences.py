@@ -1,6 +1,6 @@
 """Greedy decoding and sampling for many texts at once, each until its own end.
 
-Letters: B texts, R rows of the batch, A rows to choose tokens for, V vocabulary.
+Letters: B texts, R rows of the batch, A rows to choose tokens for, N tokens generated, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.beam import Hypothesis, StepwiseModel
-from firth.decoding.sample import DecodingConfig, restrict
+from firth.decoding.sample import DecodingConfig, penalise, restricted
 
 Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, text number of each row) → token_A
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -21,26 +21,37 @@ _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is 
 
 @torch.inference_mode()
 def decode(
-    model: StepwiseModel, state: Any, prompt_BT: Tensor, choose: Choose, *, limits: Sequence[int], end: int
+    model: StepwiseModel,
+    state: Any,
+    prompt_BT: Tensor,
+    choose: Choose,
+    *,
+    limits: Sequence[int],
+    end: int,
+    repetition: float = 1.0,
 ) -> list[Hypothesis]:
-    """Continue each text with the tokens that `choose` returns, until `end` or until limits[b] tokens are generated."""
+    """Continue each text with the tokens that `choose` returns, until `end` or until limits[b] tokens are generated. A
+    `repetition` other than 1 penalises the tokens generated so far; log p is the model's own all the same."""
     tokens: list[list[int]] = [[] for _ in limits]
     log_p = [0.0] * len(limits)
     texts = list(range(len(limits)))  # of each row; finished texts stay until there are many of them
     token_RT = prompt_BT
+    past_RN = prompt_BT[:, :0]
     while any(_going(tokens[text], limits[text], end) for text in texts):
         logits_RTV, state = model.step(token_RT, state)
         logits_RV = logits_RTV[:, -1].float()
-        token_R = choose(logits_RV, texts)
+        token_R = choose(penalise(logits_RV, past_RN, repetition), texts)
         chosen_R = torch.log_softmax(logits_RV, -1).gather(1, token_R.unsqueeze(1)).squeeze(1)
         for text, token, value in zip(texts, token_R.tolist(), chosen_R.tolist(), strict=True):
             if _going(tokens[text], limits[text], end):
                 tokens[text].append(token)
                 log_p[text] += value
+        past_RN = torch.cat((past_RN, token_R.unsqueeze(1)), dim=1)
         going = [row for row, text in enumerate(texts) if _going(tokens[text], limits[text], end)]
         if going and len(going) < _COMPACT_BELOW * len(texts):
             rows = torch.tensor(going, device=token_R.device)
             texts, token_R, state = [texts[row] for row in going], token_R[rows], state.select(rows)
+            past_RN = past_RN[rows]
         token_RT = token_R.unsqueeze(1)
     return [
         Hypothesis(tuple(found), value, value, finished=bool(found) and found[-1] == end)
@@ -53,15 +64,15 @@ def greedy(logits_AV: Tensor, texts: list[int]) -> Tensor:
 
 
 def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:
-    """Sample from softmax(logits / temperature) within top_k and top_p. Each text has its own generator, seeded with the seed
-    and the text's number, so the result does not depend on the other texts of the batch or on the device."""
+    """Sample from softmax(logits / temperature) within top_k, top_p and min_p. Each text has its own generator, seeded with the
+    seed and the text's number, so the result does not depend on the other texts of the batch or on the device."""
     # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
     generators = [np.random.default_rng((config.seed, number)) for number in numbers]
 
     def choose(logits_AV: Tensor, texts: list[int]) -> Tensor:
         if config.temperature == 0:
             return greedy(logits_AV, texts)
-        p_AV = torch.softmax(restrict(logits_AV.cpu() / config.temperature, config.top_k, config.top_p), -1).double()
+        p_AV = torch.softmax(restricted(logits_AV.cpu() / config.temperature, config), -1).double()
         below_AV = p_AV.cumsum(-1)
         drawn = torch.tensor([generators[text].random() for text in texts], dtype=torch.float64)
         u_A1 = drawn.unsqueeze(1) * below_AV[:, -1:]

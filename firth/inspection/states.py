@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -104,7 +104,7 @@ def states(reading: Reading) -> States:
     """Run the model once, unchanged, and record the inputs of its recurrent layers."""
     with _noted(reading.network) as calls:
         reading.run()
-    levels = [level for call in calls for level in _levels(call, reading)]
+    levels = [level for call in _joined(calls) for level in _levels(call, reading)]
     if not levels:
         kinds = ", ".join(cell.kind for cell in CELLS)
         raise ConfigError(f"{type(reading.network).__name__} has no recurrent state; use a run with one of model.kind = {kinds}")
@@ -129,6 +129,18 @@ def _noted(network: nn.Module) -> Iterator[list[_Call]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _joined(calls: Sequence[_Call]) -> list[_Call]:
+    """The calls, with those of one module right after the other as one: a decoder with input feeding runs step by step."""
+    found: list[_Call] = []
+    for call in calls:
+        if found and found[-1].path == call.path:
+            x_1Ti = torch.cat((found[-1].given[0], call.given[0]), dim=1)
+            found[-1] = found[-1]._replace(given=(x_1Ti, *found[-1].given[1:]))
+        else:
+            found.append(call)
+    return found
 
 
 def _levels(call: _Call, reading: Reading) -> Iterator[Level]:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
-from firth.layers.attentive_recurrence import AttentiveRecurrent, Memory
+from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
 from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
 from firth.layers.state import AttentionState, RecurrentState
@@ -72,22 +72,26 @@ class DecoderState:
     memory: Memory | None  # with attention
     context_Bm: Tensor | None  # with feed_context: the vector that enters every step
     share: int = 1  # rows that share one memory
+    fed_Bd: Tensor | None = None  # with input_feeding: h̃ of the last step
 
     def select(self, rows: Tensor) -> DecoderState:
         memory, share = self.memory, self.share
         if memory is not None:
             text_A, share = texts_of(rows, share)
             memory = memory if _all_in_order(text_A, len(memory.length_B)) else memory.select(text_A)
-        context_Bm = None if self.context_Bm is None else self.context_Bm[rows]
-        return DecoderState(self.recurrent.select(rows), memory, context_Bm, share)
+        context_Bm, fed_Bd = (None if part is None else part[rows] for part in (self.context_Bm, self.fed_Bd))
+        return DecoderState(self.recurrent.select(rows), memory, context_Bm, share, fed_Bd)
 
 
 class RecurrentSeq2Seq(Seq2Seq):
     """attention = "none": the decoder starts from the encoder's last state and sees nothing else of the source (Sutskever et al.
     2014); with `feed_context`, the encoder's last output also enters every step (Cho et al. 2014).
 
-    Otherwise RNNsearch (Bahdanau et al. 2015): h_0 = tanh(W_s ←h_1), the decoder attends to all of the encoder's outputs before
-    every step, and ŷ_t = softmax(W_h h_t + W_e e_t + W_c c_t). Layers above the first have no attention."""
+    decoder = "bahdanau" is RNNsearch (Bahdanau et al. 2015): h_0 = tanh(W_s ←h_1), the decoder attends to all of the encoder's
+    outputs before every step, and ŷ_t = softmax(W_h h_t + W_e e_t + W_c c_t). Layers above the first have no attention.
+
+    decoder = "luong" (Luong et al. 2015): the same h_0, the top layer's h_t attends after every step, and ŷ_t = softmax(W h̃_t)
+    with h̃_t = tanh(W_c [c_t; h_t]). With `input_feeding`, h̃_{t−1} is an input of step t, beside e_t."""
 
     context = None
     embedding_setting = "model.embedding"
@@ -103,15 +107,19 @@ class RecurrentSeq2Seq(Seq2Seq):
             config.kind, inputs, width, config.depth, dropout=config.dropout, bidirectional=config.encoder_bidirectional
         )  # a GRU with torch's reset: only the decoder's was published with the other
         memory = width * self.encoder.directions
-        attentive = config.attention != "none"
-        self.first = nn.Linear(width, config.depth * width) if attentive else None
+        luong, attentive = config.decoder == "luong", config.attention != "none" and config.decoder == "bahdanau"
+        self.first = nn.Linear(width, config.depth * width) if config.attention != "none" else None
         self.attentive: AttentiveRecurrent | None = None
+        self.attentional: AttentionalState | None = None
         self.recurrent: Recurrent | None = None
         if config.attention != "none":
-            self.attentive = AttentiveRecurrent(
-                config.kind, inputs, memory, width, score=config.attention, reset=config.decoder_reset
-            )
-        fed = inputs + memory if config.feed_context else inputs
+            if luong:
+                self.attentional = AttentionalState(memory, width, config.attention)
+            else:
+                self.attentive = AttentiveRecurrent(
+                    config.kind, inputs, memory, width, score=config.attention, reset=config.decoder_reset
+                )
+        fed = inputs + (memory if config.feed_context else 0) + (width if config.input_feeding else 0)
         layers = config.depth - 1 if attentive else config.depth
         if layers:
             self.recurrent = Recurrent(
@@ -136,31 +144,58 @@ class RecurrentSeq2Seq(Seq2Seq):
         return Encoded(memory_BSm, length_B, self._first(last), last_Bm)
 
     def start(self, memory: Encoded) -> DecoderState:
-        attended = self.attentive.remember(memory.memory_BSm, memory.length_B) if self.attentive is not None else None
-        return DecoderState(memory.first, attended, memory.last_Bm if self.config.feed_context else None)
+        attention = self.attentional or self.attentive
+        attended = attention.remember(memory.memory_BSm, memory.length_B) if attention is not None else None
+        fed_Bd = torch.zeros_like(memory.first.h_LBd[0]) if self.config.input_feeding else None
+        return DecoderState(memory.first, attended, memory.last_Bm if self.config.feed_context else None, fed_Bd=fed_Bd)
 
     def hidden(self, token_BT: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:  # type: ignore[override]
         e_BTe = self._drop(self.embedding(token_BT))
-        x_BTd, context_BTm, recurrent = self._layers(e_BTe, state)
-        if context_BTm is not None:
-            x_BTd = torch.cat((x_BTd, e_BTe, context_BTm), dim=-1)
+        fed_Bd = None
+        if self.attentional is not None:
+            _, x_BTd, recurrent = self._attentional(e_BTe, state)
+            fed_Bd = x_BTd[:, -1] if self.config.input_feeding else None
+        else:
+            x_BTd, context_BTm, recurrent = self._layers(e_BTe, state)
+            if context_BTm is not None:
+                x_BTd = torch.cat((x_BTd, e_BTe, context_BTm), dim=-1)
         x_BTd = self._drop(x_BTd)
         if self.projection is not None:
             x_BTd = self.projection(x_BTd)
-        return x_BTd, DecoderState(recurrent, state.memory, state.context_Bm, state.share)
+        return x_BTd, DecoderState(recurrent, state.memory, state.context_Bm, state.share, fed_Bd)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
     def alignment(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
         """α_BTS: the attention weights of each step, computed before it predicts."""
-        assert self.attentive is not None
         state = self.start(self.encode(source_BS, length_B))
         assert state.memory is not None
+        e_BTe = self._drop(self.embedding(token_BT))
+        if self.attentional is not None:
+            return self.attentional.alignment(self._attentional(e_BTe, state)[0], state.memory)
+        assert self.attentive is not None
         first, _ = self._split(state.recurrent)
-        h_BTd, _, _ = self.attentive(self._drop(self.embedding(token_BT)), state.memory, first)
+        h_BTd, _, _ = self.attentive(e_BTe, state.memory, first)
         before_BTd = torch.cat((first.h_LBd.transpose(0, 1), h_BTd[:, :-1]), dim=1)
         return self.attentive.alignment(before_BTd, state.memory)
+
+    def _attentional(self, e_BTe: Tensor, state: DecoderState) -> tuple[Tensor, Tensor, RecurrentState]:
+        """The top layer's h_BTd, h̃_BTd and the state of all layers: at once, because attention does not change h, or step by step
+        if h̃ is fed to the next step."""
+        assert self.attentional is not None
+        assert self.recurrent is not None
+        assert state.memory is not None
+        if state.fed_Bd is None:
+            h_BTd, recurrent = self.recurrent(e_BTe, state.recurrent)
+            return h_BTd, self.attentional(h_BTd, state.memory), recurrent
+        recurrent, fed_B1d, hidden, combined = state.recurrent, state.fed_Bd.unsqueeze(1), [], []
+        for e_Be in e_BTe.unbind(1):
+            h_B1d, recurrent = self.recurrent(torch.cat((e_Be.unsqueeze(1), fed_B1d), dim=-1), recurrent)
+            fed_B1d = self.attentional(h_B1d, state.memory)
+            hidden.append(h_B1d)
+            combined.append(fed_B1d)
+        return torch.cat(hidden, dim=1), torch.cat(combined, dim=1), recurrent
 
     def _layers(self, e_BTe: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, RecurrentState]:
         """The top layer's h, the context of each step, and the state of all layers."""

@@ -12,6 +12,7 @@ from firth.layers.recurrent import CellKind, Reset, cell_class
 from firth.models.config import TransformerSettings, at_least_one, check_cell, check_fraction, check_vectors
 
 AttentionKind = Literal["none"] | ScoreKind
+DecoderKind = Literal["bahdanau", "luong"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,9 @@ class RecurrentSeq2SeqConfig:
     family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
     kind: CellKind  # recurrent network with this cell
     attention: AttentionKind = "additive"  # attention score; "none": the decoder receives one fixed vector instead
+    # which state of the decoder attends: "bahdanau": the previous one, before each step; "luong": the current one, after the step
+    decoder: DecoderKind = "bahdanau"
+    input_feeding: bool = False  # feed what attention found to the next step of the decoder; only for `decoder = "luong"`
     width: int = 256  # dimension of the hidden state of the decoder, and of the encoder in each direction
     depth: int = 1  # number of layers of the encoder, and of the decoder
     embedding: int | None = None  # dimension of the token embeddings; if not set, `width`
@@ -29,7 +33,7 @@ class RecurrentSeq2SeqConfig:
     # feed the fixed vector to every step of the decoder and to the output layer; only for `attention = "none"`
     feed_context: bool = renamed("feed", default=False)
     # whether the decoder's reset gate acts after or before the product with U; only for gru; if not set, "before", or "after" for
-    # `attention = "none"`
+    # `attention = "none"` and `decoder = "luong"`
     reset: Reset | None = None
     dropout: float = 0.0  # dropout rate on the embeddings, between layers, and before the output layer
     tied: bool = False  # use the target embedding as the output layer, too, with a projection in between
@@ -42,6 +46,13 @@ class RecurrentSeq2SeqConfig:
         check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
         check_fraction("dropout", self.dropout)
+        if self.decoder == "luong" and self.attention == "none":
+            raise ConfigError('model.decoder = "luong" needs attention, and model.attention is "none"; remove one of them')
+        if self.input_feeding and self.decoder != "luong":
+            raise ConfigError(
+                f'model.input_feeding only applies to model.decoder = "luong", and it is "{self.decoder}"; remove '
+                "model.input_feeding, or change model.decoder"
+            )
         if self.attention != "none":
             for name in ("reverse", "feed_context"):
                 if getattr(self, name):
@@ -67,7 +78,8 @@ class RecurrentSeq2SeqConfig:
 
     @property
     def decoder_reset(self) -> Reset:
-        return self.reset or ("before" if cell_class(self.kind).has_reset and self.attention != "none" else "after")
+        published = self.attention != "none" and self.decoder == "bahdanau"
+        return self.reset or ("before" if cell_class(self.kind).has_reset and published else "after")
 
 
 @dataclass(frozen=True, kw_only=True)

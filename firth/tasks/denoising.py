@@ -19,7 +19,7 @@ from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.run import refuse_one_text
-from firth.tasks.task import ObjectiveConfig
+from firth.tasks.task import SEARCHES, ObjectiveConfig
 from firth.text import Prepared, Tokenizer
 from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
 from firth.text.batches.pairs import PairBatch
@@ -104,7 +104,7 @@ class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
     run_class = DenoisingRun
     is_a = "a denoising model"
     use = "restore or evaluate, or start another run from it with training.init"
-    uses = frozenset({"decoding.beam", "decoding.penalty"})
+    uses = SEARCHES
     needs_eos = True
     targets = "the original windows, each with <eos>"
 

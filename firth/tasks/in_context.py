@@ -18,7 +18,7 @@ from firth.progress import Progress, silent
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import D, O, ObjectiveConfig, Task, Tokenizers, rows
+from firth.tasks.task import CONTINUES, D, O, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
 from firth.text.config import LinearConfig, PromptsConfig, SwapsConfig
 from firth.text.data.in_context import FreshPrompts, SwapData, prepare_swaps, prompt_tokens
@@ -117,6 +117,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
     run_class = InContextRun
     is_a = "a model that learns tasks from its prompt"
     use = "generate or evaluate"
+    uses = CONTINUES
     unit = "nats per character"
     measure = "accuracy"
 

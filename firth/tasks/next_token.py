@@ -27,12 +27,14 @@ from firth.models import LanguageConfig, LanguageModel, language_model
 from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
+from firth.tasks.abilities.continuation import Continuation, end_token, search
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.scoring import read_log_probabilities
-from firth.tasks.run import Run
+from firth.tasks.abilities.stop_strings import until_stop
+from firth.tasks.run import Given, Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
-from firth.tasks.task import ObjectiveConfig, rows
+from firth.tasks.task import CONTINUES, ObjectiveConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.windows import Streams, Windows
 from firth.training.loop import Loss
@@ -70,20 +72,47 @@ class LanguageModelRun(Run[LanguageModel]):
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float | None = None,
+        stop: str | Sequence[str] | None = None,
         seed: int | None = None,
+        beam: int | None = None,
+        penalty: float | None = None,
+        beam_groups: int | None = None,
+        diversity: float | None = None,
     ) -> str:
-        """The continuation of `prompt`. Settings that are not given come from the recipe's [decoding]."""
-        given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        return "".join(self.stream(prompt, self.decoding(given)))
+        """The continuation of `prompt`: sampled, or with a `beam` above 1 the best that beam search finds. Settings that are not
+        given come from the recipe's [decoding]. `continuations` returns the whole beam with probabilities."""
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
+        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop}
+        return "".join(self.stream(prompt, self.generation({**sampling, **searching, **common})))
+
+    def generation(self, given: Mapping[str, Given]) -> DecodingConfig:
+        """The recipe's [decoding] with the settings that were given, which have to fit together."""
+        config = self.decoding(given)
+        for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
+            if config.beam > 1 and given.get(name) is not None:
+                raise ConfigError(f"{name} only applies to sampling, but beam is {config.beam}. Remove it, or set beam to 1.")
+        return config
+
+    def continuations(self, prompt: str, config: DecodingConfig | None = None) -> list[Continuation]:
+        """The config.beam best continuations that beam search finds, best first, with log p and score."""
+        return search(self, self._prompt(prompt).tolist(), config or self.recipe.decoding)
 
     def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
         """The continuation, piece by piece as it is generated. A piece is held back while it ends inside a character.
 
-        An invalid prompt is refused here, before the first piece is asked for."""
+        An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once."""
+        if config.beam > 1:
+            return iter([self.continuations(prompt, config)[0].text])
+        return until_stop(self._pieces(self._prompt(prompt), config), config.stop)
+
+    def _prompt(self, prompt: str) -> NDArray[np.int64]:
         ids = self.ids(prompt) if prompt else self.opening()
         if not len(ids):
             raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
-        return self._pieces(ids, config)
+        return ids
 
     def _pieces(self, ids: NDArray[np.int64], config: DecodingConfig) -> Iterator[str]:
         waiting = deque(ids.tolist())
@@ -92,7 +121,7 @@ class LanguageModelRun(Run[LanguageModel]):
             next(spelled)
         for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
             token = int(token_B)
-            if token == self.tokenizer.eos and self.tokenizer.kind != "word":  # end of the document
+            if token == end_token(self):
                 return
             waiting.append(token)
             if piece := next(spelled):
@@ -189,6 +218,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     is_a = "a language model"
     use = "generate or score"
     next_command = "firth generate {run} PROMPT"
+    uses = CONTINUES
     shortest = 2
 
     def check(self) -> None:

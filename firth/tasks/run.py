@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
@@ -28,6 +28,7 @@ from firth.tasks.splits import Split, check_split
 from firth.tasks.task import AnyTask
 from firth.text import Tokenizer
 
+Given = int | float | str | Sequence[str] | None  # the value of a setting of [decoding]; None: not given
 N = TypeVar("N", bound=Network)
 R = TypeVar("R", bound="Run[Any]")
 
@@ -171,9 +172,11 @@ class Run(ABC, Generic[N]):
             return self.tokenizer.encode("\n").astype(np.int64)
         return np.zeros(0, dtype=np.int64)
 
-    def decoding(self, given: dict[str, int | float | None]) -> DecodingConfig:
+    def decoding(self, given: Mapping[str, Given]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given."""
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if "stop" in chosen:
+            chosen["stop"] = (chosen["stop"],) if isinstance(chosen["stop"], str) else tuple(chosen["stop"])
         config: DecodingConfig = dataclasses.replace(self.recipe.decoding, **chosen)
         return config
 

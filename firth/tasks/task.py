@@ -84,8 +84,13 @@ SPECIAL = (
     "model.readout",
     "decoding.beam",
     "decoding.penalty",
+    "decoding.beam_groups",
+    "decoding.diversity",
+    "decoding.stop",
     "training.batch_tokens",
 )
+SEARCHES = frozenset({"decoding.beam", "decoding.penalty", "decoding.beam_groups", "decoding.diversity"})  # beam search
+CONTINUES = SEARCHES | {"decoding.stop"}  # of language models, which continue a text
 
 
 class Task(ABC, Generic[C, O, D]):

@@ -26,7 +26,7 @@ from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, name
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
+from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
@@ -82,13 +82,18 @@ class TranslatorRun(Run[Seq2Seq]):
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float | None = None,
+        beam_groups: int | None = None,
+        diversity: float | None = None,
         seed: int | None = None,
         progress: Progress = silent,
     ) -> list[str]:
         """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
         the recipe's [decoding]. `translations` returns the whole beam with probabilities."""
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        config = self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
+        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
+        config = self.decoding({"tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **drawing})
         return [found[0].text for found in self.translations(texts, config, sample=sample, progress=progress)]
 
     def translations(
@@ -187,7 +192,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     is_a = "a translator"
     use = "translate"
     next_command = "firth translate {run} TEXT"
-    uses = frozenset({"tokenizer.joint", "decoding.beam", "decoding.penalty", "training.batch_tokens"})
+    uses = SEARCHES | {"tokenizer.joint", "training.batch_tokens"}
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.batch": "batches of sentence pairs are counted in tokens: set training.batch_tokens instead",
         "training.accumulate": "batches of sentence pairs are counted in tokens: to save memory lower training.batch_tokens",

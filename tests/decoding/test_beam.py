@@ -68,6 +68,69 @@ def test_only_finished_hypotheses_are_returned_and_none_goes_on_after_its_end() 
     assert searched(random_model("gru", VOCAB), size=3, end=VOCAB) == []
 
 
+# --- what ends a text, and what is penalised
+
+
+def every(model: LanguageModel, length: int = STEPS) -> list[tuple[int, ...]]:
+    """Every text of up to `length` tokens that ends with END, and every one of `length` tokens that has not ended."""
+    texts = [body for n in range(length + 1) for body in itertools.product(range(1, VOCAB), repeat=n)]
+    return [(*body, END) for body in texts if len(body) < length] + [body for body in texts if len(body) == length]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_with_limit_ends_unfinished_texts_compete_with_finished_ones(penalty: float) -> None:
+    model = random_model("gru", VOCAB)
+    truth = {tokens: log_p(model, tokens) for tokens in every(model)}
+    found = searched(model, size=2 * ALL, penalty=penalty, limit_ends=True)
+    assert {h.tokens for h in found} == set(truth)
+    assert [h.finished for h in found] == [h.tokens[-1] == END for h in found]
+    assert [h.log_probability for h in found] == pytest.approx([truth[h.tokens] for h in found], abs=STEPS * 10 * 2**-23)
+    ranked = sorted(truth, key=lambda tokens: -truth[tokens] / ((5 + len(tokens)) / 6) ** penalty)
+    assert [h.tokens for h in found] == ranked
+
+
+def test_a_text_can_end_with_several_tokens() -> None:
+    """Token 2 after token 4, as a stop string that spans two tokens would."""
+    model = random_model("lstm", VOCAB)
+
+    def ended(text: int, tokens: tuple[int, ...]) -> bool:
+        return text == 0 and tokens[-2:] == (4, 2)
+
+    def possible(tokens: tuple[int, ...]) -> bool:
+        return not any(tokens[n : n + 2] == (4, 2) for n in range(len(tokens) - 2))
+
+    early = [(*body, 4, 2) for n in range(STEPS - 2) for body in itertools.product(range(1, VOCAB), repeat=n)]
+    truth = {tokens: log_p(model, tokens) for tokens in [*every(model), *early] if possible(tokens)}
+    found = searched(model, size=2 * ALL, limit_ends=True, ended=ended)
+    assert [h.tokens for h in found] == sorted(truth, key=lambda tokens: -truth[tokens])
+    assert [h.finished for h in found] == [h.tokens[-1] == END or h.tokens[-2:] == (4, 2) for h in found]
+    assert any(h.tokens == (4, 2) for h in found)
+
+
+@pytest.mark.parametrize("seen", [None, PROMPT_T], ids=["generated tokens", "the prompt, too"])
+def test_a_beam_with_a_repetition_penalty_ranks_by_the_penalised_distribution(seen: Tensor | None) -> None:
+    model, theta = random_model("rnn", VOCAB), 1.7
+
+    def penalised(tokens: tuple[int, ...]) -> float:
+        total = 0.0
+        for n, token in enumerate(tokens):
+            text_T = torch.cat((PROMPT_T, torch.tensor(tokens[:n], dtype=torch.long)))
+            with torch.no_grad():
+                x_V = model(text_T.unsqueeze(0))[0][0, -1].double()
+            for old in {*tokens[:n], *([] if seen is None else seen.tolist())}:
+                x_V[old] = x_V[old] * theta if x_V[old] < 0 else x_V[old] / theta
+            total += float(x_V.log_softmax(0)[token])
+        return total
+
+    truth = {tokens: penalised(tokens) for tokens in every(model)}
+    seen_BP = None if seen is None else seen.unsqueeze(0)
+    found = searched(model, size=2 * ALL, limit_ends=True, repetition=theta, seen_BP=seen_BP)
+    assert [h.tokens for h in found] == sorted(truth, key=lambda tokens: -truth[tokens])
+    close = STEPS * 10 * 2**-22
+    assert [h.score for h in found] == pytest.approx([truth[h.tokens] for h in found], abs=close)
+    assert [h.log_probability for h in found] == pytest.approx([log_p(model, h.tokens) for h in found], abs=close)
+
+
 class Chain:
     """A Markov chain over V tokens; `end` is V and has no row, and some transitions are impossible."""
 

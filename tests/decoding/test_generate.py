@@ -10,7 +10,8 @@ import torch
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
-from firth.decoding.generate import generate
+from firth.decoding.beam import beam
+from firth.decoding.generate import EndlessText, generate
 from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel
 
@@ -132,3 +133,39 @@ def test_tokens_come_one_at_a_time() -> None:
         tokens = generate(model, prompt(4), DecodingConfig(tokens=50))
         assert next(tokens).shape == (B,)
         assert read == [4]
+
+
+@pytest.mark.parametrize("name", ["lstm", *TRANSFORMERS])
+def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str) -> None:
+    """Also what is no longer held in a bounded context."""
+    model, theta, steps = random_model(name, VOCAB), 1.3, 2 * CONTEXT
+    found_BT = generated(model, prompt(4), steps, repetition_penalty=theta)
+    for row, start in enumerate(prompt(4).tolist()):
+        text, held = list(start), list(start)
+        for _ in range(steps):
+            with torch.no_grad():
+                x_V = model(torch.tensor([held]))[0][0, -1]
+            for token in set(text):
+                x_V[token] = x_V[token] * theta if x_V[token] < 0 else x_V[token] / theta
+            text, held = [*text, int(x_V.argmax())], [*held, int(x_V.argmax())]
+            if model.context is not None and len(held) > model.context:
+                held = held[-(model.context // 2) :]
+        assert found_BT[row].tolist() == text[len(start) :]
+
+
+@pytest.mark.parametrize("name", ["gru", *TRANSFORMERS])
+def test_a_beam_past_the_context_is_a_beam_that_reads_everything_again(name: str) -> None:
+    """Each hypothesis against its own text, read without a state and cut to its later half when the context is full."""
+    model, steps = random_model(name, VOCAB), CONTEXT + 9
+    endless = EndlessText(model)
+    found = beam(endless, endless.start(2), prompt(5, 2), size=3, limits=[steps] * 2, end=VOCAB, limit_ends=True)
+    for start, texts in zip(prompt(5, 2).tolist(), found, strict=True):
+        for hypothesis in texts:
+            held, total = list(start), 0.0
+            for token in hypothesis.tokens:
+                with torch.inference_mode():
+                    total += float(model(torch.tensor([held]))[0][0, -1].double().log_softmax(0)[token])
+                held.append(token)
+                if model.context is not None and len(held) > model.context:
+                    held = held[-(model.context // 2) :]
+            assert hypothesis.log_probability == pytest.approx(total, abs=steps * 10 * 2**-23)

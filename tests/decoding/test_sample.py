@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig, pick, restrict
+from firth.decoding.sample import DecodingConfig, at_least, penalise, pick, restrict, restricted
 from firth.errors import ConfigError
 
 B, V = 6, 40
@@ -40,6 +40,12 @@ def brute_force(row: list[float], top_k: int, top_p: float) -> set[int]:
     return set(taken)
 
 
+def hugging_face() -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    reason = "the oracle is Hugging Face's; make test installs it"
+    return pytest.importorskip("transformers.generation.logits_process", reason=reason)
+
+
 CUTS = [(1, 1.0), (3, 1.0), (V - 1, 1.0), (V, 1.0), (V + 5, 1.0), (0, 0.05), (0, 0.5), (0, 0.9), (0, 0.999), (10, 0.7), (3, 0.3)]
 
 
@@ -51,15 +57,44 @@ def test_top_k_and_top_p_keep_what_brute_force_keeps(top_k: int, top_p: float) -
 
 @pytest.mark.parametrize(("top_k", "top_p"), CUTS)
 def test_top_k_and_top_p_equal_hugging_face(top_k: int, top_p: float) -> None:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    reason = "the oracle is Hugging Face's; make test installs it"
-    process: Any = pytest.importorskip("transformers.generation.logits_process", reason=reason)
+    process = hugging_face()
     theirs_BV = logits()
     if top_k:
         theirs_BV = process.TopKLogitsWarper(top_k)(None, theirs_BV)
     if top_p < 1:
         theirs_BV = process.TopPLogitsWarper(top_p)(None, theirs_BV)
     assert torch.equal(restrict(logits(), top_k, top_p), theirs_BV)
+
+
+@pytest.mark.parametrize("min_p", [0.001, 0.02, 0.1, 0.5, 0.99, 1.0])
+def test_min_p_equals_hugging_face_and_its_definition(min_p: float) -> None:
+    found_BV = at_least(logits(), min_p)
+    assert torch.equal(found_BV, hugging_face().MinPLogitsWarper(min_p)(None, logits()))
+    for row, cut in zip(logits().tolist(), found_BV.tolist(), strict=True):
+        assert [x > -math.inf for x in cut] == [math.exp(x - max(row)) >= min_p for x in row]
+
+
+def test_top_k_and_top_p_and_min_p_act_together_as_in_hugging_face() -> None:
+    process, theirs_BV = hugging_face(), logits()
+    for warper in (process.TopKLogitsWarper(20), process.TopPLogitsWarper(0.95), process.MinPLogitsWarper(0.08)):
+        theirs_BV = warper(None, theirs_BV)
+    found_BV = restricted(logits(), DecodingConfig(top_k=20, top_p=0.95, min_p=0.08))
+    assert torch.equal(found_BV, theirs_BV)
+    assert 1 < int(found_BV.isfinite().sum(1).min()) < 20
+
+
+@pytest.mark.parametrize("penalty", [0.7, 1.0, 1.2, 3.0])
+def test_the_repetition_penalty_equals_hugging_face(penalty: float) -> None:
+    token_BN = torch.randint(V, (B, 9), generator=generator(1))
+    assert any(len(set(row)) < 9 for row in token_BN.tolist()), "or no token occurs twice"
+    theirs_BV = hugging_face().RepetitionPenaltyLogitsProcessor(penalty)(token_BN, logits())
+    assert torch.equal(penalise(logits(), token_BN, penalty), theirs_BV)
+
+
+def test_a_repetition_penalty_lowers_positive_and_negative_logits_once() -> None:
+    x_1V = torch.tensor([[3.0, -3.0, 1.0, -1.0]])
+    assert penalise(x_1V, torch.tensor([[0, 1, 1, 0, 0]]), 1.5).tolist() == [[2.0, -4.5, 1.0, -1.0]]
+    assert torch.equal(penalise(x_1V, torch.zeros(1, 0, dtype=torch.long), 1.5), x_1V)
 
 
 def test_what_stays_keeps_its_logit() -> None:
@@ -115,6 +150,7 @@ def test_the_same_seed_draws_the_same_tokens_and_another_seed_others() -> None:
         ({"temperature": 0.5}, 29.9),
         ({"temperature": 3.0}, 29.9),
         ({"top_k": 3}, 18.4),
+        ({"min_p": 1.0}, 0.0001),
     ],
     ids=str,
 )
@@ -125,6 +161,7 @@ def test_frequencies_follow_the_distribution(options: dict[str, Any], limit: flo
     if config.top_k:
         least = sorted(weight)[-config.top_k]
         weight = [w if w >= least else 0.0 for w in weight]
+    weight = [w if w >= config.min_p * max(weight) else 0.0 for w in weight]
     expected = [draws * w / sum(weight) for w in weight]
     drawn = pick(torch.tensor(row).expand(draws, -1), config, generator())
     seen = torch.bincount(drawn, minlength=8).tolist()
@@ -133,9 +170,32 @@ def test_frequencies_follow_the_distribution(options: dict[str, Any], limit: flo
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tokens": 0}, {"temperature": -0.1}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}, {"seed": -1}], ids=str
+    "wrong",
+    [
+        {"tokens": 0},
+        {"temperature": -0.1},
+        {"top_k": -1},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"min_p": -0.1},
+        {"min_p": 1.1},
+        {"repetition_penalty": 0.0},
+        {"seed": -1},
+        {"beam": 0},
+        {"beam_groups": 0},
+        {"beam_groups": 2},
+        {"diversity": -1.0},
+        {"stop": ("a", "")},
+    ],
+    ids=str,
 )
 def test_impossible_options_are_refused_by_name(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=rf"decoding\.{name} is .*; expected "):
         DecodingConfig(**wrong)
+
+
+def test_the_groups_of_a_beam_are_of_equal_size() -> None:
+    assert DecodingConfig(beam=6, beam_groups=3).beam_groups == 3
+    with pytest.raises(ConfigError, match=r"decoding\.beam_groups is 4; expected a divisor of decoding\.beam, which is 6"):
+        DecodingConfig(beam=6, beam_groups=4)

@@ -112,6 +112,30 @@ def test_no_limit_no_step() -> None:
     assert model.rows == 0
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_models(name: str) -> None:
+    model, theta = random_translator(name, SOURCE_V, VOCAB), 1.5
+    source_BS, length_B = sources()
+    state = model.start(model.encode(source_BS, length_B))
+    prompt_B1 = torch.full((len(LENGTHS), 1), END)
+    found = decode(model, state, prompt_B1, greedy, limits=LIMITS, end=END, repetition=theta)
+    for text, (hypothesis, limit) in enumerate(zip(found, LIMITS, strict=True)):
+        tokens: tuple[int, ...] = ()
+        while len(tokens) < limit and END not in tokens:
+            with torch.no_grad():
+                x_V = model(
+                    source_BS[text : text + 1, : LENGTHS[text]], length_B[text : text + 1], torch.tensor([[END, *tokens]])
+                )
+            x_V = x_V[0, -1]
+            for token in set(tokens):
+                x_V[token] = x_V[token] * theta if x_V[token] < 0 else x_V[token] / theta
+            tokens = (*tokens, int(x_V.argmax()))
+        assert hypothesis.tokens == tokens
+        log_p_TV = log_p(model, text, tokens)
+        nats = sum(float(log_p_TV[n, token]) for n, token in enumerate(tokens))
+        assert hypothesis.log_probability == pytest.approx(nats, abs=ROUNDING)
+
+
 # --- drawing
 
 

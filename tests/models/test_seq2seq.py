@@ -27,6 +27,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "dot": {"attention": "dot", "bidirectional": False},
     "gaussian": {"attention": "gaussian", "bidirectional": False},
     "cosine": {"attention": "cosine", "bidirectional": False},
+    "luong": {"decoder": "luong"},
+    "luong, tied": {"decoder": "luong", "tied": True},
+    "luong, fed": {"decoder": "luong", "input_feeding": True},
+    "luong, fed, dot": {"decoder": "luong", "input_feeding": True, "attention": "dot", "bidirectional": False},
 }
 
 
@@ -229,7 +233,16 @@ class TestSeams:
         assert not silent
 
 
-@pytest.mark.parametrize(("kind", "form"), [("gru", "search"), ("lstm", "bilinear"), *(("transformer", f) for f in TRANSFORMERS)])
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("gru", "search"),
+        ("lstm", "bilinear"),
+        ("gru", "luong"),
+        ("lstm", "luong, fed"),
+        *(("transformer", f) for f in TRANSFORMERS),
+    ],
+)
 @pytest.mark.parametrize(
     "choices",
     [
@@ -287,6 +300,8 @@ def test_reversed_rows_keep_their_padding_behind() -> None:
         ({"attention": "dot"}, 'choose "additive" or "bilinear", or set model.bidirectional = false'),
         ({"attention": "none", "bidirectional": True}, "remove model.bidirectional"),
         ({"kind": "lstm", "reset": "after"}, "model.reset only applies to the GRU"),
+        ({"decoder": "luong", "attention": "none"}, 'model.decoder = "luong" needs attention'),
+        ({"input_feeding": True}, 'model.input_feeding only applies to model.decoder = "luong"'),
         ({"width": 0}, "model.width is 0; expected at least 1"),
         ({"dropout": 1.0}, "model.dropout"),
     ],
@@ -299,3 +314,4 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], message: str) 
 def test_only_the_published_gru_resets_before() -> None:
     resets = [RecurrentSeq2SeqConfig(kind="gru", attention=name).decoder_reset for name in ("additive", "none")]  # type: ignore[arg-type]
     assert resets == ["before", "after"]
+    assert RecurrentSeq2SeqConfig(kind="gru", decoder="luong").decoder_reset == "after"

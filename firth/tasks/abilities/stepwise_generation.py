@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig, pick, restrict
+from firth.decoding.sample import DecodingConfig, penalise, pick, restricted
 from firth.errors import ConfigError, DataError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
 from firth.models import LanguageModel
+from firth.tasks.abilities.continuation import end_token, spelled
+from firth.tasks.abilities.stop_strings import stop_at
 from firth.tasks.run import Run
 
 LanguageRun = Run[LanguageModel]
@@ -28,7 +30,7 @@ class Candidate:
     id: int
     token: str
     probability: float  # of the model
-    share: float  # after temperature, top_k and top_p; 0 for the tokens they exclude
+    share: float  # after the repetition penalty, temperature, top_k, top_p and min_p; 0 for the tokens they exclude
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     log_p_nV = torch.log_softmax(logits_nV, -1)
     of_written = [float(log_p_nV[n, id].exp()) for n, id in enumerate(written[len(written) - kept :])]
     p_V = log_p_nV[-1].exp()
-    share_V = _shares(logits_nV[-1], config)
+    logits_1V = penalise(logits_nV[-1:], torch.tensor([[*opening, *written]], device=model.device), config.repetition_penalty)
+    share_V = _shares(logits_1V, config)
     chosen = torch.sort(p_V, descending=True, stable=True).indices[: max(1, top)].tolist()
 
     def candidate(id: int) -> Candidate:
@@ -81,24 +84,27 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
         probabilities=(*(None for _ in range(len(written) - kept)), *of_written),
         candidates=tuple(map(candidate, chosen)),
         entropy=float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0))),
-        drawn=candidate(int(pick(logits_nV[-1:], config, _generator(config.seed, len(written), network.vocab)))),
+        drawn=candidate(int(pick(logits_1V, config, _generator(config.seed, len(written), network.vocab)))),
         ended=bool(written) and ends(model, written[-1]),
     )
 
 
 def write(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig) -> Iterator[int]:
-    """Sampled ids after `prompt` and `written`, until <eos> or config.tokens of them."""
+    """Sampled ids after `prompt` and `written`, until <eos>, the last token of a stop string, or config.tokens of them."""
     network, limit = model.network, model.network.context
     _refuse_strange(model, written)
-    held = _held(_opening(model, prompt), written, limit)
+    opening = _opening(model, prompt)
+    held, past = _held(opening, written, limit), [*opening, *written]
     generator = _generator(config.seed, len(written), network.vocab)
     x_1Td, state = _read(model, held, network.start(1))
     for _ in range(config.tokens):
         with torch.inference_mode():
             logits_1V = network.readout(x_1Td[:, -1:])[:, -1]
+        logits_1V = penalise(logits_1V, torch.tensor([past], device=model.device), config.repetition_penalty)
         id = int(pick(logits_1V, config, generator))
         yield id
-        if ends(model, id):
+        past.append(id)
+        if ends(model, id) or (config.stop and _stopped(model, opening, past[len(opening) :], config.stop)):
             return
         full = limit is not None and len(held) >= limit
         held = _followed(held, id, limit)
@@ -107,7 +113,11 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
 
 def ends(model: LanguageRun, id: int) -> bool:
     """Whether this token ends the text; for word tokenizers <eos> ends only a line."""
-    return id == model.tokenizer.eos and model.tokenizer.kind != "word"
+    return id == end_token(model)
+
+
+def _stopped(model: LanguageRun, opening: Sequence[int], written: Sequence[int], stops: Sequence[str]) -> bool:
+    return stop_at(spelled(model, opening, written), stops) is not None
 
 
 def _pieces(model: LanguageRun, opening: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
@@ -148,10 +158,10 @@ def _read(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, A
     return model.network.hidden(torch.tensor([list(ids)], device=model.device), state)
 
 
-def _shares(logits_V: Tensor, config: DecodingConfig) -> Tensor:
+def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
     if config.temperature == 0:
-        return torch.nn.functional.one_hot(logits_V.argmax(), len(logits_V)).float()
-    return torch.softmax(restrict(logits_V.unsqueeze(0) / config.temperature, config.top_k, config.top_p), -1)[0]
+        return torch.nn.functional.one_hot(logits_1V[0].argmax(), logits_1V.shape[1]).float()
+    return torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0]
 
 
 def _generator(seed: int, drawn: int, vocab: int) -> torch.Generator:

@@ -124,8 +124,9 @@ class Translator:
             prompt_B1 = torch.full((len(encoded), 1), end, device=device)
             limits = [min(config.tokens, self._longest() or config.tokens)] * len(encoded)
             if sample or config.beam == 1:
-                choose = sampling(config, numbers) if sample else greedy
-                return [[found] for found in decode(self.network, state, prompt_B1, choose, limits=limits, end=end)]
+                choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
+                found = decode(self.network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition)
+                return [[one] for one in found]
             return beam(
                 self.network,
                 state,
@@ -135,6 +136,9 @@ class Translator:
                 end=end,
                 penalty=config.penalty,
                 unfinished=True,
+                groups=config.beam_groups,
+                diversity=config.diversity,
+                repetition=config.repetition_penalty,
             )
 
         return search

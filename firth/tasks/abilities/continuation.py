@@ -1,0 +1,69 @@
+"""The most probable continuations of a prompt: beam search with a language model. Letters: B batch, P length of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.generate import EndlessText
+from firth.decoding.sample import DecodingConfig
+from firth.models import LanguageModel
+from firth.tasks.abilities.stop_strings import stop_at, until_stop
+from firth.tasks.run import Run
+
+LanguageRun = Run[LanguageModel]
+_NEVER = -1  # no token has this id
+
+
+@dataclass(frozen=True)
+class Continuation:
+    text: str
+    log_probability: float  # Σ log p(token | tokens before it), of the model
+    score: float  # the beam's ranking: log p, with any repetition penalty, over the length penalty
+    finished: bool = True  # it ended with <eos> or a stop string; False: cut off at decoding.tokens
+
+
+def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> list[Continuation]:
+    """The config.beam best continuations of a prompt, best first. Those that end early compete with those of config.tokens
+    tokens; without <eos> and stop strings, all have that length."""
+    prompt_1P = torch.tensor([list(ids)], device=model.device)
+    endless, end = EndlessText(model.network), end_token(model)
+    (found,) = beam(
+        endless,
+        endless.start(1),
+        prompt_1P,
+        size=config.beam,
+        limits=[config.tokens],
+        end=_NEVER if end is None else end,
+        penalty=config.penalty,
+        limit_ends=True,
+        groups=config.beam_groups,
+        diversity=config.diversity,
+        repetition=config.repetition_penalty,
+        seen_BP=prompt_1P,
+        ended=(lambda _, tokens: stop_at(spelled(model, ids, tokens), config.stop) is not None) if config.stop else None,
+    )
+    return [_told(model, ids, hypothesis, config.stop) for hypothesis in found]
+
+
+def end_token(model: LanguageRun) -> int | None:
+    """The token that ends a text; for word tokenizers <eos> ends only a line."""
+    return None if model.tokenizer.kind == "word" else model.tokenizer.eos
+
+
+def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) -> str:
+    """What `tokens` add to the text of the tokens `before`, of which only the last decides how they are spelled. A character
+    that is incomplete at the end is left out."""
+    last = list(before[-1:])
+    pieces = list(model.tokenizer.spell(iter([*last, *tokens])))
+    return "".join(pieces[len(last) : len(last) + len(tokens)])
+
+
+def _told(model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str]) -> Continuation:
+    tokens = hypothesis.tokens
+    ended = bool(tokens) and tokens[-1] == end_token(model)
+    text = "".join(until_stop([spelled(model, ids, tokens[:-1] if ended else tokens)], stops))
+    return Continuation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)

@@ -1,0 +1,33 @@
+"""Ending a text where a stop string occurs, wherever the boundaries between the tokens are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def stop_at(text: str, stops: Sequence[str]) -> int | None:
+    """Where the stop string begins that is complete first; None if the text has none."""
+    found = [(at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0]
+    return min(found)[1] if found else None
+
+
+def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
+    """The pieces of a text up to its first stop string. What may be the beginning of one is held back until that is decided."""
+    held = ""
+    for piece in pieces:
+        held += piece
+        end = stop_at(held, stops)
+        certain = len(held) - _begun(held, stops) if end is None else end
+        if certain:
+            yield held[:certain]
+        if end is not None:
+            return
+        held = held[certain:]
+    if held:
+        yield held
+
+
+def _begun(text: str, stops: Sequence[str]) -> int:
+    """The length of the longest end of `text` that some stop string begins with."""
+    longest = min(len(text), max(map(len, stops), default=1) - 1)
+    return next((n for n in range(longest, 0, -1) if any(stop.startswith(text[-n:]) for stop in stops)), 0)
