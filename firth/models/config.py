@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from firth.config import renamed
+from firth.config import Notice, renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
@@ -173,6 +174,15 @@ def at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
+
+
+def note_kept_hidden(before: Mapping[str, Any], after: Mapping[str, Any], named: Sequence[str], notice: Notice) -> None:
+    """Say that a [model] table whose width was changed still has the inner width that was chosen for the old one."""
+    if "model.width" in named and "model.hidden" not in named and after.get("hidden") is not None:
+        notice(
+            f"model.hidden is still {after['hidden']}, which was chosen for model.width = {before.get('width')}; now "
+            f"model.width = {after['width']}. Set --model.hidden, too."
+        )
 
 
 def check_cell(kind: CellKind, *, reset: bool, dropout_weight: bool = False) -> None:
