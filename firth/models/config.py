@@ -89,6 +89,8 @@ class TransformerSettings:
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
+    # compute attention and feed-forward network from the same normalised input, and add both; only for `norm_placement = "pre"`
+    parallel_block: bool = False
     activation: Activation = "swiglu"  # activation of the feed-forward networks
     bias: bool = False  # add biases to linear layers and to LayerNorm
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
@@ -113,6 +115,10 @@ class TransformerSettings:
         if self.heads % self.groups:
             raise ConfigError(
                 f"model.kv_heads = {self.groups} does not divide model.heads = {self.heads}; choose a divisor of {self.heads}"
+            )
+        if self.parallel_block and self.norm_placement != "pre":
+            raise ConfigError(
+                f'model.parallel_block needs model.norm_placement = "pre"; given "{self.norm_placement}". Change one of them.'
             )
         check_settings(self.position, self)
 

@@ -123,15 +123,17 @@ def _bloom() -> Preset:
 
 def _palm() -> Preset:
     config = TransformerConfig(
-        kind="transformer", width=4096, depth=32, heads=16, kv_heads=1, hidden=16_384, context=2048, norm="rms"
+        kind="transformer",
+        width=4096,
+        depth=32,
+        heads=16,
+        kv_heads=1,
+        hidden=16_384,
+        context=2048,
+        norm="layer",
+        parallel_block=True,
     )
-    return Preset(
-        "PaLM, 8 B (Chowdhery et al. 2022)",
-        config,
-        256_000,
-        "next-token",
-        differs="the published one computes attention and feed-forward side by side, from one norm",
-    )
+    return Preset("PaLM, 8 B (Chowdhery et al. 2022)", config, 256_000, "next-token")
 
 
 def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: Any) -> Preset:

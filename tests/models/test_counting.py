@@ -126,8 +126,18 @@ def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_beh
     assert preset("llama-7b").config.width == 4096
 
 
+def test_palm_has_as_many_parameters_as_its_paper_says() -> None:
+    """Chowdhery et al. 2022, table 1: 8.63 B. One norm per layer, and one at the end."""
+    d, L, h = 4096, 32, 16_384
+    found = counted("palm-8b")
+    assert not preset("palm-8b").differs
+    assert round(found.parameters / 1e9, 2) == 8.63
+    assert found.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
+
+
 MODELS = {
     "rotary, swiglu": transformer(tied=False),
+    "parallel": transformer(tied=False, parallel_block=True),
     "grouped, tied": transformer(kv_heads=2, norm="layer", activation="gelu", position="learned", bias=True),
     "bilinear, shaw": transformer(score="bilinear", position="shaw"),
     "additive": transformer(score="additive", position="none"),
@@ -143,7 +153,7 @@ def test_every_parameter_is_counted_once(name: str) -> None:
     assert count(model).parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied", "gru", "mingru"])
+@pytest.mark.parametrize("name", ["rotary, swiglu", "parallel", "grouped, tied", "gru", "mingru"])
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Its counter knows no fused attention on a CPU, so those of the products alone are compared, which is all the rest."""
     model = language_model(MODELS[name], VOCAB)
@@ -172,7 +182,7 @@ def test_flops_of_looking_are_those_that_torch_counts_where_it_sees_them() -> No
     assert 3 * counter.get_total_flops() == keys * count(model).flops_per_key
 
 
-@pytest.mark.parametrize(("name", "off"), [("rotary, swiglu", 0.05), ("grouped, tied", 0.15)])
+@pytest.mark.parametrize(("name", "off"), [("rotary, swiglu", 0.05), ("parallel", 0.05), ("grouped, tied", 0.15)])
 def test_activations_are_about_those_that_autograd_keeps(name: str, off: float) -> None:
     config = MODELS[name]
     model = language_model(config, VOCAB)
