@@ -39,7 +39,7 @@ def dynamics(
     save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate how attention alone moves tokens from layer to layer.
+    """Simulate how attention alone moves tokens between layers.
 
     Shows how the tokens cluster and how their effective rank falls."""
     from firth.errors import ConfigError
