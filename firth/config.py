@@ -67,6 +67,11 @@ def split_assignment(assignment: Assignment) -> tuple[str, Any]:
     return key, _toml_value(text)
 
 
+def with_changes(summary: str, named: Iterable[str]) -> str:
+    """The summary of a configuration in which these settings were changed."""
+    return f"{summary}; changed: {', '.join(dict.fromkeys(named))}"
+
+
 def override(table: Mapping[str, Any], assignments: Iterable[Assignment]) -> Table:
     """A copy of `table` with each assignment applied."""
     result = _copied(table)

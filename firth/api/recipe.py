@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_toml
+from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_toml, with_changes
 from firth.errors import ConfigError
 from firth.models import PrefixConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
+from firth.models.config import note_kept_hidden
 from firth.shipped import recipe_path
 from firth.tasks import FAMILIES, KINDS, check, default_task, fields_of, names_of, owners, task_class, task_for
 from firth.tasks.next_token import NextTokenConfig
@@ -129,23 +130,14 @@ def compose(table: Mapping[str, Any], assignments: Sequence[Assignment] = (), no
         changed.pop("expected", None)  # it describes the recipe as written
         _prefer_new_source(changed, assignments)
         named = [split_assignment(assignment)[0] for assignment in assignments]
-        _note_kept_hidden(table, changed, named, notice)
+        note_kept_hidden(table.get("model", {}), changed.get("model", {}), named, notice)
         if changed.get("summary"):
-            changed["summary"] = f"{changed['summary']}; changed: {', '.join(dict.fromkeys(named))}"
+            changed["summary"] = with_changes(changed["summary"], named)
     task = _task(changed)
     for name, schema in (("data", task.Data), ("objective", task.Objective)):
         if isinstance(changed.get(name), dict):
             changed[name] = _own_settings(name, changed[name], schema, task.name)
     return build(Recipe, changed, notice=notice, types={"data": task.Data, "objective": task.Objective})
-
-
-def _note_kept_hidden(table: Mapping[str, Any], changed: Table, named: Sequence[str], notice: Notice) -> None:
-    before, after = table.get("model", {}), changed.get("model", {})
-    if "model.width" in named and "model.hidden" not in named and after.get("hidden") is not None:
-        notice(
-            f"model.hidden is still {after['hidden']}, which the recipe chose for model.width = {before.get('width')}; now "
-            f"model.width = {after['width']}. Set --model.hidden, too."
-        )
 
 
 def _task(table: Table) -> type[AnyTask]:

@@ -21,7 +21,7 @@ def describe(
 ) -> None:
     """Count the parameters, FLOPs and memory of a model.
 
-    Nothing is allocated. Any setting of a recipe can be overridden: --model.depth=6"""
+    Nothing is allocated. Any setting of a recipe, or of a preset's model, can be overridden: --model.depth=6"""
     from firth.cli.progress import Display
     from firth.experiments.describe import describe as described
 

@@ -58,7 +58,7 @@ def dynamics(
     save: Save = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate how attention alone moves tokens from layer to layer.
+    """Simulate how attention alone moves tokens between layers.
 
     Reports the effective rank of the tokens and of the attention weights, the distances and the clusters."""
     from firth.errors import ConfigError

@@ -29,6 +29,13 @@ def evaluate(
         typer.Option(help="Language models: also average the loss over this many random batches, as some papers do."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of --random-batches. [default: 0]")] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(help="Transformer language models: tokens per window, even more than in training. [default: the run's]"),
+    ] = None,
+    rotary_scaling: Annotated[
+        str | None, typer.Option(help="With --context: stretch rotary positions, ntk or yarn. [default: none]")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="Translators: file with the translations of --data, line by line.")] = None,
     beam: Annotated[int | None, typer.Option(help="Translators: beam size. [default: the recipe's]")] = None,
     contrast: Annotated[
@@ -53,7 +60,7 @@ def evaluate(
             _refuse_undrawn(model)
         part = cast("Split | None", split)  # `evaluate` refuses other names
         own = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
-        own["contrast"] = contrast or None
+        own |= {"context": context, "rotary_scaling": rotary_scaling, "contrast": contrast or None}
         result = model.evaluate(data, display.work, split=part, **_options(model, own))
         results = {run: result, **{path: other.evaluate(None, display.work, split=part) for path, other in others.items()}}
     if save is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
 from firth.models import Network
 from firth.models.counting import Count, count
-from firth.models.presets import PRESETS, Preset, preset
+from firth.models.presets import PRESETS, Preset, preset, varied
 from firth.progress import Progress, silent
 from firth.shipped import FOLDER
 from firth.tasks import task_class
@@ -54,13 +55,14 @@ class Description:
 def describe(name: str, assignments: Sequence[str] = (), progress: Progress = silent) -> Description:
     """The preset, the recipe of that name or file, or the run folder; the first that exists.
 
-    The data of a recipe are read, because its vocabulary is learned from them."""
+    `assignments` change settings of a preset or recipe: ["model.depth=2"]. The data of a recipe are read, because its vocabulary
+    is learned from them."""
     if name in PRESETS:
-        if assignments:
-            raise ConfigError(f'"{name}" is a preset, which has no settings. Remove {assignments[0]}.')
-        return _of_preset(name, preset(name))
+        return _of_preset(name, varied(preset(name), assignments, _note) if assignments else preset(name))
     path = Path(name)
     if RunFolder(path).exists():
+        if assignments:
+            raise ConfigError(f"{name} is a run, whose settings are fixed. Describe {path / 'recipe.toml'} instead.")
         return _of_recipe(name, *network_of(RunFolder.open(path)))
     if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
@@ -70,6 +72,10 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
     with torch.device("meta"):
         network = with_facts(recipe, data).task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
     return _of_recipe(name, recipe, network)
+
+
+def _note(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
 
 
 def _of_preset(name: str, chosen: Preset) -> Description:

@@ -1,4 +1,4 @@
-"""The Transformer block: the residual equation, twice. Letters: B batch, T time, d width."""
+"""The Transformer block: the residual equation, twice, or once for both layers. Letters: B batch, T time, d width."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Placement = Literal["pre", "post"]
 
 
 class Block(Direct):
-    """pre:   x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
-    post:  x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017).
+    """pre:       x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
+    post:      x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)
+    parallel:  x ← x + A(N(x)) + F(N(x))             with one norm (Wang and Komatsuzaki 2021; Chowdhery et al. 2022, §2).
 
-    With `cross`, attention to a source stands between the two, in the same form."""
+    With `cross`, attention to a source stands between the two, in the same form; a parallel block has none."""
 
     def __init__(
         self,
@@ -41,13 +42,14 @@ class Block(Direct):
         score: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
         cross: bool = False,
+        parallel: bool = False,  # only with placement "pre"
     ) -> None:
         super().__init__()
-        self.placement, self.dropout = placement, dropout
+        self.placement, self.dropout, self.parallel = placement, dropout, parallel
         self.attention = SelfAttention(width, heads, kv_heads, bias, score, tables)
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
-        self.feedforward_norm = norm(norm_kind, width, bias)
+        self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias)
         self.cross = CrossAttention(width, heads, kv_heads, bias, score) if cross else None
         self.cross_norm = norm(norm_kind, width, bias) if cross else nn.Identity()
 
@@ -60,6 +62,10 @@ class Block(Direct):
         source: Source | None = None,
     ) -> tuple[Tensor, KeyValue | None]:
         match self.placement:
+            case "pre" if self.parallel:
+                n_BTd = self.attention_norm(x_BTd)
+                a_BTd, past = self.attention(n_BTd, allowed, position, past)
+                x_BTd = x_BTd + self._drop(a_BTd) + self._drop(self.feedforward(n_BTd))
             case "pre":
                 a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, position, past)
                 x_BTd = x_BTd + self._drop(a_BTd)

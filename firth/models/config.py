@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from firth.config import renamed
+from firth.config import Notice, renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
@@ -88,6 +89,8 @@ class TransformerSettings:
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
+    # compute attention and feed-forward network from the same normalised input, and add both; only for `norm_placement = "pre"`
+    parallel_block: bool = False
     activation: Activation = "swiglu"  # activation of the feed-forward networks
     bias: bool = False  # add biases to linear layers and to LayerNorm
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
@@ -112,6 +115,10 @@ class TransformerSettings:
         if self.heads % self.groups:
             raise ConfigError(
                 f"model.kv_heads = {self.groups} does not divide model.heads = {self.heads}; choose a divisor of {self.heads}"
+            )
+        if self.parallel_block and self.norm_placement != "pre":
+            raise ConfigError(
+                f'model.parallel_block needs model.norm_placement = "pre"; given "{self.norm_placement}". Change one of them.'
             )
         check_settings(self.position, self)
 
@@ -173,6 +180,15 @@ def at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
+
+
+def note_kept_hidden(before: Mapping[str, Any], after: Mapping[str, Any], named: Sequence[str], notice: Notice) -> None:
+    """Say that a [model] table whose width was changed still has the inner width that was chosen for the old one."""
+    if "model.width" in named and "model.hidden" not in named and after.get("hidden") is not None:
+        notice(
+            f"model.hidden is still {after['hidden']}, which was chosen for model.width = {before.get('width')}; now "
+            f"model.width = {after['width']}. Set --model.hidden, too."
+        )
 
 
 def check_cell(kind: CellKind, *, reset: bool, dropout_weight: bool = False) -> None:

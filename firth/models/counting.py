@@ -229,7 +229,8 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
             case FeedForward():
                 inner = layer.down.weight.shape[1]
                 gated = inner if layer.activation == "swiglu" else 0
-                numbers += normed + len(layer.up.weight) + inner + gated
+                numbers += 0 if stack.settings.parallel_block else normed  # a parallel block has one norm
+                numbers += len(layer.up.weight) + inner + gated
             case _:
                 pass
     return numbers

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from firth.config import Assignment, Notice, build, override, split_assignment, to_table, with_changes
 from firth.errors import ConfigError, did_you_mean
-from firth.models.config import TransformerConfig
+from firth.models.config import TransformerConfig, note_kept_hidden
 from firth.models.encoder_config import TransformerEncoderConfig
 from firth.models.network import ModelConfig
 from firth.models.seq2seq_config import TransformerSeq2SeqConfig
+
+VOCAB = "tokenizer.vocab"  # the setting for the size of the vocabulary
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,22 @@ def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ConfigError(f'there is no preset "{name}".{did_you_mean(name, PRESETS)}')
     return PRESETS[name]()
+
+
+def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = lambda message: None) -> Preset:
+    """The preset with some settings changed: those of [model], and `tokenizer.vocab`. Its summary lists them."""
+    named = [split_assignment(assignment)[0] for assignment in assignments]
+    for name in named:
+        if name != VOCAB and not name.startswith("model."):
+            raise ConfigError(f'a preset has no setting "{name}". Change settings of its model (--model.depth=2) or --{VOCAB}.')
+    before = {"model": to_table(chosen.config), "tokenizer": {"vocab": chosen.vocab}}
+    after = override(before, assignments)
+    note_kept_hidden(before["model"], after["model"], named, notice)
+    config = build(type(chosen.config), after["model"], "model", notice)
+    vocab = after["tokenizer"]["vocab"]
+    if type(vocab) is not int or vocab < 1:
+        raise ConfigError(f"{VOCAB} is {vocab!r}; expected a whole number, at least 1")
+    return dataclasses.replace(chosen, summary=with_changes(chosen.summary, named), config=config, vocab=vocab)
 
 
 def _gpt2(width: int, depth: int, heads: int, size: str) -> Preset:
@@ -103,15 +123,17 @@ def _bloom() -> Preset:
 
 def _palm() -> Preset:
     config = TransformerConfig(
-        kind="transformer", width=4096, depth=32, heads=16, kv_heads=1, hidden=16_384, context=2048, norm="rms"
+        kind="transformer",
+        width=4096,
+        depth=32,
+        heads=16,
+        kv_heads=1,
+        hidden=16_384,
+        context=2048,
+        norm="layer",
+        parallel_block=True,
     )
-    return Preset(
-        "PaLM, 8 B (Chowdhery et al. 2022)",
-        config,
-        256_000,
-        "next-token",
-        differs="the published one computes attention and feed-forward side by side, from one norm",
-    )
+    return Preset("PaLM, 8 B (Chowdhery et al. 2022)", config, 256_000, "next-token")
 
 
 def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: Any) -> Preset:

@@ -38,6 +38,7 @@ _MEANING = (
     "distance_buckets",
     "norm",
     "norm_placement",
+    "parallel_block",
     "activation",
     "bias",
 )

@@ -96,6 +96,11 @@ class TransformerSeq2SeqConfig(TransformerSettings):
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(encoder_depth=self.encoder_depth)
+        if self.parallel_block:
+            raise ConfigError(
+                "model.parallel_block has no place for the decoder's attention to the source. Remove it, or choose "
+                'model.kind = "prefix".'
+            )
         super().__post_init__()
 
 

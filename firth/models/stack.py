@@ -44,6 +44,7 @@ class Stack(nn.Module):
                 score=config.score,
                 tables=scheme.in_layers(),
                 cross=cross,
+                parallel=config.parallel_block,
             )
             for _ in range(depth)
         )

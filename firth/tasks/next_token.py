@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,9 @@ from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_text, predictions
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import LanguageConfig, LanguageModel, language_model
+from firth.layers.position.rotary_scaling import RotaryScaling
+from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
+from firth.models.stretch import stretched
 from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
@@ -34,7 +36,7 @@ from firth.tasks.abilities.stop_strings import until_stop
 from firth.tasks.run import Given, Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
-from firth.tasks.task import CONTINUES, ObjectiveConfig, rows
+from firth.tasks.task import CONTINUES, ObjectiveConfig, either, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.windows import Streams, Windows
 from firth.training.loop import Loss
@@ -172,26 +174,57 @@ class LanguageModelRun(Run[LanguageModel]):
         streams: int | None = None,
         random_batches: int | None = None,
         seed: int = 0,
+        context: int | None = None,
+        rotary_scaling: RotaryScaling | None = None,
     ) -> dict[str, object]:
         """Loss, perplexity and bits per character; see Run.evaluate.
 
         A recurrent model reads the text as one stream, as results are published; several `streams` side by side are faster and a
-        little worse, because each starts without a past. A Transformer reads windows of training.context. `random_batches` adds
-        the loss over that many batches of windows at random offsets, drawn from `seed`."""
+        little worse, because each starts without a past. A Transformer reads windows of `context` tokens, by default those of
+        training.context; `rotary_scaling` stretches its rotary positions to a longer context. `random_batches` adds the loss over
+        that many batches of windows at random offsets, drawn from `seed`."""
         check_split(self.recipe.data, path, split)
-        network, config = self.network, self.recipe.training
-        _check_protocol(streams, random_batches, seed, network.carries)
+        _check_protocol(streams, random_batches, seed, self.network.carries)
+        network, config = self._reader(context, rotary_scaling), self.recipe.training
+        window = context or config.context
         name, text = text_of(self, path, split, progress)
-        shape = stream_shape(text, streams, config.context) if network.carries else (config.batch, config.context)
+        batch = max(1, config.batch * config.context // window)  # as many tokens at once as in training
+        shape = stream_shape(text, streams, config.context) if network.carries else (batch, window)
         lossless = self.tokenizer.lossless
         measured = perplexity(network, text, lossless=lossless, batch=shape[0], context=shape[1], progress=progress)
-        result = {**dataclasses.asdict(measured), "split": name, "streams": shape[0] if network.carries else None}
+        read = {"streams": shape[0], "context": None} if network.carries else {"streams": None, "context": window}
+        result = {**dataclasses.asdict(measured), "split": name, **read}
         if random_batches is None:
             return result
-        estimate = random_loss(
-            network, text, random_batches, batch=config.batch, context=config.context, seed=seed, progress=progress
-        )
+        estimate = random_loss(network, text, random_batches, batch=config.batch, context=window, seed=seed, progress=progress)
         return {**result, **dataclasses.asdict(estimate), "seed": seed}
+
+    def _reader(self, context: int | None, rotary_scaling: RotaryScaling | None) -> LanguageModel:
+        """The network that reads windows of `context` tokens; positions that end before that are refused."""
+        network = self.network
+        if context is None and rotary_scaling is None:
+            return network
+        if not isinstance(network, TransformerLM):
+            name = "rotary_scaling" if context is None else "context"
+            raise ConfigError(
+                f"{name} only applies to Transformers; this run is recurrent and carries its state along the whole text. "
+                f"Remove --{name.replace('_', '-')}."
+            )
+        if context is None:
+            raise ConfigError(f'rotary_scaling is "{rotary_scaling}", and no context was given. Add --context.')
+        if context < 1:
+            raise ConfigError(f"context is {context}; expected 1 or more")
+        end = network.scheme.end
+        if end is not None and context > end:
+            raise ConfigError(
+                f"context is {context}, but {network.config.position} positions end at model.context = {end}. "
+                f"Choose --context {end} or less, or a run with other positions."
+            )
+        if rotary_scaling is None:
+            return network
+        if rotary_scaling not in get_args(RotaryScaling):
+            raise ConfigError(f'rotary_scaling is "{rotary_scaling}"; choose {either(get_args(RotaryScaling))}.')
+        return stretched(network, context, rotary_scaling, self.recipe.training.context)
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         return self.evaluate(path, progress, split=split)
@@ -258,7 +291,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
 
     def report(self, metrics: Mapping[str, Any]) -> str:
         training = self.recipe.training
-        windows = f"windows of {training.context} tokens"
+        windows = f"windows of {metrics.get('context') or training.context} tokens"
         bits = metrics["bits_per_character"]
         lines = [
             ("text", metrics["split"]),

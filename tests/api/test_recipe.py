@@ -58,7 +58,7 @@ def test_an_overridden_recipe_says_what_was_changed() -> None:
 def test_a_width_that_leaves_the_hidden_layer_behind_is_noted() -> None:
     table = {"data": {"text": "abc"}, "model": {"kind": "transformer", "width": 96, "heads": 3, "hidden": 288}}
     with pytest.warns(
-        UserWarning, match="model.hidden is still 288, which the recipe chose for model.width = 96; now model.width = 24"
+        UserWarning, match="model.hidden is still 288, which was chosen for model.width = 96; now model.width = 24"
     ):
         compose(table, ["model.width=24"])
     assert compose(table, ["model.width=24", "model.hidden=96"]).model.hidden == 96

@@ -29,11 +29,28 @@ def test_settings_of_a_recipe_count(firth: Firth) -> None:
     assert two["matrices"] > one["matrices"]
 
 
+def test_settings_of_a_preset_count(firth: Firth) -> None:
+    told = json.loads(firth("describe", "gpt3", "--model.depth=2", "--tokenizer.vocab", "1000", "--json").out)
+    assert told["parameters"] == 2 * 12 * 12_288**2 + 2 * 1000 * 12_288
+    assert told["summary"].endswith("; changed: model.depth, tokenizer.vocab")
+    assert "; changed: model.depth" in firth("describe", "gpt2", "--model.depth=2").out
+
+
+def test_the_settings_of_a_run_are_fixed(firth: Firth, char_run: Path) -> None:
+    answer = firth("describe", char_run, "--model.depth=2")
+    assert answer.code == 2
+    assert "is a run, whose settings are fixed. Describe" in answer.err
+    assert firth("describe", char_run / "recipe.toml", "--model.depth=2").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["gp3"], 'neither a preset .* Did you mean "gpt3"'),
-        (["gpt3", "--model.depth=2"], "is a preset, which has no settings. Remove model.depth=2"),
+        (["gpt3", "--model.dept=2"], 'unknown key "model.dept" in "model". Did you mean "depth"'),
+        (["gpt3", "--model.kind=lstm"], "\"model.kind\" is 'lstm'; expected one of 'transformer'"),
+        (["gpt3", "--training.batch=2"], 'a preset has no setting "training.batch"'),
+        (["gpt3", "--tokenizer.vocab=0"], "tokenizer.vocab is 0; expected a whole number, at least 1"),
         (["nowhere.toml"], "there is no file nowhere.toml"),
     ],
 )

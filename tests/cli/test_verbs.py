@@ -120,6 +120,9 @@ def test_evaluate_can_choose_the_text_the_streams_and_random_batches(firth: Firt
 def test_evaluate_says_how_the_text_was_read(firth: Firth, char_run: Path, transformer_run: Path) -> None:
     assert "read as one stream\n" in firth("evaluate", char_run).out
     assert "read in windows of 24 tokens without overlap\n" in firth("evaluate", transformer_run).out
+    longer = firth("evaluate", transformer_run, "--context", 48, "--rotary-scaling", "yarn")
+    assert "read in windows of 48 tokens without overlap\n" in longer.out
+    assert f"{load(transformer_run).evaluate(context=48, rotary_scaling='yarn')['loss']:.4f} nats" in longer.out
     assert "random" not in firth("evaluate", transformer_run).out
     assert "random" not in firth("evaluate", transformer_run, "--json").out
 

@@ -95,9 +95,25 @@ def test_the_inner_width_is_4d_and_two_thirds_of_it_rounded_up_to_16_for_swiglu(
     assert default_hidden(49, "swiglu") == 144  # 130.67 → 144
 
 
-def block(placement: Any, activation: Any = "gelu", norm_kind: Any = "layer", bias: bool = True, dropout: float = 0.0) -> Block:
+def block(
+    placement: Any,
+    activation: Any = "gelu",
+    norm_kind: Any = "layer",
+    bias: bool = True,
+    dropout: float = 0.0,
+    parallel: bool = False,
+) -> Block:
     layer = Block(
-        WIDTH, HEADS, HEADS, HIDDEN, activation=activation, norm_kind=norm_kind, placement=placement, bias=bias, dropout=dropout
+        WIDTH,
+        HEADS,
+        HEADS,
+        HIDDEN,
+        activation=activation,
+        norm_kind=norm_kind,
+        placement=placement,
+        bias=bias,
+        dropout=dropout,
+        parallel=parallel,
     ).double()
     draw(layer)
     return layer
@@ -143,7 +159,7 @@ def test_a_block_equals_torchs_encoder_layer_in_value_and_gradient(placement: st
 
 @pytest.mark.parametrize("norm_kind", ["layer", "rms"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
-def test_a_block_is_the_residual_equation_twice(norm_kind: str, activation: str) -> None:
+def test_a_block_is_the_residual_equation_twice_or_once_for_both(norm_kind: str, activation: str) -> None:
     x = some(2, 6, WIDTH)
 
     def attention(layer: Block, x: Tensor) -> Tensor:
@@ -152,13 +168,17 @@ def test_a_block_is_the_residual_equation_twice(norm_kind: str, activation: str)
     pre = block("pre", activation, norm_kind, bias=False)
     middle = x + attention(pre, pre.attention_norm(x))
     assert_equal(pre(x, mask.CAUSAL)[0].detach(), (middle + pre.feedforward(pre.feedforward_norm(middle))).detach())
+    side = block("pre", activation, norm_kind, bias=False, parallel=True)
+    n = side.attention_norm(x)
+    assert_equal(side(x, mask.CAUSAL)[0].detach(), (x + attention(side, n) + side.feedforward(n)).detach())
+    assert not list(side.feedforward_norm.parameters())
     post = block("post", activation, norm_kind, bias=False)
     middle = post.attention_norm(x + attention(post, x))
     assert_equal(post(x, mask.CAUSAL)[0].detach(), post.feedforward_norm(middle + post.feedforward(middle)).detach())
 
 
-@pytest.mark.parametrize("placement", ["pre", "post"])
-def test_dropout_acts_only_in_training(placement: str) -> None:
-    x, layer = some(2, 6, WIDTH), block(placement, dropout=0.5)
+@pytest.mark.parametrize(("placement", "parallel"), [("pre", False), ("post", False), ("pre", True)])
+def test_dropout_acts_only_in_training(placement: str, parallel: bool) -> None:
+    x, layer = some(2, 6, WIDTH), block(placement, dropout=0.5, parallel=parallel)
     assert not torch.equal(layer(x, mask.CAUSAL)[0], layer(x, mask.CAUSAL)[0])
-    assert torch.equal(layer.eval()(x, mask.CAUSAL)[0], block(placement)(x, mask.CAUSAL)[0])
+    assert torch.equal(layer.eval()(x, mask.CAUSAL)[0], block(placement, parallel=parallel)(x, mask.CAUSAL)[0])

@@ -23,13 +23,13 @@ from firth.models import (
 )
 from firth.models.counting import Count, count
 from firth.models.electra import electra
-from firth.models.presets import PRESETS, preset
+from firth.models.presets import PRESETS, preset, varied
 
 VOCAB = 13
 
 
-def counted(name: str) -> Count:
-    chosen = preset(name)
+def counted(name: str, *changes: str) -> Count:
+    chosen = varied(preset(name), changes) if changes else preset(name)
     with torch.device("meta"):
         return count(preset_network(chosen))
 
@@ -94,8 +94,50 @@ def test_every_preset_can_be_counted(name: str) -> None:
     assert "other" not in {part.name for part in found.parts} or preset(name).objective == "masked"  # BERT's W before E
 
 
+@pytest.mark.parametrize(("L", "d", "H", "V"), [(2, 12_288, 96, 50_257), (3, 64, 4, 100), (1, 48, 3, 50_257)])
+def test_a_varied_gpt3_has_12_L_d_squared_and_2_V_d_weights(L: int, d: int, H: int, V: int) -> None:
+    found = counted("gpt3", f"model.depth={L}", f"model.width={d}", f"model.heads={H}", f"tokenizer.vocab={V}")
+    assert found.weights == 12 * L * d * d + 2 * V * d
+    assert found.matrices == 1 + L * (3 * H + 1 + 2) + 1
+    assert found.parameters - found.weights == (2 * L + 1) * d  # norms
+
+
+@pytest.mark.parametrize(("L", "d", "n"), [(5, 768, 1024), (2, 96, 64)])
+def test_a_varied_gpt2_has_its_positions_biases_and_norms(L: int, d: int, n: int) -> None:
+    found = counted("gpt2", f"model.depth={L}", f"model.width={d}", f"--model.context={n}")
+    assert found.parameters == 50_257 * d + n * d + L * (12 * d * d + 13 * d) + 2 * d
+
+
+def test_a_varied_llama_shares_its_keys_and_values() -> None:
+    d, L, h, G, H = 4096, 32, 11_008, 4, 32
+    block = 2 * d * d + 2 * d * (d * G // H) + 3 * d * h + 2 * d
+    assert counted("llama-7b", f"model.kv_heads={G}").parameters == 2 * 32_000 * d + L * block + d
+
+
+def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_behind() -> None:
+    notes: list[str] = []
+    chosen = varied(preset("llama-7b"), ["model.width=512", ("model.depth", 2), "--model.depth=3"], notes.append)
+    assert chosen.summary == "LLaMA, 7 B (Touvron et al. 2023); changed: model.width, model.depth"
+    assert isinstance(chosen.config, TransformerConfig)
+    assert (chosen.config.width, chosen.config.depth, chosen.config.hidden) == (512, 3, 11_008)
+    assert notes == [
+        "model.hidden is still 11008, which was chosen for model.width = 4096; now model.width = 512. Set --model.hidden, too."
+    ]
+    assert preset("llama-7b").config.width == 4096
+
+
+def test_palm_has_as_many_parameters_as_its_paper_says() -> None:
+    """Chowdhery et al. 2022, table 1: 8.63 B. One norm per layer, and one at the end."""
+    d, L, h = 4096, 32, 16_384
+    found = counted("palm-8b")
+    assert not preset("palm-8b").differs
+    assert round(found.parameters / 1e9, 2) == 8.63
+    assert found.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
+
+
 MODELS = {
     "rotary, swiglu": transformer(tied=False),
+    "parallel": transformer(tied=False, parallel_block=True),
     "grouped, tied": transformer(kv_heads=2, norm="layer", activation="gelu", position="learned", bias=True),
     "bilinear, shaw": transformer(score="bilinear", position="shaw"),
     "additive": transformer(score="additive", position="none"),
@@ -111,7 +153,7 @@ def test_every_parameter_is_counted_once(name: str) -> None:
     assert count(model).parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["rotary, swiglu", "grouped, tied", "gru", "mingru"])
+@pytest.mark.parametrize("name", ["rotary, swiglu", "parallel", "grouped, tied", "gru", "mingru"])
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Its counter knows no fused attention on a CPU, so those of the products alone are compared, which is all the rest."""
     model = language_model(MODELS[name], VOCAB)
@@ -140,7 +182,7 @@ def test_flops_of_looking_are_those_that_torch_counts_where_it_sees_them() -> No
     assert 3 * counter.get_total_flops() == keys * count(model).flops_per_key
 
 
-@pytest.mark.parametrize(("name", "off"), [("rotary, swiglu", 0.05), ("grouped, tied", 0.15)])
+@pytest.mark.parametrize(("name", "off"), [("rotary, swiglu", 0.05), ("parallel", 0.05), ("grouped, tied", 0.15)])
 def test_activations_are_about_those_that_autograd_keeps(name: str, off: float) -> None:
     config = MODELS[name]
     model = language_model(config, VOCAB)

@@ -124,6 +124,67 @@ def gpt2(model: TransformerLM) -> Any:
     return theirs.eval()
 
 
+def gptj(model: TransformerLM) -> Any:
+    """GPTJForCausalLM with our weights. Its rotary pairs are neighbours, ours are halves, so rows are permuted."""
+    config = model.config
+    D = config.width // config.heads
+    theirs = transformers.GPTJForCausalLM(
+        transformers.GPTJConfig(
+            vocab_size=VOCAB,
+            n_positions=config.context,
+            n_embd=config.width,
+            n_layer=config.depth,
+            n_head=config.heads,
+            n_inner=config.inner,
+            rotary_dim=D,
+            activation_function="gelu",
+            layer_norm_epsilon=1e-5,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    )
+    ours = model.state_dict()
+    weights = {
+        "transformer.wte.weight": ours["embedding.weight"],
+        "lm_head.weight": ours["output.weight"],
+        "lm_head.bias": ours["output.bias"],
+        "transformer.ln_f.weight": ours["norm.weight"],
+        "transformer.ln_f.bias": ours["norm.bias"],
+    }
+    neighbours = torch.arange(D).view(2, D // 2).T.flatten()  # 0, D/2, 1, D/2 + 1, …
+    for n in range(config.depth):
+        q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].view(3, config.heads, D, config.width)
+        weights |= {
+            f"transformer.h.{n}.attn.q_proj.weight": q[:, neighbours].flatten(0, 1),
+            f"transformer.h.{n}.attn.k_proj.weight": k[:, neighbours].flatten(0, 1),
+            f"transformer.h.{n}.attn.v_proj.weight": v.flatten(0, 1),
+            f"transformer.h.{n}.attn.out_proj.weight": ours[f"blocks.{n}.attention.out.weight"],
+        }
+        for mine, other in (("attention_norm", "ln_1"), ("feedforward.up", "mlp.fc_in"), ("feedforward.down", "mlp.fc_out")):
+            for kind in ("weight", "bias"):
+                weights[f"transformer.h.{n}.{other}.{kind}"] = ours[f"blocks.{n}.{mine}.{kind}"]
+    theirs.load_state_dict(weights)
+    return theirs.eval()
+
+
+def test_parallel_blocks_are_gpt_js() -> None:
+    """Its rotary angles and attention weights are float32 even in a float64 model, so it is held to float32."""
+    ours = made(position="rotary", norm="layer", activation="gelu", bias=True, tied=False, parallel_block=True)
+    with torch.no_grad():
+        for name, parameter in ours.named_parameters():
+            if name.endswith(("qkv.bias", "out.bias")):
+                parameter.zero_()
+    theirs = gptj(ours)
+    plain, truth = ours(tokens())[0], theirs(tokens()).logits
+    plain_grad = torch.autograd.grad(plain.square().mean(), ours.embedding.weight)[0]
+    truth_grad = torch.autograd.grad(truth.square().mean(), theirs.transformer.wte.weight)[0]
+    ours = ours.double()
+    exact = ours(tokens())[0]
+    exact_grad = torch.autograd.grad(exact.square().mean(), ours.embedding.weight)[0]
+    assert_as_accurate(truth, plain, exact)
+    assert_as_accurate(truth_grad, plain_grad, exact_grad)
+
+
 @pytest.mark.parametrize(("kv_heads", "tied", "base"), [(None, True, 10_000.0), (2, False, 10_000.0), (1, True, 500_000.0)])
 def test_rotary_rms_swiglu_is_llama(kv_heads: int | None, tied: bool, base: float) -> None:
     """Llama's norm and rotary angles are float32 even in a float64 model, so it is held to float32."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.attention import mask
+from firth.layers.position import KINDS
 from firth.models import (
     LanguageModel,
     ModelConfig,
@@ -94,6 +95,15 @@ def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, n
     for activation, kv_heads, bias in itertools.product(("relu", "gelu", "swiglu"), (1, 2, None), (False, True)):
         options = {"activation": activation, "kv_heads": kv_heads, "bias": bias, "tied": not bias}
         model = made(transformer(position=position, norm=norm, norm_placement=placement, **options))
+        whole = at_once(model, tokens())
+        for chunks in CHUNKS.values():
+            assert_equal(stepped(model, tokens(), chunks), whole)
+
+
+@pytest.mark.parametrize("position", KINDS)
+def test_a_transformer_of_parallel_blocks_read_in_steps_equals_itself_read_at_once(position: str) -> None:
+    for kv_heads, bias in itertools.product((1, None), (False, True)):
+        model = made(transformer(position=position, parallel_block=True, kv_heads=kv_heads, bias=bias))
         whole = at_once(model, tokens())
         for chunks in CHUNKS.values():
             assert_equal(stepped(model, tokens(), chunks), whole)

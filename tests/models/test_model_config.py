@@ -13,7 +13,7 @@ from firth.config import build
 from firth.errors import ConfigError
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
 from firth.models.initialise import initialise
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
+from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 
 
 def transformer(**options: Any) -> TransformerConfig:
@@ -97,6 +97,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "prefix": (
         {"mask": "prefix"},
         'model.mask = "prefix" needs the length of each text\'s prefix, and running text has none; choose "causal"',
+    ),
+    "parallel, post": (
+        {"parallel_block": True, "norm_placement": "post"},
+        'model.parallel_block needs model.norm_placement = "pre"; given "post". Change one of them.',
     ),
     "window without span": (
         {"mask": "window"},
@@ -327,3 +331,9 @@ def test_every_parameter_is_drawn() -> None:
             nn.init.constant_(parameter, float("nan"))
         initialise(model, torch.Generator().manual_seed(0))
         assert all(p.isfinite().all() for p in model.parameters()), config
+
+
+def test_an_encoder_decoder_has_no_parallel_blocks() -> None:
+    with pytest.raises(ConfigError, match=r"model.parallel_block has no place for the decoder's attention to the source"):
+        TransformerSeq2SeqConfig(kind="transformer", parallel_block=True)
+    assert PrefixConfig(kind="prefix", parallel_block=True).parallel_block

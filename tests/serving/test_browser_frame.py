@@ -126,10 +126,10 @@ def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     keys.type("gpt3")
     page.until("document.querySelector('[data-table=totals]').textContent.includes('175,181,291,520')")
     keys.press("Tab")
-    keys.type("model.depth=2")
+    keys.type("model.dept=2")
     keys.press("Enter")
     page.until("document.querySelector('[role=alert]') !== null")
-    assert '"gpt3" is a preset, which has no settings to change' in page.alert()
+    assert 'Did you mean "depth"' in page.alert()
 
 
 @pytest.mark.long

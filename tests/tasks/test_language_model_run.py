@@ -19,6 +19,7 @@ from firth.api import compose, load, train_recipe
 from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
+from firth.models import TransformerLM
 from firth.tasks import next_token as model_module
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.run import Run
@@ -221,6 +222,44 @@ def test_read_as_in_training_the_held_out_text_has_the_figures_of_the_log(run: P
         assert result["loss"] != model.evaluate()["loss"]
 
 
+@pytest.mark.parametrize("context", [7, 24, 50, 10_000])
+@pytest.mark.parametrize("scaling", [None, "ntk", "yarn"])
+def test_a_context_of_its_own_reads_windows_of_that_many_tokens(transformer_run: Path, context: int, scaling: Any) -> None:
+    """Against a direct loop over the windows; beyond 24 tokens, with rotary positions stretched where asked."""
+    if scaling and context <= 24:
+        return
+    model, ids = load(transformer_run), torch.from_numpy(load(transformer_run).ids(HELD_OUT))
+    network = model.network
+    if scaling:
+        settings = {"context": context, "rotary_scaling": scaling, "rotary_context": 24}
+        network = TransformerLM(dataclasses.replace(network.config, **settings), network.vocab).eval()
+        network.load_state_dict(model.network.state_dict())
+    total = 0.0
+    for start in range(0, len(ids) - 1, context):
+        token_T = ids[start : start + context + 1]
+        with torch.inference_mode():
+            log_p_TV = torch.log_softmax(network(token_T[None, :-1])[0][0].double(), -1)
+        total -= float(log_p_TV.gather(1, token_T[1:, None]).sum())
+    result = model.evaluate(context=context, rotary_scaling=scaling)
+    assert result["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-6)
+    assert (result["context"], result["tokens"]) == (context, len(ids) - 1)
+    assert (result["loss"] == model.evaluate()["loss"]) == (context == 24)
+
+
+def test_learned_positions_are_read_up_to_their_end_and_no_further(tmp_path: Path) -> None:
+    table = recipe_table(model="transformer", steps=2)
+    table["model"]["position"] = "learned"
+    model = load(train_recipe(compose(table), tmp_path / "run").path)
+    assert model.evaluate(context=24) == model.evaluate()
+    assert model.evaluate(context=7)["context"] == 7
+    with pytest.raises(
+        FirthError, match=r"context is 25, but learned positions end at model\.context = 24\. Choose --context 24"
+    ):
+        model.evaluate(context=25)
+    with pytest.raises(FirthError, match=r'rotary_scaling is "ntk", but model\.position is "learned"\. Remove'):
+        model.evaluate(context=7, rotary_scaling="ntk")
+
+
 def test_each_text_of_a_run_can_be_chosen(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_text(TEXT[:200])
     table = recipe_table(steps=1)
@@ -253,6 +292,12 @@ def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) ->
         ("char_run", {"streams": 0}, "streams is 0; expected 1 or more"),
         ("char_run", {"random_batches": 0}, "random_batches is 0; expected 1 or more"),
         ("char_run", {"random_batches": 1, "seed": -1}, "seed is -1; expected 0 or more"),
+        ("char_run", {"context": 30}, r"context only applies to Transformers; this run is recurrent .* Remove --context\."),
+        ("char_run", {"rotary_scaling": "ntk"}, r"rotary_scaling only applies to Transformers; .* Remove --rotary-scaling\."),
+        ("transformer_run", {"context": 0}, "context is 0; expected 1 or more"),
+        ("transformer_run", {"rotary_scaling": "ntk"}, r'rotary_scaling is "ntk", and no context was given\. Add --context\.'),
+        ("transformer_run", {"context": 48, "rotary_scaling": "nkt"}, r'rotary_scaling is "nkt"; choose "none", "ntk" or "yarn"'),
+        ("transformer_run", {"context": 24, "rotary_scaling": "yarn"}, r"context of 24 is not longer than the trained 24\."),
         ("transformer_run", {"streams": 2}, r"streams is 2, but a Transformer has no state to carry along a"),
     ],
     indirect=["run"],

@@ -22,6 +22,10 @@ class Learned(AddedPosition):
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
         return cls(context_of(settings), settings.width)
 
+    @property
+    def end(self) -> int:
+        return len(self.table_Td)
+
     def forward(self, start: int, length: int) -> Tensor:
         if start + length > len(self.table_Td):
             raise ConfigError(

@@ -102,6 +102,11 @@ class PositionScheme(nn.Module):
         """The scheme of a model; `bidirectional`: a query may see keys after it, so that distances have a sign."""
         return cls()
 
+    @property
+    def end(self) -> int | None:
+        """How many positions there are; None: they have no end."""
+        return None
+
     def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
         """Embedded tokens, the first of them at `start`, with their positions; `before_B` tokens before a row are padding."""
         return x_BTd

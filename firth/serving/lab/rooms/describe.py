@@ -25,7 +25,7 @@ def _recipes() -> tuple[str, ...]:
 
 
 def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """The counts of the preset, recipe or run named by `of`; `settings` changes a recipe, for example model.depth=6."""
+    """The counts of the preset, recipe or run named by `of`; `settings` changes a preset or recipe, for example model.depth=6."""
     name, settings = request.text("of", FIRST), request.names("settings", ())
     described = _resolve(name, library)
     for setting in settings:
