@@ -4,7 +4,7 @@
     contextual vectors:      x = mean over the tokens of the run's layer
     score = cos(x_query, x_document)
 
-Letters: N texts or documents, d dimension.
+Letters: N texts or documents, W words of a text, M passages, d dimension.
 """
 
 from __future__ import annotations
@@ -70,13 +70,16 @@ class AveragedVectors:
         return np.stack([self._mean(text) for text in texts])
 
     def _mean(self, text: str) -> Floats:
-        sum_d, total = np.zeros(self.vectors.width), 0.0
+        index, id_W, weight_W = self.vectors.index, [], []
         for word in without_punctuation(text).split():
-            known = next((form for form in (word, word.lower()) if form in self.vectors), None)
-            if known is not None:
-                weight = self.tfidf.idf(word.lower())
-                sum_d, total = sum_d + weight * self.vectors.unit(known), total + weight
-        return (sum_d / (total or 1.0)).astype(np.float32)
+            id = index.get(word, index.get(word.lower()))
+            if id is not None:
+                id_W.append(id)
+                weight_W.append(self.tfidf.idf(word.lower()))
+        if not id_W:
+            return np.zeros(self.vectors.width, np.float32)
+        unit_Wd = self.vectors.vectors[id_W] / self.vectors.norm_V[id_W, None]
+        return np.asarray(np.average(unit_Wd, axis=0, weights=weight_W), np.float32)
 
     @property
     def sha256(self) -> str:
