@@ -8,7 +8,7 @@ Diverse beam search (Vijayakumar et al. 2016) divides the beam into groups, whic
 
 The first group is thus an ordinary beam. The diversity term only decides what a group keeps; it does not enter the score.
 
-Letters: B texts, A texts still being searched, S beams per text, C candidates, N tokens generated, P tokens of the prompt,
+Letters: B texts, A texts still being searched, S beams per text, G groups, C candidates, N tokens generated, P prompt length,
 V vocabulary, R = A·S rows.
 """
 

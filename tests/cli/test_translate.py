@@ -364,6 +364,19 @@ def test_json_is_an_object_for_each_text(firth: Firth, run: Path, model: Transla
     assert [one["source"] for one in found] == ["3 6 7", "", "1 2"]
 
 
+def test_diverse_beams_penalties_and_min_p_are_those_of_the_run(firth: Firth, run: Path, model: TranslatorRun) -> None:
+    searching = {"beam": 4, "beam_groups": 2, "diversity": 3.0, "repetition_penalty": 1.5}
+    options = ("--beam", 4, "--beam-groups", 2, "--diversity", 3.0, "--repetition-penalty", 1.5)
+    lines = ended(firth("translate", run, *options, "--nbest", 4, "3 6 7"))
+    (found,) = model.translations(["3 6 7"], model.decoding(searching))
+    assert lines == [f"0 ||| {one.text} ||| {one.score:.4f}" for one in found]
+    plain = model.translations(["3 6 7"], model.decoding({"beam": 4, "repetition_penalty": 1.5}))[0]
+    assert [one.text for one in found] != [one.text for one in plain]
+    drawn = model.translate(["3 6 7"], sample=True, temperature=3.0, min_p=0.2, seed=1)
+    assert ended(firth("translate", run, "--sample", "--temperature", 3.0, "--min-p", 0.2, "--seed", 1, "3 6 7")) == drawn
+    assert "--min-p only applies to sampling" in firth("translate", run, "--min-p", 0.2, "3").err
+
+
 def test_nbest_has_so_many_of_each_with_their_scores(firth: Firth, run: Path, model: TranslatorRun) -> None:
     lines = ended(firth("translate", run, "--nbest", 3, "3 6 7", "1 2"))
     expected = model.translations(["3 6 7", "1 2"], model.decoding({"beam": 3}))
