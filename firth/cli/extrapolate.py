@@ -36,13 +36,16 @@ def extrapolate(
     Trains one small model per scheme, 200 steps each, and measures its loss in longer windows. Any setting of the recipe can be
     overridden: --training.steps=2000"""
     from firth.cli.progress import watching
-    from firth.experiments.extrapolation import POSITIONS
+    from firth.experiments.extrapolation import POSITIONS, RECIPE
     from firth.experiments.extrapolation import extrapolate as study
 
     chosen = positions.split(",") if positions else POSITIONS
+    arguments = context.args
+    if recipe.startswith("--"):  # a setting, which typer took for the recipe that was left out
+        recipe, arguments = RECIPE, [recipe, *arguments]
     found = study(
         recipe,
-        settings(context.args),
+        settings(arguments),
         positions=chosen,
         lengths=_numbers(lengths),
         tokens=tokens,

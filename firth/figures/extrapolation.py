@@ -8,8 +8,8 @@ from typing import Any
 
 from firth.figures.figure import COLOURS, DASHES, Figure, Table
 
-_BINS = 64  # points of a curve over positions
-_SYMBOLS = ("circle", "square", "diamond")  # a scheme, and its variants: "rotary", "rotary+ntk", "rotary+yarn"
+_BINS = 32  # points of a curve over positions
+_SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon")
 _LOSS = "loss, nats per token"
 
 
@@ -60,13 +60,13 @@ def _shown(loss: float | None) -> str:
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Variants of a scheme share its colour, and have their own markers and dashes."""
+    """Variants of a scheme, such as "rotary+yarn", share its colour and have their own dashes; every line has its own markers."""
     kinds = list(dict.fromkeys(_kind(name) for name in names))
     styles: dict[str, dict[str, Any]] = {}
     for name in names:
         number, variant = kinds.index(_kind(name)), sum(_kind(other) == _kind(name) for other in styles)
-        colour, dash = COLOURS[number % len(COLOURS)], DASHES[(number + variant) % len(DASHES)]
-        marker = {"color": colour, "size": 9, "symbol": _SYMBOLS[variant % len(_SYMBOLS)]}
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[variant % len(DASHES)]
+        marker = {"color": colour, "size": 9, "symbol": _SYMBOLS[len(styles) % len(_SYMBOLS)]}
         styles[name] = {"line": {"color": colour, "dash": dash}, "marker": marker}
     return styles
 

@@ -143,6 +143,17 @@ def test_the_budget_is_small_unless_the_settings_say_otherwise() -> None:
     assert base.expected is None
 
 
+@pytest.mark.parametrize("steps", [["--training.steps=1"], ["--training.steps", "1"]])
+def test_the_recipe_may_be_left_out(firth: Firth, tmp_path: Path, steps: list[str]) -> None:
+    (tmp_path / "my.txt").write_text(TEXT, encoding="utf-8")
+    small = ["--model.width=6", "--model.hidden=8", "--model.depth=1", "--training.context=8", "--training.batch=2"]
+    data = [f"--data.path={tmp_path / 'my.txt'}", "--data.valid=0.1"]
+    answer = firth("extrapolate", *steps, *data, *small, "--positions=none", "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert (told["recipe"], told["steps"], told["context"]) == ("docs-char-transformer", 1, 8)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

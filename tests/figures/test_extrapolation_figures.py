@@ -22,10 +22,11 @@ def test_positions_are_averaged_in_bins_that_lose_none() -> None:
     values = [float(n) for n in range(130)]
     figure = by_position({"alibi": values, "learned": values[:3]}, 3)
     (alibi, learned) = figure.plot.data
-    assert (alibi.x[0], alibi.y[0]) == (1.5, 0.5)  # positions 1 and 2
-    assert (learned.x[-1], learned.y[-1]) == (3.0, 2.0)  # what is left over
-    assert len(alibi.x) == 65
-    assert len(figure.table.rows) == 65 + 2
+    assert (alibi.x[0], alibi.y[0]) == (2.5, 1.5)  # positions 1 to 4
+    assert (learned.x[-1], learned.y[-1]) == (2.0, 1.0)
+    assert (alibi.x[-1], alibi.y[-1]) == (129.5, 128.5)  # what is left over
+    assert len(alibi.x) == 33
+    assert len(figure.table.rows) == 33 + 1
 
 
 def test_the_table_has_a_row_per_scheme_and_a_column_per_length() -> None:
