@@ -71,8 +71,8 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         {"tokenizer": {"joint": True}},
         "tokenizer.joint = true only applies to translation;",
     ),
-    "beam of a text": (TEXT, {"decoding": {"beam": 4}}, "decoding.beam = 4 only applies to translation and denoising;"),
-    "penalty of classes": (CLASSES, {"decoding": {"penalty": 1.0}}, "decoding.penalty = 1.0 only applies to translation and"),
+    "beam of classes": (CLASSES, {"decoding": {"beam": 4}}, "decoding.beam = 4 only applies to next-token, translation,"),
+    "penalty of classes": (CLASSES, {"decoding": {"penalty": 1.0}}, "decoding.penalty = 1.0 only applies to next-token, trans"),
     "shared embedding of two vocabularies": (
         PAIRS,
         {"model": {"shared": True}},
