@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from firth.api.recipe import Recipe
+from pathlib import Path
+
+from firth.api.recipe import Recipe, read_run_recipe
 from firth.errors import RunError
 from firth.tasks.task import Tokenizers
 from firth.text import Tokenizer
 from firth.training.folder import RunFolder
+
+
+def tokenizers_of(path: Path) -> Tokenizers:
+    """The tokenizers of a run folder, without its weights."""
+    folder = RunFolder.open(path)
+    return read_tokenizers(folder, read_run_recipe(folder.recipe))
 
 
 def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TaggedConfig,
         TokenizerConfig,
     )
-    from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
+    from firth.text.data.running_text import Prepared, encode_file, learn_tokenizer, prepare, read_text, running_text
     from firth.text.datasets.docs import docs_corpus
     from firth.text.readers.corpus import Corpus, Scan, find, inline, scan
     from firth.text.readers.pieces import Piece
@@ -43,7 +43,7 @@ _HOME = {
         "TaggedConfig",
         "TokenizerConfig",
     ),
-    "firth.text.data.running_text": ("Prepared", "encode_file", "prepare", "read_text"),
+    "firth.text.data.running_text": ("Prepared", "encode_file", "learn_tokenizer", "prepare", "read_text", "running_text"),
     "firth.text.datasets.docs": ("docs_corpus",),
     "firth.text.readers.corpus": ("Corpus", "Scan", "find", "inline", "scan"),
     "firth.text.readers.pieces": ("Piece",),
@@ -75,8 +75,10 @@ __all__ = [
     "encode_file",
     "find",
     "inline",
+    "learn_tokenizer",
     "prepare",
     "read_text",
+    "running_text",
     "scan",
     "sweep",
     "sweep_streams",

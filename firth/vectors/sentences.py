@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import get_args
 
 from firth.errors import ConfigError, DataError
@@ -67,9 +66,7 @@ def lines(corpus: Corpus, lower: bool, tick: Tick = no_tick) -> Iterator[tuple[l
 
 
 def _located(place: str, format: Format, field: str, progress: Progress) -> Corpus:
-    if Path(place).expanduser().exists():
-        return find(place, format, field)
-    if place == "docs":
+    if place == "docs":  # the folder of that name is ./docs
         return Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
     if place not in CATALOG:
         return find(place, format, field)  # a glob, or an error that names similar files

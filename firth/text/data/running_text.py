@@ -66,6 +66,19 @@ def prepare(
         return Prepared(tokenizer, train, valid, test, whole.sha256, whole.documents)
 
 
+def running_text(place: str) -> DataConfig:
+    """A named data set, or the file, folder or glob pattern of that name; ./docs is a folder even where docs is a name."""
+    return DataConfig(name=place) if place == "docs" or place in CATALOG else DataConfig(path=place)  # type: ignore[arg-type]
+
+
+def learn_tokenizer(tokenizer: TokenizerConfig, data: DataConfig, progress: Progress | None = None) -> Tokenizer:
+    """The vocabulary of the whole training text, none of it held out."""
+    report = progress or silent
+    with open_corpus(with_local_paths(data, report), report) as corpus:
+        whole = scan(corpus, report)
+        return _trained(tokenizer, corpus, whole, None, whole.characters, False, report)
+
+
 def encode_file(
     path: str | Path, tokenizer: Tokenizer, data: DataConfig | None = None, progress: Progress | None = None
 ) -> TokenFile:

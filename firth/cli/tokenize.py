@@ -1,0 +1,74 @@
+"""firth tokenize"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firth.text import Tokenizer
+
+
+@verb()
+def tokenize(
+    source: Annotated[str, typer.Argument(help="Text file or named data set to learn from, or a run folder.")],
+    text: Annotated[str, typer.Argument(help="Text to split into tokens.")],
+    kinds: Annotated[
+        str | None, typer.Option("--kind", help="Tokenizers to learn, separated by commas. [default: all five]")
+    ] = None,
+    vocab: Annotated[int, typer.Option(help="Maximum vocabulary size of each tokenizer.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Show how five tokenizers, or the one of a run, split a text."""
+    from firth.training.folder import RunFolder
+
+    if RunFolder(Path(source)).exists():
+        if kinds is not None:
+            raise ConfigError(f"{source} is a run, which has its own tokenizer. Remove --kind, or give a text file.")
+        found = _of_run(Path(source))
+    else:
+        found = _learned(source, kinds, vocab)
+    tokens = {name: _tokens(tokenizer, text) for name, tokenizer in found.items()}
+    if as_json:
+        print_json(
+            {
+                name: {"vocab": found[name].vocab, "tokens": texts, "ids": found[name].encode(text).tolist()}
+                for name, texts in tokens.items()
+            }
+        )
+        return
+    width = max(map(len, tokens))
+    for name, texts in tokens.items():
+        print(f"{name:<{width}}  {len(texts):>4} of {found[name].vocab:,}  {'│'.join(texts)}")
+
+
+def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
+    return [tokenizer.token(int(id)).replace(" ", "␣").replace("\n", "⏎") for id in tokenizer.encode(text)]
+
+
+def _of_run(path: Path) -> Mapping[str, Tokenizer]:
+    from firth.api.tokenizers import tokenizers_of
+
+    source, target = tokenizers_of(path)
+    return {target.kind: target} if source is target else {"source": source, "target": target}
+
+
+def _learned(source: str, kinds: str | None, vocab: int) -> Mapping[str, Tokenizer]:
+    from firth.cli.progress import Display
+    from firth.text import TokenizerConfig, learn_tokenizer, running_text
+    from firth.text.config import Kind
+
+    known: tuple[Kind, ...] = get_args(Kind)
+    chosen = known if kinds is None else tuple(kind.strip() for kind in kinds.split(","))
+    if unknown := [kind for kind in chosen if kind not in known]:
+        raise ConfigError(f'there is no tokenizer "{unknown[0]}"; choose from {", ".join(known)}')
+    data = running_text(source)
+    with Display() as display:
+        configs = [TokenizerConfig(kind=kind, vocab=vocab) for kind in known if kind in chosen]
+        return {config.kind: learn_tokenizer(config, data, display.work) for config in configs}
