@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    minutes: Annotated[float, typer.Option(help="Approximate duration in minutes.")] = 4.5,
+    effort: Annotated[float, typer.Option(help="Training steps, relative to those that suffice.")] = 1.0,
     out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:
@@ -28,9 +28,9 @@ def tour(
     from firth.cli.progress import watching
     from firth.experiments.tour import Audience, take
 
-    if minutes <= 0:
-        raise ConfigError(f"--minutes is {minutes}; expected more than 0")
-    report = take(minutes, out, Audience(watching, _show))
+    if effort <= 0:
+        raise ConfigError(f"--effort is {effort}; expected more than 0")
+    report = take(out, Audience(watching, _show), effort)
     print(f"Report with loss curves, an alignment and longer samples: {report}")
     print("Next, try:")
     print(f'  {_firth()} generate {out}/runs/transformer "The list "')

@@ -93,7 +93,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
         ["corpus.txt has no markers for the table", "<!-- /results -->"],
     ),
     "a table into nothing": (["results", "--into", "nowhere.md"], ["cannot read nowhere.md", "give a Markdown file"]),
-    "no minutes": (["tour", "--minutes", "0"], ["--minutes is 0.0; expected more than 0"]),
+    "no effort": (["tour", "--effort", "0"], ["--effort is 0.0; expected more than 0"]),
     "an argument left out": (["generate", "run"], ["prompt", "see `firth generate --help`"]),
     "an option left out": (["train", "good.toml"], ["--out", "see `firth train --help`"]),
     "an option of the wrong type": (["generate", "run", "h", "--tokens", "abc"], ["--tokens", "integer"]),

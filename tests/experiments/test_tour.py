@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from shell import Firth, firth
 
 from firth.api import Recipe, Watcher, compose, find_recipe, load
 from firth.experiments import tour
-from firth.experiments.tour import Audience, language, pace, tags, take, translation, words
+from firth.experiments.tour import Audience, language, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
 from firth.text.datasets.dates import Part, dates
@@ -108,7 +107,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Taken:
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch, out.parent)
         patch.setattr(words, "docs_corpus", lambda progress: _documentation(out.parent))
-        report = take(0.001, out, Audience(watching, sections.append))
+        report = take(out, Audience(watching, sections.append), effort=0.001)
     return Taken(out, report, sections, labels)
 
 
@@ -117,9 +116,8 @@ def test_a_section_has_a_row_for_each_generation(taken: Taken) -> None:
     assert len(tour.STATIONS) == len(taken.sections)
     assert [row[0] for row in section.table.rows] == ["Elman RNN", "LSTM", "GRU", "Transformer"]
     assert all(len(row) == len(section.table.headings) for row in section.table.rows)
-    labels = [label for label in taken.labels if label != "timing"]
     translators = ["RNNenc", "RNNsearch", "Transformer"]
-    assert labels == [
+    assert taken.labels == [
         "word vectors",
         "Elman RNN",
         "LSTM",
@@ -204,7 +202,7 @@ def test_the_command_prints_the_table_and_where_the_report_is(
     make_tiny(monkeypatch, tmp_path)
     out = tmp_path / "my tour"
     for _ in range(2):  # a second tour takes the place of the first
-        answer = firth("tour", "--minutes", 0.001, "--out", out, "--no-open")
+        answer = firth("tour", "--effort", 0.001, "--out", out, "--no-open")
         assert answer.code == 0, answer.err
     for name in ("Elman RNN", "LSTM", "GRU", "Transformer", "bits/char", "RNNsearch", str(out / "report.html")):
         assert name in answer.out
@@ -270,13 +268,10 @@ def test_the_tags_are_measured_on_other_files_and_said_by_the_runs_themselves(ta
     assert len(set(parts)) == 3
 
 
-def test_a_tour_takes_the_steps_that_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two recipes of 2 s a step, and 1.12 for the rest of the work: 224 s are enough for 50 steps of each."""
-    monkeypatch.setattr(pace, "_seconds_per_step", lambda recipe, guide, timed: 2.0)
-    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: 100.0))
-    guide = Guide(224.5, tmp_path, lambda label: contextlib.nullcontext(Watcher()))
-    recipes = [tiny("docs-char-gru")] * 2
-    assert pace.steps_that_fit(recipes, guide, 100.0) == 50
-    assert pace.steps_that_fit(recipes, guide, 100.0, aside=20) == 30
-    assert pace.steps_that_fit(recipes, guide, 100.0 - 112.0) == 25, "of the time, 112 s are gone"
-    assert pace.steps_that_fit(recipes, guide, -200.0) == 20, "a few, however late it is"
+def test_a_tour_takes_the_same_steps_on_every_machine(taken: Taken, tmp_path: Path) -> None:
+    guide = Guide(1.0, tmp_path, lambda label: contextlib.nullcontext(Watcher()))
+    recipe = guide.shortened(find_recipe("dates-transformer"), 1600)
+    assert (recipe.training.steps, recipe.training.warmup, recipe.training.evaluate_every) == (1600, 50, 0)
+    assert Guide(0.25, guide.out, guide.watching).steps(1600) == 400
+    for name in (*KINDS, *TRANSLATORS, *TAGGERS):
+        assert load(taken.out / "runs" / name).recipe.training.steps == 20, "a few, however little effort"

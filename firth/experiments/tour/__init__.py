@@ -14,7 +14,7 @@ from firth.experiments.tour.station import Guide, Station
 from firth.figures.page import Section, page
 from firth.version import __version__
 
-STATIONS: tuple[Station, ...] = (words.STATION, language.STATION, translation.STATION, tags.STATION)
+STATIONS: tuple[Station, ...] = (words.visit, language.visit, translation.visit, tags.visit)
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,11 @@ class Audience:
     section: Callable[[Section], None]
 
 
-def take(minutes: float, out: Path, audience: Audience) -> Path:
-    """Visit every station in about `minutes` minutes; return the path of the report."""
-    total = sum(station.share for station in STATIONS)
+def take(out: Path, audience: Audience, effort: float = 1.0) -> Path:
+    """Visit every station; return the path of the report. `effort`: training steps relative to those that suffice."""
     sections = []
-    for station in STATIONS:
-        section = station.visit(Guide(60 * minutes * station.share / total, out, audience.watching))
+    for visit in STATIONS:
+        section = visit(Guide(effort, out, audience.watching))
         audience.section(section)
         sections.append(section)
     report = out / "report.html"

@@ -1,26 +1,53 @@
-"""The interface of a tour station."""
+"""The interface of a tour station: a function that gets a guide, trains its models and returns a section of the report."""
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firth.api import Watcher
+from firth.api import Recipe, Watcher
 from firth.figures.page import Section
+from firth.training.folder import RunFolder
+
+_FEWEST = 20  # steps, however little effort
 
 
 @dataclass(frozen=True)
 class Guide:
-    """What a station receives: its time, the folder for its runs, and a watcher for each training run."""
+    """What a station receives: how much to train, the folder for its runs, and a watcher for each training run.
 
-    seconds: float
+    A station names the steps that suffice for what it shows. They do not depend on the speed of the machine, so that a tour ends
+    with the same conclusions everywhere. `effort` multiplies them.
+    """
+
+    effort: float
     out: Path
     watching: Callable[[str], AbstractContextManager[Watcher]]
 
+    def steps(self, enough: int) -> int:
+        return max(_FEWEST, round(self.effort * enough))
 
-@dataclass(frozen=True)
-class Station:
-    share: float  # of the tour's time, relative to the other stations
-    visit: Callable[[Guide], Section]
+    def shortened(self, recipe: Recipe, enough: int) -> Recipe:
+        steps = self.steps(enough)
+        training = dataclasses.replace(
+            recipe.training,
+            steps=steps,
+            warmup=min(recipe.training.warmup, steps // 10),
+            log_every=max(1, steps // 100),
+            evaluate_every=0,
+        )
+        return dataclasses.replace(recipe, training=training, expected=None)
+
+    def cleared(self, run: str) -> Path:
+        """The folder of a run, after removing the run of an earlier tour from it."""
+        path = self.out / "runs" / run
+        if RunFolder(path).exists():
+            shutil.rmtree(path)
+        return path
+
+
+Station = Callable[[Guide], Section]

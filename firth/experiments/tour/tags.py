@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from firth.api import Recipe, compose, load, train_recipe
-from firth.experiments.tour.pace import cleared, shortened, steps_that_fit
-from firth.experiments.tour.station import Guide, Station
+from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
 from firth.files import write_text
@@ -19,7 +17,7 @@ from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
 
 KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
-_ASIDE = 20  # reading the source again and tagging the held-out part take about as long as this many steps
+_STEPS = 500
 _WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
 
 
@@ -33,17 +31,15 @@ class Result:
 
 
 def visit(guide: Guide) -> Section:
-    began = time.perf_counter()
     paths = _written(guide.out / "source")
     recipes = {kind: _recipe(kind, paths) for kind in KINDS}
-    steps = steps_that_fit(list(recipes.values()), guide, began, timed=12, aside=_ASIDE)
     results = []
     for kind, recipe in recipes.items():
         with guide.watching(KINDS[kind]) as watcher:
-            folder = train_recipe(shortened(recipe, steps), cleared(guide.out / "runs" / f"tags-{kind}"), watcher=watcher)
+            folder = train_recipe(guide.shortened(recipe, _STEPS), guide.cleared(f"tags-{kind}"), watcher=watcher)
             model = load(folder.path, kind=TaggerRun)
             results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
-    return _section(results, model, steps)
+    return _section(results, model)
 
 
 def _written(folder: Path) -> dict[str, Path]:
@@ -91,7 +87,8 @@ def _shown(model: TaggerRun) -> Tags:
     return found
 
 
-def _section(results: list[Result], model: TaggerRun, steps: int) -> Section:
+def _section(results: list[Result], model: TaggerRun) -> Section:
+    steps = model.recipe.training.steps
     rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.name_accuracy:.1%}", r.shown) for r in results]
     return Section(
         title="Context decides what a word is: tagging Python",
@@ -101,6 +98,3 @@ def _section(results: list[Result], model: TaggerRun, steps: int) -> Section:
         table=Table(("model", "parameters", "accuracy", "on names", "copy, five times"), rows),
         excerpts=((results[-1].name, str(_shown(model))),),
     )
-
-
-STATION = Station(share=0.25, visit=visit)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-from firth.experiments.tour.station import Guide, Station
+from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
 from firth.figures.word_map import embedding_map
@@ -23,15 +21,14 @@ from firth.vectors.trainer import TrainingCallbacks, fit, prepare_training, trai
 SHOWN = ("list", "tensor", "file", "error", "true", "float", "matrix", "thread")
 DRAWN = 200  # words on the map
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_MAX_EPOCHS = 30
+_EPOCHS = 15
 
 
 def visit(guide: Guide) -> Section:
-    began = time.perf_counter()
     with guide.watching("word vectors") as watcher:
         text = encoded(_sentences(docs_corpus(watcher.work)), min_count=10, progress=watcher.work)
         watch = TrainingCallbacks(work=watcher.work, notice=watcher.notice)
-        epochs = _epochs_that_fit(text, watch, guide.seconds - (time.perf_counter() - began))
+        epochs = max(1, round(guide.effort * _EPOCHS))
         training = prepare_training(text, VectorsConfig(dim=64, min_count=10, epochs=epochs), watcher=watch)
         for report in fit(training):
             watcher.work("word vectors", report.words, report.of)
@@ -47,16 +44,6 @@ def _sentences(path: Path) -> Iterator[list[str]]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield _WORD.findall(line.lower())
-
-
-def _epochs_that_fit(text: EncodedCorpus, watch: TrainingCallbacks, seconds: float) -> int:
-    """Timed on a few blocks, after the kernel has been compiled."""
-    began = time.perf_counter()
-    trial = fit(prepare_training(text, VectorsConfig(dim=64, min_count=10), watcher=watch))
-    reports = list(islice(trial, 8))
-    trial.close()
-    left = seconds - (time.perf_counter() - began)
-    return max(1, min(_MAX_EPOCHS, int(0.8 * left * reports[-1].words_per_second / text.raw_words)))
 
 
 def _section(
@@ -79,6 +66,3 @@ def _section(
         table=Table(("word", "neighbours", "the company it keeps"), rows),
         figures=(embedding_map(drawn.words, drawn.point_Nk.tolist(), axes),),
     )
-
-
-STATION = Station(share=0.25, visit=visit)
