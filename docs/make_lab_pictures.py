@@ -40,9 +40,10 @@ def _room(name: str, **state: object) -> str:
 
 # The address of each picture, and its height in pixels.
 PICTURES = {
-    "first": ("", 660),
+    "first": ("", 800),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
+    "search": (_room("search", query="heavy rain in the mountains", vectors="words.firth", run="", top=4), 900),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
     "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),

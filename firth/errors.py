@@ -33,7 +33,7 @@ class CorruptFile(RunError):
 
 
 class Diverged(FirthError):
-    """The loss became nan or infinite."""
+    """The loss exploded, or became nan or infinite."""
 
     exit_code = 1
 

@@ -41,7 +41,7 @@ def playground(
         int, typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.")
     ] = 2,
     position: Annotated[
-        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5 or alibi.")
+        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5, alibi or disentangled.")
     ] = "none",
     scale: Annotated[
         float | None,

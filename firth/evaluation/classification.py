@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from firth.progress import Progress, silent
 from firth.text.batches.examples import Examples
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.loop import precision
+
+LossKind = Literal["cross-entropy", "squared-error"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class ClassMeasures:
 
 @dataclass(frozen=True)
 class Measures:
-    loss: float  # mean nats per text
+    loss: float  # mean per text: nats, or the squared error
     accuracy: float  # fraction of the texts whose most probable class is their label
     macro_f1: float
     examples: int
@@ -50,12 +53,13 @@ def evaluate(
     *,
     batch: int,
     dtype: str = "float32",
+    loss: LossKind = "cross-entropy",
     progress: Progress = silent,
 ) -> Measures:
     log_p_NC = np.empty((len(examples), len(labels)))
     for row_B, part in with_progress(examples.sweep(batch), lambda rows: len(rows[0]), len(examples), progress):
         log_p_NC[row_B] = log_probabilities(model, part.token_BT, part.length_B, dtype)
-    return measures(log_p_NC, examples.label_N, labels)
+    return measures(log_p_NC, examples.label_N, labels, loss=loss)
 
 
 def log_probabilities(model: Classifier, token_BT: Ids, length_B: Ids, dtype: str = "float32") -> NDArray[np.float64]:
@@ -72,22 +76,30 @@ def measures(
     label_N: NDArray[np.int64],
     labels: Sequence[str],
     best_N: NDArray[np.int64] | None = None,
+    loss: LossKind = "cross-entropy",
 ) -> Measures:
     """The metrics of predicted log-probabilities, and of the predicted labels (default: the most probable), against the true
     labels."""
     count = len(labels)
     best_N = log_p_NC.argmax(1) if best_N is None else best_N
-    loss = -float(np.take_along_axis(log_p_NC, label_N[:, None], axis=1).mean())
     confusion_CC = np.bincount(label_N * count + best_N, minlength=count**2).reshape(count, count)
     classes = tuple(_by_class(confusion_CC, labels))
     return Measures(
-        loss=loss,
+        loss=_loss(loss, log_p_NC, label_N),
         accuracy=float(np.trace(confusion_CC) / len(label_N)),
         macro_f1=sum(one.f1 for one in classes) / count,
         examples=len(label_N),
         classes=classes,
         confusion=tuple(tuple(row) for row in confusion_CC.tolist()),
     )
+
+
+def _loss(kind: LossKind, log_p_NC: NDArray[np.float64], label_N: NDArray[np.int64]) -> float:
+    match kind:
+        case "cross-entropy":
+            return -float(np.take_along_axis(log_p_NC, label_N[:, None], axis=1).mean())
+        case "squared-error":
+            return float(((np.exp(log_p_NC) - np.eye(log_p_NC.shape[1])[label_N]) ** 2).sum(1).mean())
 
 
 def _by_class(confusion_CC: NDArray[np.int64], labels: Iterable[str]) -> Iterator[ClassMeasures]:

@@ -299,9 +299,10 @@ def _computed(
 
 
 def _scores(call: Call) -> tuple[Tensor, Tensor]:
-    """a(q, k), and scale · a + bias. Shaw's relative keys are part of the first, a position bias of the second."""
+    """a(q, k), and scale · a + bias. Shaw's relative keys and disentangled terms are part of the first, a bias of the second."""
     call = call.reduced()
-    bare = replace(call, scale=1.0, position=call.position if isinstance(call.position, position.Shaw) else None)
+    inside = isinstance(call.position, position.Shaw | position.Disentangled)
+    bare = replace(call, scale=1.0, position=call.position if inside else None)
     return reference.scores(bare), reference.scores(call)
 
 
@@ -427,7 +428,7 @@ def _equations(settings: Settings, D: int, placed: PositionExample) -> dict[str,
     else:
         scaled = f"a{bias}"
     return {
-        "scores": f"a = {compared}{placed.turned}",
+        "scores": f"a = {placed.whole.format(compared)}{placed.turned}",
         "scaled": f"s = {scaled}",
         "masked": f"m = s{_rule(settings)}",
         "weights": "p = exp m / Σ exp m, along each row",

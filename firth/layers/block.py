@@ -41,12 +41,13 @@ class Block(Direct):
         dropout: float,
         score: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
+        position_projections: bool = False,
         cross: bool = False,
         parallel: bool = False,  # only with placement "pre"
     ) -> None:
         super().__init__()
         self.placement, self.dropout, self.parallel = placement, dropout, parallel
-        self.attention = SelfAttention(width, heads, kv_heads, bias, score, tables)
+        self.attention = SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections)
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
         self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias)

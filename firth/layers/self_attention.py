@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers import attention, manual_backward
@@ -13,7 +14,7 @@ from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
-from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, rotate
+from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import KeyValue
 
 
@@ -66,6 +67,7 @@ class SelfAttention(Direct):
         bias: bool,
         kind: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,  # of a position scheme that has some in every layer
+        position_projections: bool = False,  # matrices of its own for the vectors of an Unprojected position
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width = heads, kv_heads, width // heads
@@ -75,10 +77,15 @@ class SelfAttention(Direct):
         self.attend = Attend(heads, self.head_width, kind, tables, reduced=True)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())
+        own = position_projections
+        self.position_query = Linear(width, heads * self.head_width, bias=bias) if own else None
+        self.position_key = Linear(width, kv_heads * self.head_width, bias=bias) if own else None
 
     def forward(
         self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | None
     ) -> tuple[Tensor, KeyValue | None]:
+        if isinstance(position, Unprojected):
+            position = self.projected(position)
         turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
         # Keys are cached turned: rotary positions are absolute, and turning the past again in each step would be wasteful.
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
@@ -88,6 +95,18 @@ class SelfAttention(Direct):
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, allowed, relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
+
+    def projected(self, position: Unprojected) -> Relative:
+        """The vectors of the distances as this layer's keys and queries."""
+        x_Rd, wide = position.vector_Rd, self.heads * self.head_width
+        if self.position_query is None or self.position_key is None:
+            count = wide + self.kv_heads * self.head_width
+            bias = None if self.qkv.bias is None else self.qkv.bias[:count]
+            query_Rn, key_Rn = F.linear(x_Rd, self.qkv.weight[:count], bias).split_with_sizes((wide, count - wide), dim=-1)
+        else:
+            query_Rn, key_Rn = self.position_query(x_Rd), self.position_key(x_Rd)
+        query_HRD, key_GRD = (x_Rn.reshape(len(x_Rn), -1, self.head_width).transpose(0, 1) for x_Rn in (query_Rn, key_Rn))
+        return position.projected(key_GRD.repeat_interleave(self.heads // self.kv_heads, 0), query_HRD)
 
     def split(self, qkv_BTn: Tensor, turn: RotaryTurn | None) -> tuple[Tensor, Tensor, Tensor]:
         """The fused projection as q, k and v; q and k reduced by the score, then turned by their positions."""

@@ -14,6 +14,7 @@ from firth.layers.block import Placement
 from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import NormKind
 from firth.layers.position import PositionKind, check_settings
+from firth.layers.position.disentangled import Projections
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset, cell_class
 
@@ -81,9 +82,16 @@ class TransformerSettings:
     score: ScoreKind = "scaled_dot"  # attention score: how well a key matches a query
     position: PositionKind = "rotary"  # position scheme: how the model represents the positions of tokens
     position_base: float = renamed("base", default=10_000.0)  # base of the wavelengths; only for sinusoidal and rotary positions
-    # maximum relative distance; larger distances are treated as equal; only for shaw (if not set, 64) and t5 (if not set, 128)
+    # maximum relative distance; larger distances are treated as equal; only for shaw (if not set, 64), t5 and disentangled (if
+    # not set, 128)
     max_distance: int | None = renamed("clip", "reach", default=None)
-    distance_buckets: int | None = renamed("buckets", default=None)  # number of ranges of distance; only for t5 (if not set, 32)
+    # number of ranges of distance; only for t5 (if not set, 32) and disentangled (in each direction; if not set, every distance
+    # is its own)
+    distance_buckets: int | None = renamed("buckets", default=None)
+    # matrices with which a layer projects the vectors of the distances: those of its queries and keys ("shared"), or two more;
+    # only for disentangled (if not set, "shared")
+    position_projections: Projections | None = None
+    position_norm: bool | None = None  # LayerNorm on the vectors of the distances; only for disentangled (if not set, true)
     # method that stretches rotary positions of a trained model to a longer context; if not set, "none"
     rotary_scaling: RotaryScaling | None = None
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`

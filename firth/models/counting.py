@@ -168,6 +168,9 @@ def _role(model: Network, embedding: nn.Embedding) -> str:
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:
     yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
+    if isinstance(layer, SelfAttention) and layer.position_query is not None and layer.position_key is not None:
+        for projection in (layer.position_query, layer.position_key):  # multiplied once per distance, not once per token
+            yield projection.weight, [Part("positions", tuple(projection.weight.shape), 1)]
     for name in layer.score_layer.layer_parameters():
         parameter = layer.get_parameter(name)
         yield parameter, [_of_score(parameter)]

@@ -155,6 +155,30 @@ def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: 
     )
 
 
+def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
+    config = TransformerEncoderConfig(
+        kind="transformer",
+        width=width,
+        depth=depth,
+        heads=heads,
+        context=512,
+        position="disentangled",
+        distance_buckets=256,
+        max_distance=512,
+        norm="layer",
+        norm_placement="post",
+        activation="gelu",
+        bias=True,
+    )
+    return Preset(
+        f"DeBERTa-v3, {size} (He et al. 2021)",
+        config,
+        128_100,
+        "masked",
+        differs="ours has a row for <mask> beside the vocabulary, and no norm on the embedding",
+    )
+
+
 def _transformer(width: int, heads: int, hidden: int, size: str) -> Preset:
     config = TransformerSeq2SeqConfig(
         kind="transformer",
@@ -218,6 +242,8 @@ PRESETS: dict[str, Callable[[], Preset]] = {
     "bert-base": lambda: _bert(768, 12, 12, 30_522, "BERT, base (Devlin et al. 2019)"),
     "bert-large": lambda: _bert(1024, 24, 16, 30_522, "BERT, large (Devlin et al. 2019)"),
     "bloom": _bloom,
+    "deberta-v3-base": lambda: _deberta(768, 12, 12, "base"),
+    "deberta-v3-large": lambda: _deberta(1024, 24, 16, "large"),
     "electra-base": lambda: _bert(768, 12, 12, 30_522, "ELECTRA, base: its discriminator is a BERT (Clark et al. 2020)"),
     "gpt2": lambda: _gpt2(768, 12, 12, "small"),
     "gpt2-medium": lambda: _gpt2(1024, 24, 16, "medium"),

@@ -43,6 +43,7 @@ class Stack(nn.Module):
                 dropout=config.dropout,
                 score=config.score,
                 tables=scheme.in_layers(),
+                position_projections=scheme.own_projections,
                 cross=cross,
                 parallel=config.parallel_block,
             )

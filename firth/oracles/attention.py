@@ -1,6 +1,6 @@
 """Attention as its definition says it: a loop over queries, a loop over keys, float64, no torch.
 
-    s_bhqk = scale · a(q_bhq, k_bgk) + bias_h(k − q)      g = h // (H // G)
+    s_bhqk = scale · (a(q_bhq, k_bgk) + pair_h(q_bhq, k_bgk, k − q)) · shrink + bias_h(k − q)      g = h // (H // G)
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
     o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
@@ -101,7 +101,8 @@ def scores(
                 query = position.turn(score.query(q_BHQD[b, h, q], h), t)
                 for k in range(K):
                     key = keys_GK[h // (H // G)][k] + position.key(k - t)
-                    s_BHQK[b, h, q, k] = scale * score.compare(query, key, h) + position.bias(h, k - t)
+                    compared = score.compare(query, key, h) + position.pair(query, key, h, k - t)
+                    s_BHQK[b, h, q, k] = scale * position.shrink * compared + position.bias(h, k - t)
     return s_BHQK
 
 

@@ -58,6 +58,8 @@ class Position(NamedTuple):
     bias: Callable[[int, int], float] = lambda h, distance: 0.0  # added to the score of head h
     key: Callable[[int], Array | float] = lambda distance: 0.0  # added to the key
     value: Callable[[int], Array | float] = lambda distance: 0.0  # added to the value
+    pair: Callable[[Array, Array, int, int], float] = lambda q, k, h, distance: 0.0  # added to a(q, k) of head h, before scaling
+    shrink: float = 1.0  # of the sum of both
 
 
 ABSENT = Position()
@@ -88,6 +90,42 @@ def shaw(key_RD: Array | None, value_RE: Array | None) -> Position:
         return found
 
     return Position(key=lambda distance: row(key_RD, distance), value=lambda distance: row(value_RE, distance))
+
+
+def disentangled(key_HRD: Array | None, query_HRD: Array | None, max_distance: int | None = None) -> Position:
+    """(a(q, k) + q·a^K_r + k·a^Q_r) / √3, r the clipped q − k, or its bucket (He et al. 2021, eq. 4, as their code has it)."""
+
+    def row(table_RD: Array, distance: int) -> Array:
+        span = len(table_RD) // 2
+        if max_distance is not None:
+            sign = -1 if distance < 0 else 1
+            distance = sign * log_bucket(abs(distance), span, max_distance)
+        found: Array = table_RD[max(0, min(2 * span - 1, distance + span))]
+        return found
+
+    def pair(q_D: Array, k_D: Array, h: int, distance: int) -> float:
+        total = 0.0
+        for table, x_D in ((key_HRD, q_D), (query_HRD, k_D)):
+            if table is not None:
+                total += sum(float(x) * float(a) for x, a in zip(x_D, row(table[h], -distance), strict=True))
+        return total
+
+    terms = 1 + (key_HRD is not None) + (query_HRD is not None)
+    return Position(pair=pair, shrink=1 / math.sqrt(terms))
+
+
+def log_bucket(away: int, count: int, max_distance: int) -> int:
+    """DeBERTa-v2's bucket of a distance ≥ 0: itself up to m = ⌊count/2⌋, then m + j for the smallest j with
+    δ ≤ m ((max_distance − 1)/m)^(j/(m − 1)).
+
+    The comparison is in integers, both sides raised to the power m − 1, so that no logarithm is rounded."""
+    middle = count // 2
+    if away <= middle:
+        return away
+    wide, j = middle - 1, 0
+    while away**wide * middle**j > (max_distance - 1) ** j * middle**wide:
+        j += 1
+    return middle + j
 
 
 def slopes(heads: int) -> list[float]:

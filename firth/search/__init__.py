@@ -10,18 +10,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firth.search.documents import Document, read_documents
+    from firth.search.documents import Document, first_lines, read_documents
     from firth.search.index import Hit, Index, build
     from firth.search.recall import Query, Recall, measure, paraphrases, read_queries
 
 _HOME = {
-    "firth.search.documents": ("Document", "read_documents"),
+    "firth.search.documents": ("Document", "first_lines", "read_documents"),
     "firth.search.index": ("Hit", "Index", "build"),
     "firth.search.recall": ("Query", "Recall", "measure", "paraphrases", "read_queries"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = ["Document", "Hit", "Index", "Query", "Recall", "build", "measure", "paraphrases", "read_documents", "read_queries"]
+__all__ = [
+    "Document",
+    "Hit",
+    "Index",
+    "Query",
+    "Recall",
+    "build",
+    "first_lines",
+    "measure",
+    "paraphrases",
+    "read_documents",
+    "read_queries",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,8 @@ from firth.text.readers.corpus import find
 from firth.text.readers.file_decoding import Tick, lines, texts
 from firth.text.readers.file_format import Column
 from firth.text.readers.formats import file_format, records
+from firth.vectors.sentences import lines as lines_of_words
+from firth.vectors.sentences import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,25 @@ def read_documents(
         found += [Document(name, text) for name, text in parts if text.strip()]
     if not found:
         raise DataError(f"{place} has no text; expected at least one document")
+    return found
+
+
+def first_lines(source: str | os.PathLike[str], most: int) -> list[Document]:
+    """The first `most` lines of a text or of a named data set, without blank ones, each as a document."""
+    found: list[Document] = []
+    with opened(source) as corpus:
+        number, held = 1, list[str]()
+        for words, ends in lines_of_words(corpus, lower=False):
+            held += words  # a long line comes in several chunks
+            if not ends:
+                continue
+            if held:
+                found.append(Document(f"{corpus.name}:{number}", " ".join(held)))
+            if len(found) == most:
+                break
+            number, held = number + 1, []
+    if not found:
+        raise DataError(f"{source} has no text; expected at least one document")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -97,7 +97,9 @@ def build(
             case "vectors":
                 made[name] = _dense(name, AveragedVectors(_vectors(vectors, progress), tfidf), texts, shelf)
             case "contextual":
-                made[name] = _dense(name, ContextualVectors(_run(run), layer, lower, strip_punctuation, progress), texts, shelf)
+                embedder = ContextualVectors(_run(run), layer, lower, strip_punctuation, progress)
+                documented = _dense(name, embedder, texts, shelf)
+                made[name] = replace(documented, embedder=replace(embedder, progress=silent))  # a query is short
     shelf.save()
     return Index(found, made)
 

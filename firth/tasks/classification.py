@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
+from firth.evaluation.classification import LossKind, log_probabilities
 from firth.evaluation.classification import evaluate as measure
-from firth.evaluation.classification import log_probabilities
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
 from firth.models import Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256  # texts per batch of inference
 _SCALARS = ("loss", "accuracy", "macro_f1", "examples")  # the metrics in a log line
+_UNIT: dict[LossKind, str] = {"cross-entropy": "nats", "squared-error": "squared error"}
 _SHOWN = 12  # classes whose confusion matrix fits into a terminal
 
 
@@ -53,6 +54,9 @@ class ClassificationConfig(ObjectiveConfig):
     # weight of each class in the loss, in the order of `data.labels`, or "balanced": equal total weights; if not set, equal
     # weights
     weights: Literal["balanced"] | tuple[float, ...] | None = None
+    # "cross-entropy": −log p(label). "squared-error": the squared distance between the probabilities and the one-hot label (the
+    # Brier score)
+    loss: LossKind = "cross-entropy"
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, tuple) and not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
@@ -66,13 +70,31 @@ def classification(
     label_B: Tensor,
     state: None = None,
     weight_C: Tensor | None = None,
+    loss: LossKind = "cross-entropy",
 ) -> tuple[Tensor, None]:
-    """Σ_b w_b (−log p(label_b)) / Σ_b w_b, in nats, where w_b is the weight of text b's class, 1 without weights.
+    """Σ_b w_b ℓ_b / Σ_b w_b, where w_b is the weight of text b's class, 1 without weights.
 
-    The softmax is in float32; no state is carried to another text."""
-    logits_BC = model(token_BT, length_B)
+    ℓ_b = −log p(label_b), in nats, or the squared error of squared_error(). The softmax is in float32; no state is carried to
+    another text."""
+    logits_BC = model(token_BT, length_B).float()
     weight_C = None if weight_C is None else weight_C.to(logits_BC.device)
-    return F.cross_entropy(logits_BC.float(), label_B, weight_C), None
+    match loss:
+        case "cross-entropy":
+            return F.cross_entropy(logits_BC, label_B, weight_C), None
+        case "squared-error":
+            return squared_error(logits_BC, label_B, weight_C), None
+
+
+def squared_error(logits_BC: Tensor, label_B: Tensor, weight_C: Tensor | None = None) -> Tensor:
+    """ℓ = Σ_c (p_c − y_c)², y the one-hot label, p = softmax(logits): the Brier score (1950), from 0 to 2.
+
+    The mean over texts, weighted by class. Its gradient has a factor p (1 − p): a text that is classified wrongly with certainty
+    has almost none, where that of the cross-entropy, p − y, is largest."""
+    p_BC = torch.softmax(logits_BC, -1)
+    error_B = (p_BC - F.one_hot(label_B, p_BC.shape[1])).square().sum(-1)
+    if weight_C is None:
+        return error_B.mean()
+    return (weight_C[label_B] * error_B).sum() / weight_C[label_B].sum()
 
 
 def class_weights(config: ClassificationConfig, label_N: NDArray[np.int64], labels: Sequence[str]) -> NDArray[np.float64] | None:
@@ -167,7 +189,8 @@ class ClassifierRun(Run[Classifier]):
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         name, examples = self._examples(path, split, progress)
         refuse_longer(examples.length_N, position_limit(self.recipe.model), f"texts of {name}")
-        measured = measure(self.network, examples, self.labels, batch=AT_ONCE, progress=progress)
+        loss = self.recipe.objective.loss
+        measured = measure(self.network, examples, self.labels, batch=AT_ONCE, loss=loss, progress=progress)
         return {**dataclasses.asdict(measured), "split": name}
 
     def _examples(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Examples]:
@@ -233,13 +256,15 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         return BucketedExamples(data.train, self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: Labelled) -> Loss:
-        found = class_weights(self.recipe.objective, data.train.label_N, data.labels)
-        return classification if found is None else partial(classification, weight_C=torch.from_numpy(found).float())
+        objective = self.recipe.objective
+        found = class_weights(objective, data.train.label_N, data.labels)
+        weight_C = None if found is None else torch.from_numpy(found).float()
+        return partial(classification, weight_C=weight_C, loss=objective.loss)
 
     def validate(self, network: Classifier, data: Labelled, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None
-        dtype = self.recipe.training.dtype
-        measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
+        dtype, loss = self.recipe.training.dtype, self.recipe.objective.loss
+        measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, loss=loss, progress=progress)
         return {name: getattr(measured, name) for name in _SCALARS}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
@@ -249,7 +274,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         top = rows(
             ("text", metrics["split"]),
             ("examples", f"{metrics['examples']:,}"),
-            ("loss", f"{metrics['loss']:.4f} nats per text"),
+            ("loss", f"{metrics['loss']:.4f} {_UNIT[self.recipe.objective.loss]} per text"),
             ("accuracy", f"{metrics['accuracy']:.4f}"),
             ("macro F1", f"{metrics['macro_f1']:.4f}"),
         )

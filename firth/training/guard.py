@@ -1,4 +1,9 @@
-"""Apply updates with gradient clipping, and stop a run whose loss or gradient norm is no longer finite.
+"""Apply updates with gradient clipping, and stop a run whose loss or gradient norm is no longer finite, or whose loss exploded:
+
+    loss > 1000 · max(loss of the first step, 1)
+
+A loss can also overflow slowly: 2e20 is finite, but no model comes back from there. In healthy runs, even a spike stays far below
+this limit, because the first loss is that of guessing.
 
 On a CPU, loss and norm are checked before the update. On a GPU that check would stall the device. There, clipping uses the norm
 on the device, a flag on the device disables all updates from the first bad step on, and Python checks each step's numbers one
@@ -15,6 +20,8 @@ import torch
 from torch import Tensor
 
 from firth.errors import Diverged
+
+EXPLODED = 1000.0  # times the loss of the first step, or of 1
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class UpdateGuard:
         self._bad = torch.zeros((), device=device) if device.type == "cuda" else None
         self._pending: list[_Pending] = []  # at most two: the last step and the one before it
         self.known_loss = math.nan  # of the newest step that has been checked
+        self._first: float | None = None  # the loss of the first step since the start or the resumption
+        self._limit: Tensor | None = None  # the same on the device, times EXPLODED
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor, clip: float, step: int) -> Tensor:
         """Clip the gradients and update the weights, unless loss or norm is not finite. Returns the norm before clipping."""
@@ -63,12 +72,19 @@ class UpdateGuard:
     def _check(self, step: int, loss: float, norm: float) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise Diverged(f"the loss became {loss} with gradient norm {norm} at step {step}")
+        if self._first is None:
+            self._first = loss
+        if loss > EXPLODED * max(self._first, 1.0):
+            raise Diverged(f"the loss exploded from {self._first:.3g} to {loss:.3g} at step {step}")
         self.known_loss = loss
 
     def _update_on_device(self, optimizer: Any, loss: Tensor, norm: Tensor, clip: float) -> None:
         """torch's fused optimisers read two device numbers: `grad_scale` divides the gradients, `found_inf` skips the update."""
         assert self._bad is not None
-        self._bad = torch.maximum(self._bad, (~(loss.isfinite() & norm.isfinite())).float())
+        if self._limit is None:
+            self._limit = EXPLODED * loss.detach().clamp(min=1.0)
+        sound = loss.isfinite() & norm.isfinite() & (loss <= self._limit)
+        self._bad = torch.maximum(self._bad, (~sound).float())
         optimizer.found_inf = self._bad
         optimizer.grad_scale = (norm / clip).clamp(min=1.0).float() if clip else None
         optimizer.step()

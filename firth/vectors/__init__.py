@@ -7,12 +7,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from firth.vectors.cooccurrence import cooccur
     from firth.vectors.formats import load
     from firth.vectors.skipgram_pairs import pairs
     from firth.vectors.trainer import train
     from firth.vectors.wordvectors import WordVectors
 
-__all__ = ["WordVectors", "load", "pairs", "train"]
+__all__ = ["WordVectors", "cooccur", "load", "pairs", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> Any:
             from firth.vectors.wordvectors import WordVectors
 
             return WordVectors
+        case "cooccur":
+            from firth.vectors.cooccurrence import cooccur
+
+            return cooccur
         case "load":
             from firth.vectors.formats import load
 

@@ -50,6 +50,12 @@ def norm(x: ArrayLike, p: float = 2) -> float:
     return largest * float(np.sum((size / largest) ** p) ** (1 / p))  # scale first: 1e200 squared overflows
 
 
+def distance(x: ArrayLike, y: ArrayLike, p: float = 2) -> float:
+    """|x − y|_p."""
+    a, b = _pair(x, y)
+    return norm(a - b, p)
+
+
 def cosine(x: ArrayLike, y: ArrayLike) -> float:
     """cos(x, y). A zero vector has no direction; its cosine with anything is 0."""
     a, b = _pair(x, y)

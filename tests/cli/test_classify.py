@@ -113,6 +113,24 @@ def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_p
     assert "this run is a classifier" in refused.err
 
 
+def test_squared_error_is_trained_selected_and_reported(firth: Firth, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"), select="loss")), encoding="utf-8")  # type: ignore[arg-type]
+    trained = firth("train", recipe, "--out", tmp_path / "run", "--objective.loss=squared-error")
+    assert trained.code == 0, trained.err
+    found = load(tmp_path / "run").evaluate(split="valid")
+    chances = [
+        load(tmp_path / "run").classify([text])[0].probabilities[label]
+        for text, label in (("lovely", "good"), ("awful", "bad"), ("a dull film", "bad"))
+    ]
+    assert all(chance > 0.5 for chance in chances)
+    assert 0 < found["loss"] < 0.1
+    assert f"{found['loss']:.4f} squared error per text" in firth("evaluate", tmp_path / "run").out
+    assert firth("describe", tmp_path / "run").code == 0
+    refused = firth("train", recipe, "--out", tmp_path / "no", "--objective.loss=hinge")
+    assert (refused.code, "cross-entropy" in refused.err) == (2, True)
+
+
 def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "t.csv", [("lovely", "bad"), ("lovely", "good"), ("awful", "bad"), ("dull", "bad")])
     answer = firth("evaluate", run, "--data", data, "--save", tmp_path / "page.html")

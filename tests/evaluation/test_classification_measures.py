@@ -37,6 +37,10 @@ def test_they_equal_those_of_scikit_learn(seed: int, classes: int) -> None:
     assert found.macro_f1 == pytest.approx(sklearn.f1_score(label_N, said_N, labels=every, average="macro", zero_division=0))
     assert found.loss == pytest.approx(sklearn.log_loss(label_N, np.exp(log_p_NC), labels=every))
     assert found.examples == 40
+    squared = measures(log_p_NC, label_N, [str(n) for n in every], loss="squared-error").loss
+    assert squared == pytest.approx(classes * sklearn.mean_squared_error(np.eye(classes)[label_N], np.exp(log_p_NC)))
+    if classes == 2 and set(label_N) == {0, 1}:  # scikit-learn's Brier score of two classes counts one of them
+        assert squared == pytest.approx(2 * sklearn.brier_score_loss(label_N, np.exp(log_p_NC[:, 1])))
 
 
 def test_a_class_that_is_neither_there_nor_said_has_an_f1_of_zero() -> None:

@@ -72,6 +72,8 @@ def _position(played: PlaygroundResult) -> oracle_position.Position:
             return oracle_position.shaw(given["a_K"], given.get("a_V"))
         case "t5":
             return oracle_position.buckets(given["b"], True, 16)
+        case "disentangled":
+            return oracle_position.disentangled(given["a_K"], given["a_Q"])
         case "alibi":
             return oracle_position.alibi(np.array(oracle_position.slopes(played.settings.heads)))
         case _:
@@ -302,6 +304,7 @@ def test_the_equation_says_what_was_computed() -> None:
     assert said(scale=2.5, position="alibi")["scaled"] == "s = 2.5 · a − m |q − k|"
     assert said(score="gaussian")["scores"] == "a = −½ ‖q − k‖²"
     assert said(mask="window", limit=3)["masked"] == "m = s where q − 3 < k ≤ q, else −∞"
+    assert said(position="disentangled")["scores"] == "a = (q · k + q·a_K[q − k] + k·a_Q[q − k]) / √3"
     assert said(position="shaw")["sums"] == "o = Σ p (v + a_V[k − q])"
 
 

@@ -140,6 +140,16 @@ POSITIONS = {
     "shaw, values": PositionCase(
         lambda n: {"a_V": (R, E)}, lambda p: position.shaw(None, p["a_V"]), lambda p: oracle_position.shaw(None, p["a_V"])
     ),
+    "disentangled": PositionCase(
+        lambda n: {"a_K": (H, 4, n), "a_Q": (H, 4, n)},
+        lambda p: position.disentangled(p["a_K"], p["a_Q"]),
+        lambda p: oracle_position.disentangled(p["a_K"], p["a_Q"]),
+    ),
+    "disentangled, buckets": PositionCase(
+        lambda n: {"a_K": (H, 8, n), "a_Q": (H, 8, n)},
+        lambda p: position.disentangled(p["a_K"], p["a_Q"], max_distance=4),
+        lambda p: oracle_position.disentangled(p["a_K"], p["a_Q"], 4),
+    ),
 }
 COMPARED = {"bilinear": C, "bilinear, one for all": C, "additive, W per head": A}  # else D: the width after the score's matrices
 

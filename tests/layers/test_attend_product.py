@@ -106,8 +106,8 @@ def test_auto_takes_sdpa_where_it_can_and_chunks_where_not(score: str, where: st
     for kernel, module in {**KERNELS, "reference": reference, "triton": fused, "flex": flex}.items():
         monkeypatch.setattr(module, "run", noting(taken, kernel, module.run))
     found = case.attend(case.tensors(), mask.CAUSAL, "auto")
-    additive, shaw = score.startswith("additive"), where.startswith("shaw")
-    assert taken[0] == ("chunked" if additive or shaw else "sdpa")
+    additive, chunked = score.startswith("additive"), where.startswith(("shaw", "disentangled"))
+    assert taken[0] == ("chunked" if additive or chunked else "sdpa")
     assert torch.equal(found, case.attend(case.tensors(), mask.CAUSAL, taken[0]))
 
 

@@ -39,13 +39,22 @@ from firth.training.trainer import StepReport
 VOCAB, T, B, HEADS, DEPTH, SPAN = 7, 9, 3, 4, 2, 3
 SCORES = score.KINDS
 POSITIONS = position.KINDS
-RELATIVE = ("none", "rotary", "shaw", "t5", "alibi")  # those that know no absolute position
+RELATIVE = ("none", "rotary", "shaw", "t5", "alibi", "disentangled")  # those that know no absolute position
 MASKS: tuple[dict[str, Any], ...] = ({"mask": "causal"}, {"mask": "strictly_causal"}, {"mask": "window", "span": SPAN})
 # Short: distances beyond them occur.
-OWN: dict[str, dict[str, Any]] = {"shaw": {"max_distance": 3}, "t5": {"distance_buckets": 6, "max_distance": 5}}
+OWN: dict[str, dict[str, Any]] = {
+    "shaw": {"max_distance": 3},
+    "t5": {"distance_buckets": 6, "max_distance": 5},
+    "disentangled": {"max_distance": 3},
+}
 # Of t5 with these settings: three buckets hold one distance each, three those up to 5 (Raffel et al. 2020).
 BUCKET = [n if n < 3 else min(5, 3 + math.floor(3 * math.log(n / 3) / math.log(5 / 3) + 1e-9)) for n in range(T)]
-PAIRS = [(s, p) for s in SCORES for p in POSITIONS if (s, p) != ("additive", "rotary")]  # that pair is refused
+PAIRS = [  # without those that are refused
+    (s, p)
+    for s in SCORES
+    for p in POSITIONS
+    if (s, p) != ("additive", "rotary") and (p != "disentangled" or s in ("dot", "scaled_dot"))
+]
 every_pair = pytest.mark.parametrize(("score", "position"), PAIRS)
 
 
@@ -146,7 +155,7 @@ def test_in_float32_steps_are_as_accurate_as_one_reading(score: str, position: s
         assert_as_accurate(stepped(single, tokens(), [4, 1, 1, 3])[0], at_once(single, tokens()), exact)
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "rotary", "shaw", "t5", "alibi"])
+@pytest.mark.parametrize("position", ["none", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled"])
 def test_only_learned_positions_end_with_the_context(position: str) -> None:
     truth = at_once(made(config("scaled_dot", position, context=64)), tokens())
     short = made(config("scaled_dot", position, context=4))
@@ -314,8 +323,14 @@ def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
     if name == "relative.table_NH":
         met = set(BUCKET[nearest : farthest + 1])
         none[[row for row in range(len(parameter)) if row not in met]] = True
-    # q·(k + b) adds the same q·b to the scores of all keys, which the softmax takes out again; a rotation gives each its own.
-    if name.endswith("qkv.bias") and config.score in ("dot", "scaled_dot", "bilinear") and config.position != "rotary":
+    if name == "relative.table_Rd":
+        span = len(parameter) // 2
+        met = {min(away, span - 1) + span for away in range(nearest, farthest + 1)}
+        none[[row for row in range(len(parameter)) if row not in met]] = True
+    # q·(k + b) adds the same q·b to the scores of all keys, which the softmax takes out again; a rotation gives each its own, and
+    # so does the comparison of k + b with a distance.
+    turned = config.position in ("rotary", "disentangled")
+    if name.endswith("qkv.bias") and config.score in ("dot", "scaled_dot", "bilinear") and not turned:
         keys = config.width // config.heads * config.groups
         none[config.width : config.width + keys] = True
     return none
@@ -548,6 +563,7 @@ def test_a_run_is_loaded_as_the_model_that_was_trained(score: str, position: str
         {"mask": "strictly_causal", "score": "gaussian", "position": "alibi"},
         {"position": "t5"},
         {"position": "shaw", "max_distance": 3},
+        {"position": "disentangled", "max_distance": 3},
         {"score": "bilinear"},
         {"score": "cosine"},
         {"score": "additive", "position": "t5"},

@@ -140,11 +140,44 @@ MODELS = {
     "parallel": transformer(tied=False, parallel_block=True),
     "grouped, tied": transformer(kv_heads=2, norm="layer", activation="gelu", position="learned", bias=True),
     "bilinear, shaw": transformer(score="bilinear", position="shaw"),
+    "disentangled": transformer(position="disentangled"),
+    "disentangled, own matrices": transformer(position="disentangled", position_projections="own", position_norm=False),
     "additive": transformer(score="additive", position="none"),
     "lstm": RecurrentConfig(kind="lstm", width=24, depth=2, embedding=8, tied=True),
     "gru": RecurrentConfig(kind="gru", width=24, reset="before"),
     "mingru": RecurrentConfig(kind="mingru", width=24, depth=2),
 }
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # transformers compiles parts of it on import
+def test_deberta_has_as_many_parameters_as_hugging_faces_but_for_what_it_says() -> None:
+    config = transformers.DebertaV2Config(
+        vocab_size=128_100,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        type_vocab_size=0,
+        relative_attention=True,
+        position_biased_input=False,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=256,
+        max_relative_positions=-1,
+        share_att_key=True,
+        norm_rel_ebd="layer_norm",
+    )
+    with torch.device("meta"):
+        theirs = transformers.DebertaV2ForMaskedLM(config).num_parameters()
+    mask_row, embedding_norm = 768, 2 * 768
+    found = counted("deberta-v3-base")
+    assert found.parameters == theirs + mask_row - embedding_norm
+    assert [part.weights for part in found.parts if part.name == "positions"] == [512 * 768, 2 * 768]  # the table and its norm
+
+
+def test_matrices_for_distances_are_not_multiplied_with_tokens() -> None:
+    shared, own = (count(language_model(MODELS[name], VOCAB)) for name in ("disentangled", "disentangled, own matrices"))
+    assert own.flops_per_token == shared.flops_per_token
+    assert {part.shape for part in own.parts if part.name == "positions"} >= {(32, 32)}
 
 
 @pytest.mark.parametrize("name", MODELS)

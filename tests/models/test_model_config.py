@@ -119,10 +119,29 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             f'model.{name} = 9 only applies to model.position = {owner}; given "{position}". '
             f"Remove model.{name}, or change the position",
         )
-        for name, owner in (("max_distance", '"shaw" or "t5"'), ("distance_buckets", '"t5"'))
+        for name, owner in (
+            ("max_distance", '"shaw" or "t5" or "disentangled"'),
+            ("distance_buckets", '"t5" or "disentangled"'),
+        )
         for position in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
         if f'"{position}"' not in owner
     },
+    "disentangled, gaussian": (
+        {"position": "disentangled", "score": "gaussian"},
+        'adds dot products to the score, so model.score must be "scaled_dot" or "dot"; given "gaussian". Change one of them',
+    ),
+    "position_norm with t5": (
+        {"position": "t5", "position_norm": True},
+        'model.position_norm = True only applies to model.position = "disentangled"; given "t5". Remove model.position_norm',
+    ),
+    "three disentangled buckets": (
+        {"position": "disentangled", "distance_buckets": 3},
+        "3 buckets up to a distance of 128 cannot widen; expected at least 4 buckets and a max_distance above 3",
+    ),
+    "disentangled buckets without room": (
+        {"position": "disentangled", "distance_buckets": 32, "max_distance": 17},
+        "32 buckets up to a distance of 17 cannot widen",
+    ),
     "one bucket": (
         {"position": "t5", "distance_buckets": 1},
         "model.distance_buckets is 1, which distinguishes no distances; expected at least 2",

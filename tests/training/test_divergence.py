@@ -52,6 +52,17 @@ def test_a_loss_that_is_no_number_names_the_step_and_the_last_good_checkpoint(va
     assert_no_temporaries(run)
 
 
+def test_a_finite_loss_that_exploded_stops_the_run_with_both_numbers(tmp_path: Path) -> None:
+    recipe = tiny(optimizer="sgd", clip=0.0, rate=1e8, schedule="constant", valid=0.0, steps=50)
+    with pytest.raises(Diverged) as caught:
+        train_recipe(recipe, tmp_path / "run")
+    message = re.match(r"the loss exploded from (\S+) to (\S+) at step (\d+); no checkpoint", str(caught.value))
+    assert message is not None, caught.value
+    assert 1000 * float(message[1]) < float(message[2]) < math.inf
+    assert str(caught.value).endswith("Try a smaller training.rate or training.clip")
+    assert caught.value.exit_code == 1
+
+
 def test_before_the_first_checkpoint_the_message_says_that_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(Diverged, match="at step 2; no checkpoint had been written yet"):
         train_recipe(tiny(), tmp_path / "run", watcher=watching(poisoning(1, math.nan)))

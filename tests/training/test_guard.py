@@ -142,3 +142,17 @@ def test_the_known_loss_is_of_the_step_before_and_when_settled_of_the_last(unsee
     assert known[1:] == [10, 11, 12]
     unseen.check_all()
     assert unseen.known_loss == 13
+
+
+def test_on_a_device_nothing_is_updated_from_the_explosion_on(unseen: UpdateGuard) -> None:
+    seen: list[Tensor] = []
+    with pytest.raises(Diverged, match=r"the loss exploded from 2 to 1e\+05 at step 3"):
+        steps(unseen, "sgd", [2.0, 1999.0, 1e5, 1.0], clip=1.0, seen=seen)
+    assert not torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[1], seen[2])
+    assert torch.equal(seen[2], seen[3])
+
+
+def test_a_small_first_loss_allows_losses_of_up_to_a_thousand(unseen: UpdateGuard) -> None:
+    steps(unseen, "sgd", [0.001, 999.0, 0.5], clip=1.0)
+    unseen.check_all()

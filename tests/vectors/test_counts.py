@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
+from shell import Firth
 
 from firth.errors import ConfigError, DataError
-from firth.vectors.counts import cosine, dot, norm, occurrences, one_hot, vocabulary_of
+from firth.vectors.counts import cosine, distance, dot, norm, occurrences, one_hot, vocabulary_of
 
 V, W = [1, 0, 1, 0], [0, 1, 1, 0]
 VOCABULARY = ["good", "feel", "I", "sad", "cats", "have"]
@@ -67,3 +69,27 @@ def test_what_does_not_fit_is_told() -> None:
         dot([1, 2], [1, 2, 3])
     with pytest.raises(DataError, match=r'"motl" is not in the vocabulary\. Did you mean "motel"'):
         one_hot("motl", ["motel", "hotel"])
+
+
+def test_the_distances_of_two_small_vectors() -> None:
+    assert distance(V, W) == pytest.approx(math.sqrt(2))
+    assert (distance(V, W, 1), distance(V, W, math.inf)) == (2, 1)
+    assert distance(V, W, 3) == pytest.approx(2 ** (1 / 3))
+
+
+def test_the_known_answers_from_the_shell(firth: Firth) -> None:
+    texts = ("I feel good", "I feel sad", "I have cats")
+    found = json.loads(firth("vectors", "counts", *texts, "--p", "3", "--json").out)
+    assert found["vocabulary"] == ["I", "feel", "good", "sad", "have", "cats"]
+    assert found["counts"] == [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [1, 0, 0, 0, 1, 1]]
+    assert np.allclose(found["cosines"], [[1, 2 / 3, 1 / 3], [2 / 3, 1, 1 / 3], [1 / 3, 1 / 3, 1]])
+    assert found["dots"] == [[3, 2, 1], [2, 3, 1], [1, 1, 3]]
+    assert np.allclose(found["distances"]["euclidean"][0], [0, math.sqrt(2), 2])
+    assert found["distances"]["manhattan"][0] == [0, 2, 4]
+    assert found["distances"]["maximum"][0] == [0, 1, 1]
+    assert np.allclose(found["distances"]["p=3"][0], [0, 2 ** (1 / 3), 4 ** (1 / 3)])
+    assert np.allclose(found["norms"]["euclidean"], math.sqrt(3))
+    shown = firth("vectors", "counts", *texts).out
+    assert "0.6667     2     1.4142     2.0000     1.0000  I feel good | I feel sad" in shown
+    motel = json.loads(firth("vectors", "counts", "motel", "hotel", "--json").out)
+    assert motel["cosines"] == [[1, 0], [0, 1]]  # one-hot words are orthogonal

@@ -10,6 +10,7 @@ import typer
 from firth.cli.app import app
 
 if TYPE_CHECKING:
+    from firth.vectors.sentences import Source
     from firth.vectors.wordvectors import Method, Neighbors, WordVectors
 
 group = typer.Typer(rich_markup_mode=None, help="Train, search, evaluate, plot and convert word vectors.")
@@ -23,6 +24,9 @@ MethodName = Annotated[str, typer.Option(help="Scoring method: add (3CosAdd) or 
 
 CorpusArgument = Annotated[
     str, typer.Argument(help="File, folder, glob, named data set such as wiki8, or '-' for standard input.")
+]
+TextArgument = Annotated[
+    str, typer.Argument(help="Sentence in quotes, file, folder, named data set, or '-' for stdin.", show_default=False)
 ]
 Lower = Annotated[bool, typer.Option("--lower", help="Convert the text to lower case.")]
 StripPunctuation = Annotated[
@@ -39,6 +43,11 @@ def opened(file: Path) -> WordVectors:
 
     with Display() as display:
         return load(file, progress=display.work)
+
+
+def sentence_or_source(text: str) -> Source:
+    """A text with white space is a sentence, unless a file has that name. A single word has no pairs, so it names a file."""
+    return text.split("\n") if len(text.split()) > 1 and not Path(text).expanduser().exists() else text
 
 
 def as_rows(neighbors: Neighbors, measure: str = "cosine") -> list[dict[str, Any]]:

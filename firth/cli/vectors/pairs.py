@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, group
-
-if TYPE_CHECKING:
-    from firth.vectors.sentences import Source
+from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, TextArgument, group, sentence_or_source
 
 
 @verb(within=group)
 def pairs(
-    text: Annotated[
-        str,
-        typer.Argument(help="Sentence in quotes, file, folder, named data set, or '-' for stdin.", show_default=False),
-    ],
+    text: TextArgument,
     window: Annotated[int, typer.Option(help="Words on each side that count as context.", min=1)] = 5,
     word: Annotated[str | None, typer.Option(help="Show only the pairs with this centre word.", show_default=False)] = None,
     lower: Lower = False,
@@ -36,7 +29,7 @@ def pairs(
     from firth.vectors.skipgram_pairs import pairs as skipgram_pairs
 
     found = skipgram_pairs(
-        _source(text),
+        sentence_or_source(text),
         window=window,
         lower=lower,
         strip_punctuation=strip_punctuation,
@@ -53,8 +46,3 @@ def pairs(
         count += 1
     if not count:
         raise DataError(f'"{word}" has no pairs in this text' if word else "this text has no pairs; expected two words in a line")
-
-
-def _source(text: str) -> Source:
-    """A text with white space is a sentence, unless a file has that name. A single word has no pairs, so it names a file."""
-    return text.split("\n") if len(text.split()) > 1 and not Path(text).expanduser().exists() else text

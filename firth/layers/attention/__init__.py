@@ -4,10 +4,11 @@
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
     o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
-The score a has a file per kind (score/); a position acts on q and k (rotary), on the score (ALiBi, T5's buckets) or on keys and
-values (Shaw); a mask is a predicate over absolute positions (mask.py); heads share keys and values by G alone. A kernel is a
-module with `why_not(call)` and `run(call)`: it lists the scores and positions it computes and refuses all others with a reason.
-"auto" takes the first kernel that can run; a kernel chosen by name runs or raises, never a silent fallback.
+The score a has a file per kind (score/); a position acts on q and k (rotary), on the score (ALiBi, T5's buckets, DeBERTa's
+disentangled terms) or on keys and values (Shaw); a mask is a predicate over absolute positions (mask.py); heads share keys and
+values by G alone. A kernel is a module with `why_not(call)` and `run(call)`: it lists the scores and positions it computes and
+refuses all others with a reason. "auto" takes the first kernel that can run; a kernel chosen by name runs or raises, never a
+silent fallback.
 """
 
 from __future__ import annotations

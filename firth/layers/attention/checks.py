@@ -80,7 +80,7 @@ def _end(start: int | Tensor, B: int, Q: int) -> int:
 def check_position(position: object, H: int, C: int, E: int) -> None:
     if not isinstance(position, Relative):
         raise ConfigError(
-            f"attend() takes position.rotary, shaw, buckets or alibi; given {type(position).__name__}. "
+            f"attend() takes position.rotary, shaw, buckets, alibi or disentangled; given {type(position).__name__}. "
             "Learned and sinusoidal positions are added to the embedding, before q and k are computed"
         )
     position.check(H, C, E)

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from firth.layers.attention.call import Call, rows_all_see
 from firth.layers.attention.score import Dot
-from firth.layers.position import Bias, Shaw
+from firth.layers.position import Bias, Disentangled, Shaw
 
 
 def why_not(call: Call) -> str | None:
-    if call.position is None or isinstance(call.position, Bias | Shaw):
+    if call.position is None or isinstance(call.position, Bias | Shaw | Disentangled):
         return None
-    return f"{type(call.position).__name__} is neither a position.Bias nor position.Shaw"
+    return f"{type(call.position).__name__} is neither a position.Bias nor position.Shaw or Disentangled"
 
 
 def run(call: Call) -> Tensor:
@@ -50,6 +50,9 @@ def scores(call: Call) -> Tensor:
     if isinstance(position, Shaw) and position.key_RD is not None:
         return _shaw_scores(call, position.key_RD.to(q_BGJQD.dtype), position.index_BHQK(call.distance_BHQK())) * call.scale
     score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2)
+    if isinstance(position, Disentangled):
+        terms_BHQK = position.terms_BHQK(call.q_BHQD, call.k_BGKC, call.distance_BHQK())
+        score_BHQK = (score_BHQK + terms_BHQK) * position.shrink
     if call.scale != 1:
         score_BHQK = score_BHQK * call.scale
     if isinstance(position, Bias):

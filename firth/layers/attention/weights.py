@@ -20,6 +20,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import chunks
 from firth.layers.attention.score import Dot
 from firth.layers.matmul_precision import tensor_cores
+from firth.layers.position import Disentangled
 
 Some = int | slice | Sequence[int] | None  # one, a range, a few, or all
 
@@ -73,7 +74,7 @@ def _selected(call: Call, heads: Some, rows: Some) -> Call:
         call = call.of_rows(_index("row", rows, call.q_BHQD.shape[2], call.q_BHQD.device))
     if call.q_BHQD.dtype in (torch.bfloat16, torch.float16):
         call = replace(call, q_BHQD=call.q_BHQD.float(), k_BGKC=call.k_BGKC.float(), v_BGKE=call.v_BGKE.float())
-    if type(call.score) is Dot and math.frexp(call.scale)[0] == 0.5:
+    if type(call.score) is Dot and not isinstance(call.position, Disentangled) and math.frexp(call.scale)[0] == 0.5:
         # Scaling q is less work than scaling q·k, and exact by a power of two.
         call = replace(call, q_BHQD=call.q_BHQD * call.scale, scale=1.0)
     return call

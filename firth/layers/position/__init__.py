@@ -10,18 +10,29 @@ from typing import Literal, get_args
 
 from firth.errors import ConfigError
 from firth.layers.position.alibi import ALiBi, Slopes, alibi
+from firth.layers.position.disentangled import Disentangled, DisentangledScheme, disentangled
 from firth.layers.position.frequencies import angles
 from firth.layers.position.learned import Learned
 from firth.layers.position.none import NoPosition
 from firth.layers.position.relative import Bias, Relative
 from firth.layers.position.rotary import Rotary, Rotation, rotary, rotate
-from firth.layers.position.scheme import LayerPosition, LayerTables, PositionScheme, PositionSettings, RotaryTurn
+from firth.layers.position.scheme import LayerPosition, LayerTables, PositionScheme, PositionSettings, RotaryTurn, Unprojected
 from firth.layers.position.shaw import Shaw, ShawScheme, shaw
 from firth.layers.position.sinusoidal import Sinusoidal, sinusoid
 from firth.layers.position.t5 import Buckets, Distances, buckets
 
-SCHEMES: tuple[type[PositionScheme], ...] = (NoPosition, Learned, Sinusoidal, Rotary, ShawScheme, Distances, Slopes)
-PositionKind = Literal["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi"]  # the kinds of SCHEMES, in their order
+SCHEMES: tuple[type[PositionScheme], ...] = (
+    NoPosition,
+    Learned,
+    Sinusoidal,
+    Rotary,
+    ShawScheme,
+    Distances,
+    Slopes,
+    DisentangledScheme,
+)
+# The kinds of SCHEMES, in their order.
+PositionKind = Literal["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled"]
 KINDS: tuple[PositionKind, ...] = get_args(PositionKind)
 
 
@@ -48,6 +59,8 @@ __all__ = [
     "ALiBi",
     "Bias",
     "Buckets",
+    "Disentangled",
+    "DisentangledScheme",
     "Distances",
     "LayerPosition",
     "LayerTables",
@@ -64,10 +77,12 @@ __all__ = [
     "ShawScheme",
     "Sinusoidal",
     "Slopes",
+    "Unprojected",
     "alibi",
     "angles",
     "buckets",
     "check_settings",
+    "disentangled",
     "position_scheme",
     "rotary",
     "rotate",

@@ -11,8 +11,9 @@ Letters: B batch, T time, d model width, D head width.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
@@ -37,7 +38,17 @@ class RotaryTurn(NamedTuple):
         return RotaryTurn(self.cos_TD, -self.sin_TD)
 
 
-LayerPosition = RotaryTurn | Relative | None  # what a scheme passes to every attention layer
+@dataclass(frozen=True, eq=False)
+class Unprojected(ABC):
+    """Vectors of distances, as wide as the model: every attention layer projects them like its keys and queries."""
+
+    vector_Rd: Tensor
+
+    @abstractmethod
+    def projected(self, key_HRD: Tensor, query_HRD: Tensor) -> Relative: ...
+
+
+LayerPosition = RotaryTurn | Relative | Unprojected | None  # what a scheme passes to every attention layer
 
 
 class PositionSettings(Protocol):
@@ -67,6 +78,7 @@ class PositionExample(NamedTuple):
     key: str = ""  # added to the key
     bias: str = ""  # added to the scaled score
     value: str = ""  # added to the value
+    whole: str = "{}"  # the score, in braces, with what is added to it before scaling
 
 
 class LayerTables(Protocol):
@@ -84,6 +96,7 @@ class PositionScheme(nn.Module):
     settings: ClassVar[tuple[str, ...]] = ()  # optional settings of a model that the scheme understands
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation
+    own_projections: bool = False  # whether each layer has matrices of its own for an Unprojected position
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
 
     @classmethod
@@ -114,7 +127,7 @@ class PositionScheme(nn.Module):
     def turn(self, start: int, length: int) -> RotaryTurn | None:
         return None
 
-    def relative(self) -> Relative | None:
+    def relative(self) -> Relative | Unprojected | None:
         return None
 
     def in_layers(self) -> LayerTables | None:

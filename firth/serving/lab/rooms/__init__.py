@@ -11,10 +11,11 @@ from firth.serving.lab.rooms import (
     generate,
     inspect,
     playground,
+    search,
     training,
     translate,
     words,
 )
 
-_IN_ORDER = (words, generate, inspect, attention, translate, playground, dynamics, compare, describe, training)
+_IN_ORDER = (words, search, generate, inspect, attention, translate, playground, dynamics, compare, describe, training)
 ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}

@@ -59,7 +59,7 @@ _MASKS = {
     "lengths": "padding",
     "documents": "separate documents",
 }
-_POSITIONS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi"}
+_POSITIONS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi", "disentangled": "disentangled (DeBERTa)"}
 _STEPS = {"scores": "Scores", "scaled": "Scaled scores", "masked": "Masked scores", "weights": "Softmax", "sums": "Weighted sum"}
 
 

@@ -1,0 +1,82 @@
+"""firth vectors cooccur: word vectors by counting, without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, TextArgument, group, sentence_or_source
+
+if TYPE_CHECKING:
+    from firth.vectors.wordvectors import WordVectors
+
+_SHOWN = 12  # words of the matrix that is printed
+
+
+@verb(within=group)
+def cooccur(
+    text: TextArgument,
+    out: Annotated[Path | None, typer.Option(help="The .firth file to write; without it, the matrix is printed.")] = None,
+    window: Annotated[int, typer.Option(help="Words on each side that count as context.", min=1)] = 5,
+    weight: Annotated[str, typer.Option(help="Weight: raw (counts) or ppmi (positive mutual information).")] = "ppmi",
+    svd: Annotated[
+        int | None, typer.Option(help="Reduce the vectors to this dimension.  [default: one column per word]", min=1)
+    ] = None,
+    min_count: Annotated[int, typer.Option(help="Ignore words that occur fewer times than this.", min=1)] = 1,
+    max_vocab: Annotated[int, typer.Option(help="Keep only the N most frequent words.", min=1)] = 5000,
+    lower: Lower = False,
+    strip_punctuation: StripPunctuation = False,
+    format: FormatName = "auto",
+    field: Field = "text",
+    as_json: Json = False,
+) -> None:
+    """Make word vectors by counting which words occur together.
+
+    The vector of a word is its row of the matrix of co-occurrences: raw counts, or positive pointwise mutual information (PPMI).
+    All other verbs of this group read the file."""
+    from firth.cli.progress import Display
+    from firth.errors import RunError
+    from firth.vectors.cooccurrence import cooccur as count
+
+    if out is not None and out.exists():
+        raise RunError(f"{out} already exists. Choose another --out")
+    with Display() as display:
+        vectors = count(
+            sentence_or_source(text),
+            window=window,
+            weight=weight,  # type: ignore[arg-type]  # checked there
+            svd=svd,
+            min_count=min_count,
+            max_vocab=max_vocab,
+            lower=lower,
+            strip_punctuation=strip_punctuation,
+            format=format,  # type: ignore[arg-type]  # the reader checks it
+            field=field,
+            progress=display.work,
+        )
+    if out is not None:
+        vectors.save(out)
+    if as_json:
+        shown = {} if out is not None else {"matrix": vectors.vectors.tolist()}
+        print_json({"words": list(vectors.words), "dim": vectors.width, "weight": weight, "window": window} | shown)
+    elif out is not None:
+        print(f"{out}: {len(vectors):,} words, dimension {vectors.width:,}. Next: firth vectors neighbors {out} WORD")
+    else:
+        _print_matrix(vectors, square=svd is None)
+
+
+def _print_matrix(vectors: WordVectors, square: bool) -> None:
+    """The rows and columns of the most frequent words; with an SVD, the columns are numbered."""
+    rows = list(vectors.words)[:_SHOWN]
+    columns = rows if square else [str(n + 1) for n in range(min(_SHOWN, vectors.width))]
+    whole = all(float(x).is_integer() for x in vectors.vectors[: len(rows), : len(columns)].flat)
+    wide, first = [max(3 if whole else 5, len(column)) for column in columns], max(map(len, rows))
+    print(" " * first + "".join(f"  {column:>{width}}" for column, width in zip(columns, wide, strict=True)))
+    for word, row in zip(rows, vectors.vectors, strict=False):
+        cells = (f"  {x:>{width}.{0 if whole else 2}f}" for x, width in zip(row, wide, strict=False))
+        print(f"{word:<{first}}{''.join(cells)}")
+    if len(vectors) > _SHOWN:
+        print(f"… the {_SHOWN} most frequent of {len(vectors):,} words; --out keeps all")

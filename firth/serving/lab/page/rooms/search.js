@@ -1,0 +1,48 @@
+// Documents for a query by several methods side by side, with the words of the query marked.
+
+export function mount(root, lab) {
+  const made = lab.controls(root, [
+    { name: "look", label: "View", kind: "choice" },
+    { name: "query", label: "Query", kind: "text", value: lab.room.facts.query, wide: true },
+    { name: "documents", label: "Documents", kind: "choice" },
+    { name: "vectors", label: "Word vectors", kind: "choice" },
+    { name: "run", label: "Run", kind: "choice" },
+    { name: "top", label: "Documents shown", kind: "number", min: 1, max: 50, step: 1, value: 5 },
+  ]);
+  const out = lab.element("div");
+  root.append(out);
+
+  const part = ({ text, mark }) => lab.element(mark ? "mark" : "span", { text });
+  const hit = one => lab.element("li", {},
+    lab.element("span", { class: "score", text: one.score.toFixed(4) }), " ",
+    lab.element("span", { class: "document", text: one.document }),
+    lab.element("p", {}, ...one.parts.map(part)));
+  const column = method => lab.element("section", { "data-method": method.name },
+    lab.element("h3", { text: method.label }),
+    method.hits.length ? lab.element("ol", { class: "hits" }, ...method.hits.map(hit)) : lab.element("p", { text: "nothing found" }));
+
+  const note = result => lab.element("p", { "data-note": true, hidden: !result.facts.note, text: result.facts.note });
+
+  const views = {
+    async ranking({ query, documents, vectors, run, top }) {
+      const result = await lab.ask("ranking", { query, documents, vectors, run, top }, { into: out });
+      if (!result) return;
+      const summary = lab.element("p", { "data-summary": true });
+      summary.textContent = `${result.facts.documents.toLocaleString("en")} documents, searched for "${result.facts.query}"`;
+      out.replaceChildren(summary, note(result), lab.element("div", { class: "columns" }, ...result.facts.methods.map(column)));
+      lab.plainTable(out, result.table, "ranking", { heading: "All scores", code: result.python });
+    },
+    async recall({ vectors, run }) {
+      const result = await lab.ask("recall", { vectors, run }, { into: out });
+      if (!result) return;
+      out.replaceChildren(note(result));
+      lab.plainTable(out, result.table, "recall", { code: result.python });
+    },
+  };
+
+  return async () => {
+    const view = lab.chosen("look");
+    lab.showOnly(made, view.controls, ["look"]);
+    await views[view.value](lab.state);
+  };
+}

@@ -1,0 +1,202 @@
+"""Search: documents for a query by shared words, by averaged word vectors and by contextual vectors, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firth.errors import DataError
+from firth.figures.figure import Table
+from firth.progress import Progress
+from firth.search.documents import Document, first_lines
+from firth.search.index import Hit, Index, MethodName, build
+from firth.search.recall import measure, paraphrases
+from firth.search.tfidf import words_of
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Room, named
+
+if TYPE_CHECKING:
+    from firth.tasks.run import Run
+    from firth.vectors import WordVectors
+
+SHIPPED = "paraphrases"  # firth's own documents, on which recall is measured
+MOST_DOCUMENTS = 2000  # of a corpus: its first lines
+QUERY = "Seattle motel"
+_LABELS: dict[MethodName, str] = {"tfidf": "TF-IDF", "vectors": "averaged word vectors", "contextual": "contextual vectors"}
+_NONE = Choice("", "none")
+_SHOWN = 400  # characters of a document
+_KEPT = 4  # indexes
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+Key = tuple[str, int, int, int]
+_indexes: dict[Key, _Kept] = {}
+_lock = threading.Lock()
+
+
+def ranking(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The best documents for a query by each method that is possible."""
+    query = request.text("query", QUERY, most=500).strip() or QUERY
+    top = request.number("top", int, 5, least=1, most=50)
+    documents = request.choice("documents", (SHIPPED, *library.corpora), SHIPPED)
+    with _index(documents, request, library, progress) as (index, note), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a method that knows no word of the query is shown with no documents
+        found = _searched(index, query, top)
+    methods = [
+        {"name": name, "label": _LABELS[name], "hits": [_shown(hit, query) for hit in hits]} for name, hits in found.items()
+    ]
+    rows = [
+        (_LABELS[name], str(n), f"{hit.score:.4f}", hit.document.name, _cut(hit.document.text))
+        for name, hits in found.items()
+        for n, hit in enumerate(hits, start=1)
+    ]
+    python = (
+        f"import firth\n\n{_documents_code(documents)}"
+        f"index = firth.search.build(documents{_settings_code(request, library)})\n"
+        f"found = index.search({query!r}, top={top})\n"
+        "for method, hits in found.items():\n"
+        "    print(method, [(round(hit.score, 4), hit.document.text) for hit in hits])\n"
+    )
+    facts = {"query": query, "documents": len(index.documents), "methods": methods, "note": note}
+    return ViewResult({}, python, facts, Table(("method", "rank", "score", "document", "text"), rows))
+
+
+def recall(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Recall and mean reciprocal rank on firth's own queries."""
+    top = request.number("top", int, 10, least=1, most=50)
+    with _index(SHIPPED, request, library, progress) as (index, note), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        measured = measure(index, paraphrases()[1], top)
+    rows = [(_LABELS[name], f"{one.recall:.3f}", f"{one.first:.3f}", f"{one.mrr:.3f}") for name, one in measured.items()]
+    python = (
+        "import firth\n\ndocuments, queries = firth.search.paraphrases()\n"
+        f"index = firth.search.build(documents{_settings_code(request, library)})\n"
+        f"measured = firth.search.measure(index, queries, top={top})\n"
+        "print(measured)\n"
+    )
+    queries = next(iter(measured.values())).queries
+    headings = (f"{queries} queries", f"recall@{top}", "recall@1", "mean reciprocal rank")
+    return ViewResult({}, python, {"queries": queries, "note": note}, Table(headings, rows))
+
+
+@contextlib.contextmanager
+def _index(documents: str, request: ViewRequest, library: RunLibrary, progress: Progress) -> Iterator[tuple[Index, str]]:
+    """The index of the documents with the vectors and the run that were chosen, and a note if one is missing. The latest few are
+    kept, because embedding the documents takes longest."""
+    vectors_name, run_name = request.text("vectors", ""), request.text("run", "")
+    vectors = library.word_vectors(vectors_name) if vectors_name else None
+    with contextlib.ExitStack() as held:
+        run = held.enter_context(library.using(run_name, progress)) if run_name else None
+        key = (documents, _modified(documents), id(vectors), id(run))  # what an index holds keeps its id
+        with _lock:
+            kept = _indexes.get(key)
+        if kept is None:
+            progress("reading the documents", 0, 1)
+            kept = _built(_documents(documents), vectors, run, progress)
+            with _lock:
+                _indexes[key] = kept
+                for old in list(_indexes)[:-_KEPT]:
+                    del _indexes[old]
+        yield kept.index, kept.note
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    index: Index
+    note: str  # why the run is missing
+    run: Run[Any] | None
+
+
+def _built(documents: Sequence[Document], vectors: WordVectors | None, run: Run[Any] | None, progress: Progress) -> _Kept:
+    """With all methods; without the run if it cannot read the documents, as a model of other characters cannot."""
+    try:
+        return _Kept(build(documents, vectors=vectors, run=run, lower=True, strip_punctuation=True, progress=progress), "", run)
+    except DataError as error:
+        if run is None:
+            raise
+        return _Kept(build(documents, vectors=vectors), f"The run cannot read these documents: {error}", run)
+
+
+def _searched(index: Index, query: str, top: int) -> dict[MethodName, list[Hit]]:
+    """By each method; a run that cannot read the query finds nothing."""
+    found: dict[MethodName, list[Hit]] = {}
+    for name, method in index.methods.items():
+        try:
+            found |= Index(index.documents, {name: method}).search(query, top)
+        except DataError:
+            found[name] = []
+    return found
+
+
+def _documents(name: str) -> list[Document]:
+    return paraphrases()[0] if name == SHIPPED else first_lines(name, MOST_DOCUMENTS)
+
+
+def _modified(name: str) -> int:
+    """When a file was changed; 0 for a named data set."""
+    path = Path(name).expanduser()
+    return path.stat().st_mtime_ns if name != SHIPPED and path.exists() else 0
+
+
+def _shown(hit: Hit, query: str) -> dict[str, Any]:
+    """A hit for the page: its text in parts, of which those that are words of the query are marked."""
+    asked, text = set(words_of(query)), _cut(hit.document.text)
+    parts: list[dict[str, object]] = []
+    end = 0
+    for found in _WORD.finditer(text):
+        if found.group().lower() in asked:
+            parts += [{"text": text[end : found.start()], "mark": False}, {"text": found.group(), "mark": True}]
+            end = found.end()
+    parts.append({"text": text[end:], "mark": False})
+    return {"document": hit.document.name, "score": hit.score, "parts": [part for part in parts if part["text"]]}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _documents_code(name: str) -> str:
+    if name == SHIPPED:
+        return "documents, _ = firth.search.paraphrases()\n"
+    return f"documents = firth.search.first_lines({name!r}, {MOST_DOCUMENTS})\n"
+
+
+def _settings_code(request: ViewRequest, library: RunLibrary) -> str:
+    vectors, run = request.text("vectors", ""), request.text("run", "")
+    given = f", vectors={str(library.vectors[vectors])!r}" if vectors else ""
+    return given + (f", run={str(library.path(run))!r}, lower=True, strip_punctuation=True" if run else "")
+
+
+VIEWS = (
+    Choice("ranking", "documents for a query", {"controls": ["query", "documents", "vectors", "run", "top"]}),
+    Choice("recall", "recall on 30 queries", {"controls": ["vectors", "run"]}),
+)
+
+
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    runs = library.runs_where(lambda facts: facts.reads_text)
+    encoders = [name for name in runs if library.facts(name).family == "encoder"]
+    others = named(name for name in runs if name not in encoders)
+    return {
+        "look": VIEWS,
+        "documents": (Choice(SHIPPED, "100 short documents"), *named(library.corpora)),
+        "vectors": (*named(library.vectors), _NONE),
+        "run": (*named(encoders), _NONE, *others),
+    }
+
+
+ROOM = Room(
+    "search",
+    "Search",
+    'Documents for a query by shared words and by meaning: "Seattle motel" finds a document that says "hotel in Seattle".',
+    {"ranking": ranking, "recall": recall},
+    choices=offered,
+    facts={"query": QUERY},
+)

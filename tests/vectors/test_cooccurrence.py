@@ -1,0 +1,117 @@
+"""Vectors by counting: a known sentence, a loop over the skip-gram pairs, and numpy's SVD."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Firth
+
+import firth as toolkit
+from firth.errors import ConfigError, DataError
+from firth.oracles import word2vec
+from firth.vectors.cooccurrence import cooccur, ppmi, reduced
+
+CAT = "there is a cat on the mat"
+LINES = ["the cat sat on the mat", "a dog sat on a log", "the dog saw the cat", "cat"]
+
+
+def by_loop(lines: list[str], window: int) -> Counter[tuple[str, str]]:
+    return Counter(pair for line in lines for pair in word2vec.pairs(line.split(), window))
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_the_matrix_counts_the_skip_gram_pairs(window: int) -> None:
+    found = cooccur(LINES, window=window, weight="raw")
+    expected = by_loop(LINES, window)
+    for a in found.words:
+        for b in found.words:
+            assert found[a][found.id(b)] == expected[a, b], (a, b)
+    assert found.counts is not None
+    assert dict(zip(found.words, found.counts.tolist(), strict=True)) == Counter(" ".join(LINES).split())
+
+
+def test_a_known_sentence_has_22_pairs_and_a_symmetric_matrix() -> None:
+    found = cooccur([CAT], window=2, weight="raw")
+    assert found.vectors.sum() == 22
+    assert (found.vectors == found.vectors.T).all()
+    assert {word for word in found.words if found["cat"][found.id(word)]} == {"is", "a", "on", "the"}
+
+
+def test_chunks_of_the_text_count_every_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = cooccur(LINES, window=3, weight="raw")
+    monkeypatch.setattr("firth.vectors.cooccurrence._AT_ONCE", 2)
+    assert (cooccur(LINES, window=3, weight="raw").vectors == whole.vectors).all()
+
+
+def test_ppmi_is_the_loop() -> None:
+    count = by_loop(LINES, 2)
+    total = sum(count.values())
+    left: Counter[str] = Counter()
+    for (a, _), n in count.items():
+        left[a] += n
+    found = cooccur(LINES, window=2)
+    for a in found.words:
+        for b in found.words:
+            expected = max(0.0, math.log(count[a, b] * total / (left[a] * left[b]))) if count[a, b] else 0.0
+            assert found[a][found.id(b)] == pytest.approx(expected, abs=1e-6)
+
+
+def test_independent_words_have_no_mutual_information() -> None:
+    assert ppmi(np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [2, 10])
+def test_the_svd_is_numpys(dimensions: int) -> None:
+    x_VV = np.random.default_rng(0).poisson(0.3, (60, 60)).astype(float)
+    x_VV += x_VV.T
+    u_VV, s_V, _ = np.linalg.svd(x_VV)
+    expected_VV = (u_VV * s_V)[:, :dimensions] @ (u_VV * s_V)[:, :dimensions].T  # without signs
+    found_Vd = reduced(x_VV, dimensions)
+    assert found_Vd @ found_Vd.T == pytest.approx(expected_VV, rel=1e-3, abs=1e-2 * s_V[0])
+    assert np.linalg.norm(found_Vd, axis=0) == pytest.approx(s_V[:dimensions], rel=1e-3)
+
+
+def test_all_dimensions_keep_every_cosine() -> None:
+    whole = cooccur(LINES, window=2)
+    rotated = cooccur(LINES, window=2, svd=len(whole))
+    for a in whole.words:
+        for b in whole.words:
+            assert rotated.similarity(a, b) == pytest.approx(whole.similarity(a, b), abs=1e-5)
+
+
+def test_what_cannot_be_counted_is_refused() -> None:
+    for given, message in (
+        ({"weight": "tfidf"}, 'unknown weight "tfidf"; expected raw or ppmi'),
+        ({"svd": 12}, "svd is 12, but the text has 9 words"),
+        ({"window": 0}, "window is 0"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            cooccur(LINES, **given)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="the matrix of 20,001 words is too large"):
+        cooccur([" ".join(str(n) for n in range(20_001))], max_vocab=30_000)
+    with pytest.raises(DataError, match="no two words"):
+        cooccur(["one", "two"])
+
+
+def test_from_the_shell(firth: Firth, tmp_path: Path) -> None:
+    table = firth("vectors", "cooccur", CAT, "--window", "2", "--weight", "raw").out.splitlines()
+    assert table[0].split() == ["a", "cat", "is", "mat", "on", "the", "there"]
+    assert table[2].split() == ["cat", "1", "0", "1", "0", "1", "1", "0"]
+    (tmp_path / "text.txt").write_text("\n".join(LINES))
+    out = tmp_path / "v.firth"
+    answer = firth("vectors", "cooccur", tmp_path / "text.txt", "--svd", "3", "--out", out)
+    assert answer.out == f"{out}: 9 words, dimension 3. Next: firth vectors neighbors {out} WORD\n"
+    expected = toolkit.vectors.cooccur(LINES, svd=3)
+    assert np.array_equal(toolkit.vectors.load(out).vectors, expected.vectors)
+    assert firth("vectors", "similarity", out, "cat", "dog").out == f"{expected.similarity('cat', 'dog'):.4f}\n"
+    again = firth("vectors", "cooccur", CAT, "--out", out)
+    assert (again.code, "already exists" in again.err) == (2, True)
+    found = json.loads(firth("vectors", "cooccur", CAT, "--weight", "raw", "--window", "2", "--json").out)
+    assert np.sum(found["matrix"]) == 22
+    many = firth("vectors", "cooccur", " ".join(f"w{n}" for n in range(20))).out
+    assert many.endswith("… the 12 most frequent of 20 words; --out keeps all\n")
