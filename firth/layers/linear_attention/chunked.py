@@ -29,34 +29,58 @@ def run(call: LinearCall) -> tuple[Tensor, LinearState]:
 
 def _run(call: LinearCall) -> tuple[Tensor, LinearState]:
     T, E = call.v_BHTE.shape[2:]
-    E_all = E + call.normalised
     C = min(T, CHUNK if call.features.pointwise else CHUNK_OF_TAYLOR)
     # torch's products of bfloat16 on a GPU are slow if the rows of a matrix do not begin at multiples of 16 bytes.
     v_BHNCE = _in_chunks(call.values(7 if call.v_BHTE.is_cuda else 0), C)
-    dtype, columns = v_BHNCE.dtype, v_BHNCE.shape[-1]
-    past_BHFE = F.pad(call.past(), (0, columns - E_all))
-    q_BHNCD, k_BHNCD = _in_chunks(call.q_BHTD, C), _in_chunks(call.k_BHTD, C)
-    q_BHNCF, k_BHNCF = call.features.map(q_BHNCD), call.features.map(k_BHNCD)
-    if call.log_gate_BHTF is None:
-        pointwise = call.features.pointwise
-        a_BHNCC = q_BHNCF @ k_BHNCF.mT if pointwise else call.features.between(q_BHNCD, k_BHNCD)
-        if T % C:  # φ(0) is not 0: the padding must not enter the state
-            k_BHNCF = k_BHNCF * _in_chunks(torch.ones_like(call.k_BHTD[..., :1]), C)
-        added_BHNFE = k_BHNCF.mT @ v_BHNCE
-        after_BHNFE = added_BHNFE.to(call.wide).cumsum(2) + past_BHFE.unsqueeze(2)
-    else:
-        b_BHNCF = _in_chunks(call.log_gate_BHTF, C).to(call.wide).cumsum(3)
-        end_BHN1F, middle_BHN1F = b_BHNCF[..., -1:, :], b_BHNCF[..., C // 2 : C // 2 + 1, :]
-        from_middle_BHNCF = b_BHNCF - middle_BHN1F
-        a_BHNCC = (q_BHNCF * from_middle_BHNCF.exp()).to(dtype) @ (k_BHNCF * (-from_middle_BHNCF).exp()).to(dtype).mT
-        added_BHNFE = (k_BHNCF * (end_BHN1F - b_BHNCF).exp()).to(dtype).mT @ v_BHNCE
-        after_BHNFE = _scan(end_BHN1F.squeeze(3).exp(), added_BHNFE.to(call.wide), past_BHFE)
-        q_BHNCF = (q_BHNCF * b_BHNCF.exp()).to(dtype)
-    before_BHNFE = torch.cat((past_BHFE.unsqueeze(2), after_BHNFE[:, :, :-1]), dim=2).to(dtype)
-    # Above the diagonal a may be infinite: it is replaced, not multiplied by 0.
-    a_BHNCC = a_BHNCC.masked_fill(torch.ones(C, C, dtype=torch.bool, device=a_BHNCC.device).triu(1), 0.0)
-    o_BHNCE = a_BHNCC @ v_BHNCE + q_BHNCF @ before_BHNFE
-    return call.finished(o_BHNCE.flatten(2, 3)[:, :, :T]), call.after(after_BHNFE[:, :, -1, :, :E_all])
+    chunks = _Chunks(call, _in_chunks(call.q_BHTD, C), _in_chunks(call.k_BHTD, C))
+    o_BHNCE = chunks.coefficients() @ v_BHNCE
+    if call.state is None and C == T:  # a single chunk that neither has a past nor needs a state
+        return call.finished(o_BHNCE.flatten(2, 3)), LinearState()
+    past_BHFE = F.pad(call.past(), (0, v_BHNCE.shape[-1] - E - call.normalised))
+    after_BHNFE = chunks.states(v_BHNCE, past_BHFE)
+    before_BHNFE = torch.cat((past_BHFE.unsqueeze(2), after_BHNFE[:, :, :-1]), dim=2).to(v_BHNCE.dtype)
+    o_BHNCE = o_BHNCE + chunks.from_start() @ before_BHNFE
+    last_BHFE = after_BHNFE[:, :, -1, :, : E + call.normalised]
+    return call.finished(o_BHNCE.flatten(2, 3)[:, :, :T]), call.after(last_BHFE)
+
+
+class _Chunks:
+    """q, k and the gates in chunks."""
+
+    def __init__(self, call: LinearCall, q_BHNCD: Tensor, k_BHNCD: Tensor) -> None:
+        self.call, self.q_BHNCD, self.k_BHNCD, self.C = call, q_BHNCD, k_BHNCD, q_BHNCD.shape[3]
+        gate = call.log_gate_BHTF
+        self.b_BHNCF = None if gate is None else _in_chunks(gate, self.C).to(call.wide).cumsum(3)
+
+    def coefficients(self) -> Tensor:
+        """a_BHNCC within each chunk."""
+        features, b_BHNCF = self.call.features, self.b_BHNCF
+        if b_BHNCF is None:
+            a_BHNCC = features.between(self.q_BHNCD, self.k_BHNCD)
+        else:
+            from_middle_BHNCF = b_BHNCF - b_BHNCF[..., self.C // 2 : self.C // 2 + 1, :]
+            q_BHNCF = self._cast(features.map(self.q_BHNCD) * from_middle_BHNCF.exp())
+            a_BHNCC = q_BHNCF @ self._cast(features.map(self.k_BHNCD) * (-from_middle_BHNCF).exp()).mT
+        later_CC = torch.ones(self.C, self.C, dtype=torch.bool, device=a_BHNCC.device).triu(1)
+        return a_BHNCC.masked_fill(later_CC, 0.0)  # may be infinite there, so it is replaced and not multiplied by 0
+
+    def from_start(self) -> Tensor:
+        """φ(q_t) e^{b_t}."""
+        q_BHNCF = self.call.features.map(self.q_BHNCD)
+        return q_BHNCF if self.b_BHNCF is None else self._cast(q_BHNCF * self.b_BHNCF.exp())
+
+    def states(self, v_BHNCE: Tensor, past_BHFE: Tensor) -> Tensor:
+        """S after each chunk."""
+        k_BHNCF, wide = self.call.features.map(self.k_BHNCD), self.call.wide
+        if self.b_BHNCF is not None:
+            end_BHN1F = self.b_BHNCF[..., -1:, :]
+            k_BHNCF = self._cast(k_BHNCF * (end_BHN1F - self.b_BHNCF).exp())
+            return _scan(end_BHN1F.squeeze(3).exp(), (k_BHNCF.mT @ v_BHNCE).to(wide), past_BHFE)
+        # The padding of v is zero, its column of ones included: it adds nothing to S or z.
+        return (k_BHNCF.mT @ v_BHNCE).to(wide).cumsum(2) + past_BHFE.unsqueeze(2)
+
+    def _cast(self, x_BHNCF: Tensor) -> Tensor:
+        return x_BHNCF.to(self.call.v_BHTE.dtype)
 
 
 def _in_chunks(x_BHTw: Tensor, C: int) -> Tensor:
@@ -72,6 +96,12 @@ def _scan(decay_BHNF: Tensor, added_BHNFE: Tensor, past_BHFE: Tensor) -> Tensor:
     B, H, N, F_, E = added_BHNFE.shape
     if N == 1:
         return decay_BHNF.unsqueeze(-1) * past_BHFE.unsqueeze(2) + added_BHNFE
+    if torch.compiler.is_compiling():  # a loop over chunks, which torch.compile fuses
+        S_BHFE, found = past_BHFE, []
+        for c in range(N):
+            S_BHFE = decay_BHNF[:, :, c, :, None] * S_BHFE + added_BHNFE[:, :, c]
+            found.append(S_BHFE)
+        return torch.stack(found, dim=2)
     decay = decay_BHNF.unsqueeze(-1).expand_as(added_BHNFE)
     a, b, h = decay.reshape(B * H, N, -1), added_BHNFE.reshape(B * H, N, -1), past_BHFE.reshape(B * H, -1)
     return linear_scan(a, b, h).view(B, H, N, F_, E)

@@ -27,8 +27,9 @@ def why_not(call: LinearCall) -> str | None:
         return f"the kernels compute φ(x) = x and elu + 1; {type(call.features).__name__} is neither"
     if not q.dtype == call.k_BHTD.dtype == v.dtype or q.dtype not in (torch.float32, torch.bfloat16):
         return f"the kernels compute in float32 or bfloat16; q is {q.dtype}, k {call.k_BHTD.dtype} and v {v.dtype}"
-    if max(q.shape[3], v.shape[3]) > WIDEST:
-        return f"the kernels hold heads of at most {WIDEST} on chip; q is {q.shape[3]} wide and v {v.shape[3]}"
+    widest = WIDEST if q.dtype == torch.bfloat16 else WIDEST // 2
+    if max(q.shape[3], v.shape[3]) > widest:
+        return f"the kernels hold heads of at most {widest} in {q.dtype} on chip; q is {q.shape[3]} wide and v {v.shape[3]}"
     if not min(*q.shape, *v.shape):
         return "there is nothing to compute: q or v is empty"
     if call.normalised and call.log_gate_BHTF is not None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-from firth.layers.attention.fused.pieces import put, tile
+from firth.layers.attention.fused.pieces import put, tile, zero_matrix, zero_vector
 
 
 class Kind(NamedTuple):
@@ -50,8 +50,7 @@ def _features(x, first, T, KIND: tl.constexpr):
 @triton.jit
 def _slope(x, KIND: tl.constexpr):
     """φ'(x)."""
-    x = x.to(tl.float32)
-    return tl.where(x > 0, 1.0, tl.exp(tl.minimum(x, 0.0))) if KIND.ELU else tl.full(x.shape, 1.0, tl.float32)
+    return tl.exp(tl.minimum(x.to(tl.float32), 0.0)) if KIND.ELU else 1.0
 
 
 @triton.jit
@@ -79,11 +78,11 @@ def _columns(m, head, first, first_e, T, H, KIND: tl.constexpr):
 def states_kernel(k, v, gate, past, past_z, S, z, last, last_z, H, T, N, KIND: tl.constexpr):
     head, first_e = tl.program_id(0) // KIND.BLOCKS_E, tl.program_id(0) % KIND.BLOCKS_E * KIND.BLOCK_E
     d = tl.arange(0, KIND.BLOCK_D)
-    state = tl.zeros((KIND.BLOCK_D, KIND.BLOCK_E), tl.float32)
-    state_z = tl.zeros((KIND.BLOCK_D,), tl.float32)
+    state = zero_matrix(KIND.BLOCK_D, KIND.BLOCK_E)
+    state_z = zero_vector(KIND.BLOCK_D)
     if KIND.PAST:
-        at, there = _state_at(past, head, 0, 1, KIND, first_e)
-        state = tl.load(at, mask=there, other=0.0).to(tl.float32)
+        at_past, there_past = _state_at(past, head, 0, 1, KIND, first_e)
+        state = tl.load(at_past, mask=there_past, other=0.0).to(tl.float32)
         if KIND.NORMALISED:
             state_z = tl.load(past_z + head * KIND.D + d, mask=d < KIND.D, other=0.0).to(tl.float32)
     for c in range(N):
@@ -101,10 +100,10 @@ def states_kernel(k, v, gate, past, past_z, S, z, last, last_z, H, T, N, KIND: t
             state = state * tl.exp(end)[:, None]
         if KIND.NORMALISED:
             state_z += tl.sum(key, 0)
-        state += tl.dot(tl.trans(key.to(value.dtype)), value, input_precision="ieee")
+        state += tl.dot(tl.trans(key.to(value.dtype)), value, input_precision="tf32x3")
     if KIND.LAST:
-        at, there = _state_at(last, head, 0, 1, KIND, first_e)
-        tl.store(at, state, mask=there)
+        at_last, there_last = _state_at(last, head, 0, 1, KIND, first_e)
+        tl.store(at_last, state, mask=there_last)
         if KIND.NORMALISED and first_e == 0:
             tl.store(last_z + head * KIND.D + d, state_z, mask=d < KIND.D)
 
@@ -130,12 +129,12 @@ def outputs_kernel(q, k, v, gate, S, z, o, y, H, T, N, KIND: tl.constexpr):
         b = tl.cumsum(tile(_at(gate, head, H), first, gate.n, T, KIND.D, KIND.C, KIND.BLOCK_D, True).to(tl.float32), 0)
         from_past = query * tl.exp(b)
         query, key, _, _ = _scaled(query, key, b, KIND)
-    a = tl.dot(query.to(value.dtype), tl.trans(key.to(value.dtype)), input_precision="ieee")
+    a = tl.dot(query.to(value.dtype), tl.trans(key.to(value.dtype)), input_precision="tf32x3")
     a = tl.where(row[:, None] >= row[None, :], a, 0.0)  # above the diagonal it may be infinite
     at, there = _state_at(S, head, c, N, KIND, 0)
     state = tl.load(at, mask=there, other=0.0).to(value.dtype)
-    out = tl.dot(a.to(value.dtype), value, input_precision="ieee")
-    out += tl.dot(from_past.to(value.dtype), state, input_precision="ieee")
+    out = tl.dot(a.to(value.dtype), value, input_precision="tf32x3")
+    out += tl.dot(from_past.to(value.dtype), state, input_precision="tf32x3")
     if KIND.NORMALISED:
         state_z = tl.load(z + (tl.cast(head, tl.int64) * N + c) * KIND.D + d, mask=d < KIND.D, other=0.0)
         total = tl.sum(a, 1) + tl.sum(query * state_z[None, :], 1)
@@ -160,8 +159,8 @@ def dy_kernel(o, do, y, dy, H, T, N, KIND: tl.constexpr):
 def d_states_kernel(q, do, gate, y, dy, dS, dz, H, T, N, KIND: tl.constexpr):
     head, first_e = tl.program_id(0) // KIND.BLOCKS_E, tl.program_id(0) % KIND.BLOCKS_E * KIND.BLOCK_E
     d, row = tl.arange(0, KIND.BLOCK_D), tl.arange(0, KIND.C)
-    state = tl.zeros((KIND.BLOCK_D, KIND.BLOCK_E), tl.float32)
-    state_z = tl.zeros((KIND.BLOCK_D,), tl.float32)
+    state = zero_matrix(KIND.BLOCK_D, KIND.BLOCK_E)
+    state_z = zero_vector(KIND.BLOCK_D)
     for i in range(N):
         c = N - 1 - i
         first = c * KIND.C
@@ -180,7 +179,7 @@ def d_states_kernel(q, do, gate, y, dy, dS, dz, H, T, N, KIND: tl.constexpr):
                 tl.store(dz + (tl.cast(head, tl.int64) * N + c) * KIND.D + d, state_z, mask=d < KIND.D)
                 state_z += tl.sum(query * tl.load(dy + at_y, mask=first + row < T, other=0.0)[:, None], 0)
             pull = (pull.to(tl.float32) / share[:, None]).to(pull.dtype)
-        state += tl.dot(tl.trans(query.to(pull.dtype)), pull, input_precision="ieee")
+        state += tl.dot(tl.trans(query.to(pull.dtype)), pull, input_precision="tf32x3")
 
 
 @triton.jit
@@ -207,8 +206,8 @@ def gradients_kernel(
         at_y = tl.cast(head, tl.int64) * T + first + row
         pull_y = tl.load(dy + at_y, mask=first + row < T, other=0.0)
         pull = (pull.to(tl.float32) / tl.load(y + at_y, mask=first + row < T, other=1.0)[:, None]).to(pull.dtype)
-    from_past = tl.dot(pull, tl.trans(state), input_precision="ieee")
-    to_future = tl.dot(value, tl.trans(d_state), input_precision="ieee")
+    from_past = tl.dot(pull, tl.trans(state), input_precision="tf32x3")
+    to_future = tl.dot(value, tl.trans(d_state), input_precision="tf32x3")
     kept, near_q, near_k = key, query, key  # kept: what the state after the chunk has of the keys
     if KIND.GATED:
         log_gate = tile(_at(gate, head, H), first, gate.n, T, KIND.D, KIND.C, KIND.BLOCK_D, True).to(tl.float32)
@@ -217,22 +216,22 @@ def gradients_kernel(
         decay_to_end = tl.exp(tl.sum(log_gate, 0)[None, :] - b)
         kept, to_future, from_past = key * decay_to_end, to_future * decay_to_end, from_past * tl.exp(b)
     seen = row[:, None] >= row[None, :]
-    a = tl.dot(near_q.to(value.dtype), tl.trans(near_k.to(value.dtype)), input_precision="ieee")
+    a = tl.dot(near_q.to(value.dtype), tl.trans(near_k.to(value.dtype)), input_precision="tf32x3")
     a = tl.where(seen, a, 0.0).to(value.dtype)
-    da = tl.dot(pull, tl.trans(value), input_precision="ieee")
+    da = tl.dot(pull, tl.trans(value), input_precision="tf32x3")
     if KIND.NORMALISED:
         da += pull_y[:, None]
         at_z = (tl.cast(head, tl.int64) * N + c) * KIND.D + d
         from_past += pull_y[:, None] * tl.load(z + at_z, mask=d < KIND.D, other=0.0)[None, :]
         to_future += tl.load(dz + at_z, mask=d < KIND.D, other=0.0)[None, :]
     da = tl.where(seen, da, 0.0).to(value.dtype)
-    out_q = tl.dot(da, near_k.to(value.dtype), input_precision="ieee")
-    out_k = tl.dot(tl.trans(da), near_q.to(value.dtype), input_precision="ieee")
+    out_q = tl.dot(da, near_k.to(value.dtype), input_precision="tf32x3")
+    out_k = tl.dot(tl.trans(da), near_q.to(value.dtype), input_precision="tf32x3")
     if KIND.GATED:
         out_q, out_k = out_q * up, out_k * down
     out_q, out_k = out_q + from_past, out_k + to_future
-    out_v = tl.dot(tl.trans(a), pull, input_precision="ieee")
-    out_v += tl.dot(kept.to(value.dtype), d_state, input_precision="ieee")
+    out_v = tl.dot(tl.trans(a), pull, input_precision="tf32x3")
+    out_v += tl.dot(kept.to(value.dtype), d_state, input_precision="tf32x3")
     put(_at(dv, head, H), first, dv.n, T, out_v, KIND.E, KIND.C, KIND.BLOCK_E)
     put(_at(dq, head, H), first, dq.n, T, out_q * _slope(raw_q, KIND), KIND.D, KIND.C, KIND.BLOCK_D)
     put(_at(dk, head, H), first, dk.n, T, out_k * _slope(raw_k, KIND), KIND.D, KIND.C, KIND.BLOCK_D)

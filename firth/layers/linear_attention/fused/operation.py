@@ -63,7 +63,8 @@ class _Shape:
 
     def run(self, kernel: Any, args: tuple[Any, ...], kind: Kind) -> None:
         """A program for each chunk of each head."""
-        warps = 8 if max(kind.BLOCK_D, kind.BLOCK_E) > 64 else 4
+        wide = max(kind.BLOCK_D, kind.BLOCK_E)
+        warps = 8 if wide > 64 or (wide > 32 and kind.GATED) else 4
         launch(kernel, self.B * self.H * self.N, self.device, (*args, *self.numbers), kind, num_warps=warps, num_stages=1)
 
     def run_in_order(self, kernel: Any, args: tuple[Any, ...], kind: Kind) -> None:
