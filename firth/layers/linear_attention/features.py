@@ -39,6 +39,8 @@ class EluPlusOne(FeatureMap):
     """φ(x) = elu(x) + 1: x + 1 for x > 0, eˣ otherwise, so that all weights are positive (Katharopoulos et al. 2020, eq. 7)."""
 
     def map(self, x_TD: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():  # torch.compile gets the layout of elu's gradient wrong if x is a view
+            return torch.where(x_TD > 0, x_TD + 1, x_TD.clamp(max=0).exp())
         return F.elu(x_TD) + 1
 
 
