@@ -104,7 +104,7 @@ def errors(kinds: tuple[str, ...]) -> dict[str, dict[str, float]]:
         results = []
         for some, form in ((leaves, None), (exact, "recurrent")):
             o = run(kind, some, form)  # type: ignore[arg-type]
-            results.append([o, *torch.autograd.grad(o, some, pull.to(o.dtype))])
+            results.append([o.detach(), *torch.autograd.grad(o, some, pull.to(o.dtype))])
         shares = [float((a.double() - b).abs().max() / b.abs().max()) for a, b in zip(*results, strict=True)]
         found[kind] = dict(zip(("o", "dq", "dk", "dv", "dg"), shares, strict=False))
         print(f"{kind:<16}" + "".join(f"{share:>9.1e}" for share in shares), flush=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from interpreter import INTERPRETED
-from tolerance import assert_as_accurate
+from tolerance import bound
 from torch import Tensor
 
 triton = pytest.importorskip("triton", reason="the fused kernels are written in Triton")
@@ -94,8 +94,13 @@ def test_values_states_and_gradients(name: str, dtype: torch.dtype) -> None:
     leaves = leaves_of(case)
     exact = results(case, leaves, torch.float64, "recurrent")
     plain = results(case, leaves, dtype, "chunked")
+    terms = results(case, leaves | {name: leaves[name].abs() for name in "qkv"}, torch.float64, "recurrent")
     for key, found in results(case, leaves, dtype, "triton").items():
-        try:
-            assert_as_accurate(found, plain[key], exact[key])
-        except AssertionError as error:
-            raise AssertionError(f"{key}: {error}") from error
+        # A float32 product on a GPU is three TF32 ones. Its factors are cut to 22 of 24 bits, and the product of their last 11 is
+        # left out: each term of a sum is off by up to three times 2⁻²², which is six roundings. `terms` has their sizes summed.
+        products = (
+            6 * torch.finfo(dtype).eps * float(terms[key].detach().abs().max()) if key in "oS" and dtype == torch.float32 else 0.0
+        )
+        worst = float((found.detach().double() - exact[key].detach()).abs().max())
+        allowed = bound(plain[key], exact[key]) + products
+        assert worst <= allowed, f"{key}: off by {worst:.2e}; allowed {allowed:.2e}"  # and not if it is NaN
