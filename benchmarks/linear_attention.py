@@ -3,8 +3,8 @@
     python benchmarks/linear_attention.py [--longest 65536] [--json FILE] [--only WORDS]
 
 GPU: bf16, B 2, H 16, head width 64, causal; SDPA with the backend that torch chooses, Based with q and k of width 16 and, beside
-it, its window of 64. "ms" is the device's time, the median of single runs between two events; "eager" is the clock's when runs follow
-each other. Before anything is timed, every form's values and gradients are compared with the recurrence in float64 on the device.
+it, its window of 64. "ms" is the device's time, the median of single runs between two events; "eager" is the clock's when runs
+follow each other. Before anything is timed, every form's values and gradients are compared with the recurrence in float64 there.
 On a CPU: float32, B 1, H 4, the clock.
 """
 
