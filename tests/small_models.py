@@ -7,6 +7,11 @@ import torch
 from firth.models import LanguageModel, ModelConfig, RecurrentConfig, TransformerConfig, language_model
 
 CONFIGS: dict[str, ModelConfig] = {
+    "linear": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, attention="linear", position="none"),
+    "gated linear": TransformerConfig(
+        kind="transformer", width=16, depth=2, heads=2, context=12, attention="gated_linear", position="none"
+    ),
+    "based": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, attention="based", span=4),
     "rnn": RecurrentConfig(kind="rnn", width=9, depth=2),
     "lstm": RecurrentConfig(kind="lstm", width=9),
     "gru": RecurrentConfig(kind="gru", width=9, depth=2),

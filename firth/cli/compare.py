@@ -59,8 +59,8 @@ def cost(
 ) -> None:
     """Time one layer against length n and width d on this machine.
 
-    Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer, O(n²·d) for
-    attention."""
+    Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer and for linear
+    attention, O(n²·d) for attention."""
     from firth.cli.progress import Display
     from firth.inspection.timing import doubled, timed
 
@@ -85,7 +85,9 @@ def cost(
 def learning(
     out: Annotated[Path, typer.Option(help="Folder for the runs, one per kind of model.")],
     steps: Annotated[int, typer.Option(help="Training steps of each model.", min=10)] = 300,
-    kinds: Annotated[str, typer.Option(help="Models to train, separated by commas.")] = "rnn,lstm,gru,mingru,transformer",
+    kinds: Annotated[
+        str, typer.Option(help="Models to train, separated by commas.")
+    ] = "rnn,lstm,gru,mingru,transformer,linear,gla,based",
     data: Annotated[str | None, typer.Option(help="Text to learn. [default: the documentation on this disk]")] = None,
     save: Save = None,
     as_json: Json = False,

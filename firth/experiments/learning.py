@@ -1,6 +1,7 @@
 """How fast architectures of equal size learn the same text: loss against tokens, steps and seconds (S28).
 
-The recipes are docs-char-rnn, -lstm, -gru, -mingru and -transformer, with equally many parameters and the same number of steps.
+The recipes are docs-char-rnn, -lstm, -gru, -mingru, -transformer, -linear, -gla and -based, with equally many parameters and the
+same number of steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from firth.figures.figure import Figure
 from firth.figures.training import Against, Log, training_curves
 from firth.training import log
 
-KINDS = ("rnn", "lstm", "gru", "mingru", "transformer")
+KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")
 AGAINST: tuple[Against, ...] = ("tokens", "step", "seconds")
 _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
 

@@ -26,7 +26,7 @@ from firth.inspection.rollout import rollout
 from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import ELEMENTS_ON_GPU
 from firth.layers.attention.weights import Some, statistics, weights
-from firth.layers.self_attention import Attend
+from firth.layers.self_attention import Tapped
 from firth.models import PrefixDecoder, RecurrentSeq2Seq, TransformerSeq2Seq
 
 Array = npt.NDArray[np.float32]
@@ -237,7 +237,7 @@ def attention(reading: Reading, part: str | None = None, layers: Sequence[int] |
         raise ConfigError(
             'this model has no attention (model.attention = "none"): its decoder gets one fixed vector. Use a run with attention'
         )
-    if not any(isinstance(module, Attend) for module in network.modules()):
+    if not any(isinstance(module, Tapped) for module in network.modules()):
         raise ConfigError(f'{type(network).__name__} has no attention. Use a run with model.kind = "transformer"')
     with ExitStack() as stack:
         taps = {name: stack.enter_context(tap) for name, tap in _taps(_modules(reading), layers).items()}
@@ -266,7 +266,7 @@ def _names(reading: Reading) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]
     return {"self": (tokens, tokens)}
 
 
-def _modules(reading: Reading) -> dict[str, list[Attend]]:
+def _modules(reading: Reading) -> dict[str, list[Tapped]]:
     """The attention modules of each part, one per layer."""
     network = reading.network
     match network:
@@ -283,11 +283,11 @@ def _modules(reading: Reading) -> dict[str, list[Attend]]:
     return {"self": _attends(network)}
 
 
-def _attends(module: nn.Module) -> list[Attend]:
-    return [one for one in module.modules() if isinstance(one, Attend)]
+def _attends(module: nn.Module) -> list[Tapped]:
+    return [one for one in module.modules() if isinstance(one, Tapped)]
 
 
-def _taps(modules: Mapping[str, Sequence[Attend]], layers: Sequence[int] | None) -> dict[str, Any]:
+def _taps(modules: Mapping[str, Sequence[Tapped]], layers: Sequence[int] | None) -> dict[str, Any]:
     """A recorder for the calls of each part, in all layers or in the given ones; parts may have different depths."""
     most = max(map(len, modules.values()))
     for layer in layers or ():
@@ -298,12 +298,12 @@ def _taps(modules: Mapping[str, Sequence[Attend]], layers: Sequence[int] | None)
 
 
 @contextmanager
-def _noted(modules: Sequence[tuple[int, Attend]]) -> Iterator[dict[int, list[Call]]]:
+def _noted(modules: Sequence[tuple[int, Tapped]]) -> Iterator[dict[int, list[Call]]]:
     """Record all attention calls of each layer while the model runs; RNNsearch makes one call per step."""
     calls: dict[int, list[Call]] = {}
 
     def noting(layer: int) -> Callable[..., None]:
-        def note(module: Attend, args: tuple[Any, ...], output: Tensor) -> None:
+        def note(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
             calls.setdefault(layer, []).append(module.call(*args))
 
         return note

@@ -2,6 +2,7 @@
 
     recurrent          O(n·d²) operations in n sequential steps
     self-attention     O(n²·d) operations in one step; its projections add O(n·d²)
+    linear attention   O(n·d²) operations, divided by the number of heads; its chunks are scanned in O(log n) steps
 
 Timings come from benchmarks/rnn_vs_transformer.py. This module counts operations and fits exponents to both.
 """
@@ -17,11 +18,14 @@ import numpy as np
 from firth.errors import ConfigError, DataError
 from firth.figures.cost import cost_curves
 from firth.figures.figure import Figure
+from firth.layers.linear_attention.chunked import CHUNK
 from firth.layers.recurrent import CellKind, cell_class
 
 AttentionLayer = Literal["attention", "attention with projections"]
-Layer = CellKind | AttentionLayer
-LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer))
+LinearLayer = Literal["linear attention", "gated linear attention"]
+Layer = CellKind | AttentionLayer | LinearLayer
+LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer), *get_args(LinearLayer))
+HEADS = 4
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,17 @@ class Timing:
 
 
 def operations(layer: Layer, n: int, d: int) -> int:
-    """Multiply–add operations of a forward pass: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o."""
+    """Multiply–add operations of a forward pass: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o; and of
+    linear attention, for each number of its state: φ(k) vᵀ, φ(q)ᵀ S and, if it is gated, g S."""
     match layer:
         case "attention":
             return 2 * n * n * d
         case "attention with projections":
             return 2 * n * n * d + 4 * n * d * d
+        case "linear attention":
+            return 2 * n * d * d // HEADS
+        case "gated linear attention":
+            return 3 * n * d * d // HEADS
         case kind:
             cell = cell_class(kind)
             return (2 if cell.has_hidden_weights else 1) * len(cell.gates) * n * d * d
@@ -58,6 +67,8 @@ def steps(layer: Layer, n: int) -> int:
     """Sequential steps, however many processors there are."""
     if layer in get_args(AttentionLayer):
         return 1
+    if layer in get_args(LinearLayer):
+        return max(1, -(-n // CHUNK)).bit_length()
     return max(1, (n - 1).bit_length()) if cell_class(layer).parallel else n
 
 

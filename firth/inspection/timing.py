@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from firth.inspection.cost import LAYERS, Costs, Layer, Timing
+from firth.inspection.cost import HEADS, LAYERS, Costs, Layer, Timing
 from firth.layers.attention import attend, mask
+from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
 from firth.progress import Progress, silent
 
-HEADS = 4
 _LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
 _MOST_CALLS = 64
 
@@ -63,6 +63,12 @@ def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], obj
             module = SelfAttention(d, HEADS, HEADS, bias=False).to(device).eval()
             torch.nn.init.normal_(module.qkv.weight, 0, d**-0.5)
             return lambda x_1Td: module(x_1Td, mask.CAUSAL, None, None)
+        case "linear attention":
+            return lambda x_1Td: linear_attend(*[_by_head(x_1Td)] * 3)
+        case "gated linear attention":
+            return lambda x_1Td: linear_attend(
+                *[_by_head(x_1Td)] * 3, features=IDENTITY, log_gate_BHTF=-_by_head(x_1Td).sigmoid(), normalised=False
+            )
         case cell:
             return Recurrent(cell, d, d).to(device).eval()
 

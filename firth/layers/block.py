@@ -14,8 +14,8 @@ from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
 from firth.layers.norm import NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables
-from firth.layers.self_attention import SelfAttention
-from firth.layers.state import KeyValue
+from firth.layers.state import LayerState
+from firth.layers.token_mixer import MixerKind, token_mixer
 
 Placement = Literal["pre", "post"]
 
@@ -44,10 +44,24 @@ class Block(Direct):
         position_projections: bool = False,
         cross: bool = False,
         parallel: bool = False,  # only with placement "pre"
+        attention: MixerKind = "softmax",
+        span: int | None = None,  # of a window
+        key_width: int | None = None,  # of Taylor features
     ) -> None:
         super().__init__()
         self.placement, self.dropout, self.parallel = placement, dropout, parallel
-        self.attention = SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections)
+        self.attention = token_mixer(
+            attention,
+            width,
+            heads,
+            kv_heads,
+            bias,
+            score=score,
+            tables=tables,
+            position_projections=position_projections,
+            span=span,
+            key_width=key_width,
+        )
         self.feedforward = FeedForward(width, hidden, activation, bias)
         self.attention_norm = norm(norm_kind, width, bias)
         self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias)
@@ -59,9 +73,9 @@ class Block(Direct):
         x_BTd: Tensor,
         allowed: mask.Mask,
         position: LayerPosition = None,
-        past: KeyValue | None = None,
+        past: LayerState | None = None,
         source: Source | None = None,
-    ) -> tuple[Tensor, KeyValue | None]:
+    ) -> tuple[Tensor, LayerState | None]:
         match self.placement:
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,30 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
-from firth.layers.state import KeyValue
+from firth.layers.state import KeyValue, LayerState, RecentKeyValue
 
 
-class Attend(Direct):
+class Tapped(Direct, ABC):
+    """A module that receives the q, k and v of a layer; tap.py records them there."""
+
+    @abstractmethod
+    def call(self, *args: Any) -> Call:
+        """The arguments of `forward` as a call whose attention weights can be computed."""
+
+
+class TokenMixer(Direct, ABC):
+    """The layer of a block in which tokens see each other: y_BTd, state = mixer(x_BTd, allowed, position, past)."""
+
+    heads: int
+    head_width: int  # of v
+    out: Linear
+
+    @abstractmethod
+    def start(self) -> LayerState:
+        """The state before the first token."""
+
+
+class Attend(Tapped):
     """attend() with the parameters that its score and the position tables of its layer have. It is a module of its own so that it
     has a name: a hook on it sees the q, k and v of the layer (see tap.py).
 
@@ -54,7 +75,7 @@ class Attend(Direct):
             self.tables.draw(name, parameter, generator)
 
 
-class SelfAttention(Direct):
+class SelfAttention(TokenMixer):
     """q = x W^Q, k = x W^K, v = x W^V, o = Concat(attend(q, k, v)) W^O (Vaswani et al. 2017, §3.2.2).
 
     G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023)."""
@@ -81,9 +102,12 @@ class SelfAttention(Direct):
         self.position_query = Linear(width, heads * self.head_width, bias=bias) if own else None
         self.position_key = Linear(width, kv_heads * self.head_width, bias=bias) if own else None
 
+    def start(self) -> LayerState:
+        return KeyValue()
+
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | None
-    ) -> tuple[Tensor, KeyValue | None]:
+        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
+    ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
         if isinstance(position, Unprojected):
             position = self.projected(position)
         turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
@@ -91,7 +115,7 @@ class SelfAttention(Direct):
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
         start = 0
         if past is not None:
-            start = past.length
+            start = past.kept
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, allowed, relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
@@ -123,6 +147,32 @@ class SelfAttention(Direct):
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         self.score_layer.draw(name, parameter, generator)
+
+
+class WindowAttention(SelfAttention):
+    """Self-attention to the last `span` tokens, with a cache of only those. Positions must be relative, or turn q and k."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        bias: bool,
+        kind: ScoreKind = "scaled_dot",
+        tables: LayerTables | None = None,
+        *,
+        span: int,
+    ) -> None:
+        super().__init__(width, heads, kv_heads, bias, kind, tables)
+        self.span, self.window = span, mask.window(span)
+
+    def start(self) -> LayerState:
+        return RecentKeyValue(self.span)
+
+    def forward(
+        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
+    ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
+        return super().forward(x_BTd, self.window, position, past)
 
 
 def register(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:

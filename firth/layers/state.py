@@ -23,6 +23,15 @@ class State(Protocol):
         ...
 
 
+class LayerState(State, Protocol):
+    """The state of one layer of a Transformer: keys and values, or what linear attention keeps instead."""
+
+    @property
+    def length(self) -> int:
+        """The number of tokens processed."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class RecurrentState:
     """h and, for an LSTM, c."""
@@ -64,6 +73,11 @@ class KeyValue:
     store: _Store | None = None
     length: int = 0
 
+    @property
+    def kept(self) -> int:
+        """The number of keys before those that `extend` appends."""
+        return self.length
+
     def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
         """All keys, all values, and the new state. Appends in place unless another state already did."""
         end = self.length + k_BGTD.shape[2]
@@ -93,10 +107,38 @@ class KeyValue:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionState:
-    """One KeyValue per layer; `length` tokens have been processed."""
+class RecentKeyValue:
+    """The keys and values of the last span − 1 tokens: all that the next query of a window needs besides its own."""
 
-    layers: tuple[KeyValue, ...]
+    span: int
+    k_BGCD: Tensor | None = None
+    v_BGCE: Tensor | None = None
+    length: int = 0
+
+    @property
+    def kept(self) -> int:
+        return min(self.length, self.span - 1)
+
+    def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, RecentKeyValue]:
+        """The kept keys and values with the new ones after them, and the new state."""
+        length = self.length + k_BGTD.shape[2]
+        if self.k_BGCD is not None and self.v_BGCE is not None:
+            k_BGTD, v_BGTE = torch.cat((self.k_BGCD, k_BGTD), 2), torch.cat((self.v_BGCE, v_BGTE), 2)
+        first = max(0, k_BGTD.shape[2] - (self.span - 1))
+        # Copies: a view would keep the whole prompt in memory.
+        return k_BGTD, v_BGTE, RecentKeyValue(self.span, k_BGTD[:, :, first:].clone(), v_BGTE[:, :, first:].clone(), length)
+
+    def select(self, rows: Tensor) -> RecentKeyValue:
+        if self.k_BGCD is None or self.v_BGCE is None:
+            return self
+        return RecentKeyValue(self.span, self.k_BGCD.index_select(0, rows), self.v_BGCE.index_select(0, rows), self.length)
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionState:
+    """The state of each layer; `length` tokens have been processed."""
+
+    layers: tuple[LayerState, ...]
 
     @property
     def length(self) -> int:

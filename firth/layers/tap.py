@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.attention.call import Call
-from firth.layers.self_attention import Attend
+from firth.layers.self_attention import Tapped
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
     with attention_calls(model, [3]) as calls:
         model(token_BT)
     weights(calls[3], heads=[0, 2], rows=slice(10))"""
-    modules = [module for module in model.modules() if isinstance(module, Attend)]
+    modules = [module for module in model.modules() if isinstance(module, Tapped)]
     chosen = range(len(modules)) if layers is None else layers
     for layer in chosen:
         if not 0 <= layer < len(modules):
@@ -30,7 +30,7 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
     calls: dict[int, Call] = {}
 
     def noting(layer: int) -> Any:
-        def note(module: Attend, args: tuple[Any, ...], output: Tensor) -> None:
+        def note(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
             calls[layer] = module.call(*args)
 
         return note

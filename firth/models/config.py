@@ -17,6 +17,7 @@ from firth.layers.position import PositionKind, check_settings
 from firth.layers.position.disentangled import Projections
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset, cell_class
+from firth.layers.token_mixer import SelfAttentionKind
 
 
 class DropoutRates(NamedTuple):
@@ -144,17 +145,54 @@ class TransformerConfig(TransformerSettings):
     """A Transformer decoder."""
 
     family: Literal["language"] = "language"  # predicts each token from the tokens before it
+    # self-attention: with a softmax over all earlier tokens, or linear attention, whose time is linear in the length of the text
+    # and whose state is of constant size: "linear", "gated_linear" (GLA), "based" (Taylor features and windows by turns)
+    attention: SelfAttentionKind = "softmax"
     mask: MaskKind = "causal"  # attention mask; a language model accepts "causal", "strictly_causal" and "window"
-    # number of tokens in the window, the current one included; required by `mask = "window"`, and only for it
+    # number of tokens in the window, the current one included; required by `mask = "window"`; for `attention = "based"`, if not
+    # set, 64; only for these
     span: int | None = None
+    # dimension of queries and keys in the Taylor layers of `attention = "based"` (if not set, 16), and only for it
+    feature_width: int | None = None
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
     vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
-        at_least_one(span=self.span)
+        at_least_one(span=self.span, feature_width=self.feature_width)
         check_vectors(self.vectors, self.vectors_fixed)
         self._check_mask()
         super().__post_init__()
+        self._check_attention()
+
+    def _check_attention(self) -> None:
+        """Refuse settings that this kind of attention has no place for."""
+        kind = self.attention
+        if self.feature_width is not None and kind != "based":
+            raise ConfigError(f'model.feature_width only applies to model.attention = "based"; given "{kind}". Remove it.')
+        if kind == "softmax":
+            return
+        if self.mask != "causal":
+            raise ConfigError(f'model.attention = "{kind}" is causal, and model.mask is "{self.mask}". Remove model.mask.')
+        if self.score != "scaled_dot":
+            raise ConfigError(f'model.attention = "{kind}" has a score of its own; given "{self.score}". Remove model.score.')
+        if self.kv_heads not in (None, self.heads):
+            raise ConfigError(
+                f'model.attention = "{kind}" shares no keys and values between heads, and model.kv_heads is {self.kv_heads}. '
+                "Remove model.kv_heads."
+            )
+        places = ("none", "learned", "sinusoidal", *(("rotary",) if kind == "based" else ()))
+        if self.position not in places:
+            raise ConfigError(
+                f'model.position = "{self.position}" acts on the scores of a softmax, and model.attention is "{kind}". '
+                f'Set model.position to "none" or one of: {", ".join(places[1:])}.'
+            )
+        if kind == "based" and self.depth < 2:
+            raise ConfigError('model.attention = "based" alternates two kinds of layers; model.depth is 1. Set at least 2.')
+        if kind == "gated_linear" and self.width % (2 * self.heads):
+            raise ConfigError(
+                f'with model.attention = "gated_linear", keys have half the width of values: model.width = {self.width} must be '
+                f"a multiple of 2 · model.heads = {2 * self.heads}"
+            )
 
     def _check_mask(self) -> None:
         match self.mask:
@@ -172,7 +210,7 @@ class TransformerConfig(TransformerSettings):
                 raise ConfigError(
                     'model.mask = "window" needs model.span, the number of tokens in the window, the current one included'
                 )
-            case _ if self.span is not None and self.mask != "window":
+            case _ if self.span is not None and self.mask != "window" and self.attention != "based":
                 raise ConfigError(
                     f'model.span = {self.span} only applies to model.mask = "window"; given "{self.mask}". '
                     "Remove model.span, or change the mask"

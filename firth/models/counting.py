@@ -4,6 +4,9 @@ The W^Q, W^K and W^V of a head count as separate matrices, as do the gates of a 
 multiplied as one. An embedding is looked up, not multiplied: that costs no FLOPs.
 
     FLOPs per token = 2 · (weights that a token is multiplied with) + 4 · width · (keys that it attends to), per attention layer
+                    + 4 · (numbers in the state of linear attention): adding φ(k) vᵀ to it, and φ(q)ᵀ S
+
+A window has no more keys than its span, however long the text.
 
 Training takes three times the FLOPs of inference: the backward pass has two products for each of the forward pass.
 """
@@ -17,9 +20,10 @@ from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
+from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
 from firth.layers.position import PositionScheme
 from firth.layers.recurrent import Cell
-from firth.layers.self_attention import Attend, SelfAttention
+from firth.layers.self_attention import Attend, SelfAttention, WindowAttention
 from firth.models.decoder import Decoder
 from firth.models.network import Network
 from firth.models.readouts import MaskedLM
@@ -57,7 +61,7 @@ class Count:
     flops_per_token: int  # per token, without attention to others; one token of each side in an encoder–decoder
     flops_per_key: int  # per token attended to: the score and the weighted sum, in all layers
     state_per_token: int  # bytes of cached keys and values per token in float32
-    state: int  # bytes of the hidden state of a recurrent model
+    state: int  # bytes of the hidden state of a recurrent model, or of linear attention and windows
     activations_per_token: int  # bytes in float32 kept for the backward pass, approximately
 
     def flops(self, keys: int) -> int:
@@ -78,14 +82,18 @@ def count(model: Network) -> Count:
     parts = _parts(model)
     multiplied = sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
     multiplied += _tied(model)
-    attentions = [module for module in model.modules() if isinstance(module, SelfAttention | CrossAttention)]
+    attentions = [
+        module
+        for module in model.modules()
+        if isinstance(module, SelfAttention | CrossAttention) and not isinstance(module, WindowAttention)
+    ]
     writing = {id(module) for part in _writing(model) for module in part.modules()}
     return Count(
         parameters=sum(part.weights for part in parts),
         weights=sum(part.weights for part in parts if part.is_matrix),
         matrices=sum(part.count for part in parts if part.is_matrix),
         parts=parts,
-        flops_per_token=2 * multiplied,
+        flops_per_token=2 * multiplied + sum(_mixing(module) for module in model.modules()),
         flops_per_key=sum(4 * layer.out.weight.shape[1] for layer in attentions),
         state_per_token=sum(FLOAT * _keys_and_values(layer) for layer in attentions if id(layer) in writing),
         state=sum(FLOAT * numbers for numbers in _remembered(model)),
@@ -123,6 +131,8 @@ def _parts(model: Network) -> tuple[Part, ...]:
 def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
     """The parameters whose role a layer knows."""
     match module:
+        case LinearAttention() | GatedLinearAttention():
+            yield from _of_linear(module)
         case SelfAttention():
             one = (module.head_width, module.qkv.weight.shape[1])
             groups = module.kv_heads
@@ -148,10 +158,9 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             for name, parameter in module.named_parameters(recurse=False):
                 role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
                 yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
-        case PositionScheme():
-            yield from ((parameter, [Part("positions", tuple(parameter.shape), 1)]) for parameter in module.parameters())
-        case nn.LayerNorm() | nn.RMSNorm():
-            yield from ((parameter, [Part("norms", tuple(parameter.shape), 1)]) for parameter in module.parameters())
+        case PositionScheme() | nn.LayerNorm() | nn.RMSNorm():
+            name = "positions" if isinstance(module, PositionScheme) else "norms"
+            yield from ((parameter, [Part(name, tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.Embedding():
             yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
         case nn.Linear() if module is getattr(model, "output", None):
@@ -174,6 +183,18 @@ def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tenso
     for name in layer.score_layer.layer_parameters():
         parameter = layer.get_parameter(name)
         yield parameter, [_of_score(parameter)]
+
+
+def _of_linear(layer: LinearAttention | GatedLinearAttention) -> Iterator[tuple[Tensor, list[Part]]]:
+    gated = isinstance(layer, GatedLinearAttention)
+    weight = layer.qkvr.weight if isinstance(layer, GatedLinearAttention) else layer.qkv.weight
+    parts = [Part(name, (layer.key_width, weight.shape[1]), layer.heads) for name in ("query", "key")]
+    values = ("value", "output gate") if gated else ("value",)
+    yield weight, parts + [Part(name, (layer.head_width, weight.shape[1]), layer.heads) for name in values]
+    yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
+    if isinstance(layer, GatedLinearAttention):
+        for gate in (layer.gate_down.weight, layer.gate_up.weight):
+            yield gate, [Part("forget gate", tuple(gate.shape), 1)]
 
 
 def _of_score(parameter: Tensor) -> Part:
@@ -200,10 +221,29 @@ def _writing(model: Network) -> Iterator[nn.Module]:
 
 
 def _remembered(model: Network) -> Iterator[int]:
-    """The size of the state of each recurrent layer of the decoder: h, and c of an LSTM."""
+    """The size of the state of each recurrent layer of the decoder: h, and c of an LSTM; S and z of linear attention; and the
+    last keys and values of a window."""
     for module in (module for part in _writing(model) for module in part.modules()):
-        if isinstance(module, Cell):
-            yield module.width * len(module.state) * module.directions
+        match module:
+            case Cell():
+                yield module.width * len(module.state) * module.directions
+            case LinearAttention() | GatedLinearAttention():
+                yield module.state_numbers()
+            case WindowAttention():
+                yield (module.span - 1) * _keys_and_values(module)
+            case _:
+                pass
+
+
+def _mixing(module: nn.Module) -> int:
+    """FLOPs per token that linear attention and windows need besides their products with weights."""
+    match module:
+        case LinearAttention() | GatedLinearAttention():
+            return 4 * module.state_numbers()
+        case WindowAttention():
+            return 4 * module.out.weight.shape[1] * module.span
+        case _:
+            return 0
 
 
 def _kept(model: Network) -> Iterator[int]:
@@ -224,6 +264,11 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
     normed = 3 * width if stack.settings.norm == "rms" else 2 * width  # x, x over its length, and that times the gains
     for layer in block.modules():
         match layer:
+            case LinearAttention():
+                numbers += normed + len(layer.qkv.weight) + layer.out.weight.shape[1]
+            case GatedLinearAttention():
+                gates = len(layer.gate_down.weight) + 2 * len(layer.gate_up.weight)
+                numbers += normed + len(layer.qkvr.weight) + gates + 3 * layer.out.weight.shape[1]  # o, N(o), swish(r) ⊙ N(o)
             case SelfAttention():
                 turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.scheme.turns else 0
                 numbers += normed + len(layer.qkv.weight) + turned + layer.out.weight.shape[1]

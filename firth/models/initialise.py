@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.self_attention import SelfAttention
+from firth.layers.self_attention import TokenMixer
 from firth.models.network import Network
 
 
@@ -37,7 +37,7 @@ def _written(model: nn.Module, path: str) -> int:
     if not path.endswith(("attention.out", "cross.out", "feedforward.down")):
         return 1
     blocks = model.get_submodule(path[: path.index("blocks") + len("blocks")])
-    return sum(isinstance(part, SelfAttention | CrossAttention | FeedForward) for part in blocks.modules())
+    return sum(isinstance(part, TokenMixer | CrossAttention | FeedForward) for part in blocks.modules())
 
 
 def _draw(

@@ -87,14 +87,17 @@ class TransformerLM(Stack, LanguageModel):
     embedding_setting = "model.width"
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
-        super().__init__(config, config.depth)
-        self.config, self.vocab, self.context = config, vocab, config.context
+        super().__init__(config, config.depth, attention=config.attention, span=config.span, key_width=config.feature_width)
+        self.config, self.vocab = config, vocab
+        # The gates of gated linear attention forget: its text may go on for ever, with the same state.
+        self.context = None if config.attention == "gated_linear" and config.position == "none" else config.context
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1
         self.embedding = nn.Embedding(vocab, config.width)
         self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
 
     def start(self, batch: int) -> AttentionState:
-        return AttentionState.empty(self.config.depth)
+        blocks: Any = self.blocks
+        return AttentionState(tuple(block.attention.start() for block in blocks))
 
     def hidden(self, token_BT: Tensor, state: AttentionState | None = None) -> tuple[Tensor, AttentionState | None]:
         x_BTd = self.embed_positions(self.embedding(token_BT), state.length if state else 0)

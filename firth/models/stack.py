@@ -15,6 +15,7 @@ from firth.layers.cross_attention import Source
 from firth.layers.norm import norm
 from firth.layers.position import LayerPosition, PositionScheme, position_scheme
 from firth.layers.state import AttentionState
+from firth.layers.token_mixer import SelfAttentionKind, of_layer
 from firth.models.config import TransformerSettings
 
 
@@ -22,7 +23,17 @@ class Stack(nn.Module):
     """x → blocks → norm. `bidirectional`: a token sees later tokens, too, so that distances have a sign; `cross`: its blocks also
     attend to a source."""
 
-    def __init__(self, config: TransformerSettings, depth: int, *, bidirectional: bool = False, cross: bool = False) -> None:
+    def __init__(
+        self,
+        config: TransformerSettings,
+        depth: int,
+        *,
+        bidirectional: bool = False,
+        cross: bool = False,
+        attention: SelfAttentionKind = "softmax",
+        span: int | None = None,
+        key_width: int | None = None,
+    ) -> None:
         super().__init__()
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
@@ -46,8 +57,11 @@ class Stack(nn.Module):
                 position_projections=scheme.own_projections,
                 cross=cross,
                 parallel=config.parallel_block,
+                attention=of_layer(attention, layer),
+                span=span,
+                key_width=key_width,
             )
-            for _ in range(depth)
+            for layer in range(depth)
         )
         # A post-norm block already ends in a norm.
         self.norm = norm(config.norm, config.width, config.bias) if config.norm_placement == "pre" else nn.Identity()

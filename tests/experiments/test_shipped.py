@@ -12,6 +12,7 @@ from shell import Firth, firth
 from firth.api import Recipe, find_recipe
 from firth.config import Table
 from firth.errors import ConfigError
+from firth.experiments import learning
 from firth.experiments.results import duration, result
 from firth.models import parameters, size_of
 from firth.shipped import FOLDER, recipe_path, shipped
@@ -22,6 +23,7 @@ from firth.text.datasets.catalog import data_set
 __all__ = ["firth"]
 
 PROMISED = {"hello", "docs-char-rnn", "docs-char-lstm", "docs-char-gru", "docs-char-mingru", "docs-char-transformer"}
+PROMISED |= {"docs-char-linear", "docs-char-gla", "docs-char-based"}
 PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
 PROMISED |= {"sst2-average"}
@@ -79,10 +81,7 @@ def test_a_recipe_with_a_named_text_is_measured_on_a_split_it_has(name: str) -> 
 
 
 def test_the_language_models_of_the_docs_are_of_equal_size() -> None:
-    sizes = {
-        kind: parameters(find_recipe(f"docs-char-{kind}").resolved().model, DOCS_VOCAB)
-        for kind in ("rnn", "lstm", "gru", "mingru", "transformer")
-    }
+    sizes = {kind: parameters(find_recipe(f"docs-char-{kind}").resolved().model, DOCS_VOCAB) for kind in learning.KINDS}
     assert max(sizes.values()) <= 1.02 * min(sizes.values()), sizes
 
 
@@ -142,7 +141,7 @@ def test_words_are_counted_as_in_the_literature(name: str, vocab: int, counts: t
 
 
 def test_the_language_models_of_the_docs_read_the_same_text_under_the_same_budget() -> None:
-    recipes = [find_recipe(f"docs-char-{kind}") for kind in ("rnn", "lstm", "gru", "mingru", "transformer")]
+    recipes = [find_recipe(f"docs-char-{kind}") for kind in learning.KINDS]
     for recipe in recipes:
         assert recipe.data == recipes[0].data
         assert recipe.tokenizer == recipes[0].tokenizer

@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from firth.errors import ConfigError, DataError
 from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, operations, steps
 from firth.layers.attention import attend
+from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.self_attention import SelfAttention
 
 
@@ -51,6 +52,19 @@ def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() 
     assert costs.exponent("attention", "d") == pytest.approx(1)
     assert 1 < costs.exponent("attention with projections", "n") < 2
     assert costs.theory("attention", "n") == pytest.approx(2)
+    for layer in ("linear attention", "gated linear attention"):
+        assert costs.exponent(layer, "n") == pytest.approx(1)  # type: ignore[arg-type]
+        assert costs.exponent(layer, "d") == pytest.approx(2)  # type: ignore[arg-type]
+
+
+def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> None:
+    """Of four heads of width 2: q·S as torch counts it, and k vᵀ and g S, which are as many."""
+    x_1HTD = torch.zeros(1, 4, 6, 2)
+    with FlopCounterMode(display=False) as counter:
+        linear_attend(x_1HTD, x_1HTD, x_1HTD, features=IDENTITY, normalised=False, form="recurrent")
+    assert operations("linear attention", 6, 8) == 2 * (counter.get_total_flops() // 2)
+    assert operations("gated linear attention", 6, 8) == 3 * (counter.get_total_flops() // 2)
+    assert [steps("linear attention", n) for n in (1, 64, 65, 1024)] == [1, 1, 2, 5]
 
 
 def test_only_the_larger_half_is_fitted() -> None:

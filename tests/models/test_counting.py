@@ -143,6 +143,9 @@ MODELS = {
     "disentangled": transformer(position="disentangled"),
     "disentangled, own matrices": transformer(position="disentangled", position_projections="own", position_norm=False),
     "additive": transformer(score="additive", position="none"),
+    "linear": transformer(attention="linear", position="none"),
+    "gated linear": transformer(attention="gated_linear", position="learned", bias=True),
+    "based": transformer(attention="based", span=4),
     "lstm": RecurrentConfig(kind="lstm", width=24, depth=2, embedding=8, tied=True),
     "gru": RecurrentConfig(kind="gru", width=24, reset="before"),
     "mingru": RecurrentConfig(kind="mingru", width=24, depth=2),
@@ -250,6 +253,41 @@ def test_the_state_is_what_a_step_hands_on() -> None:
     _, recurrent = lstm(torch.zeros(1, 5, dtype=torch.long))
     assert count(lstm).state == 4 * (recurrent.h_LBd.numel() + recurrent.c_LBd.numel())
     assert count(lstm).state_per_token == 0
+
+
+@pytest.mark.parametrize("name", ["linear", "gated linear", "based"])
+def test_the_state_of_linear_attention_is_what_a_step_hands_on(name: str) -> None:
+    model = language_model(MODELS[name], VOCAB)
+    _, state = model(torch.zeros(1, 5, dtype=torch.long), model.start(1))
+    tensors = [x for layer in state.layers for x in vars(layer).values() if isinstance(x, torch.Tensor)]
+    found = count(model)
+    assert found.state == 4 * sum(x.numel() for x in tensors)
+    assert found.state_per_token == found.flops_per_key == 0
+
+
+def test_gated_linear_attention_has_the_parameters_of_its_paper() -> None:
+    """Yang et al. 2023, §4.4: q and k of half the width, v, the output gate and the output of the full one, rank 16."""
+    d, L, H, rank = 64, 2, 4, 16
+    model = language_model(
+        TransformerConfig(
+            kind="transformer", width=d, depth=L, heads=H, hidden=100, context=8, attention="gated_linear", position="none"
+        ),
+        VOCAB,
+    )
+    block = 4 * d * d + rank * d + rank * (d // 2) + 3 * d * 100
+    assert count(model).weights == L * block + VOCAB * d
+    parts = {part.name: (part.shape, part.count) for part in count(model).parts if part.name != "forget gate"}
+    assert parts["query"] == parts["key"] == ((d // (2 * H), d), L * H)
+    assert parts["value"] == parts["output gate"] == ((d // H, d), L * H)
+
+
+def test_linear_attention_adds_four_flops_for_each_number_of_its_state() -> None:
+    """d = 32, H = 4: S and z of a head have 8 · (8 + 1) numbers, in three layers."""
+    linear, plain = (count(language_model(MODELS[name], VOCAB)) for name in ("linear", "additive"))
+    assert linear.state == 4 * 3 * 4 * 8 * 9
+    with_weights = sum(part.weights for part in linear.parts if part.is_matrix and part.name != "embedding")
+    assert linear.flops_per_token == 2 * (with_weights + VOCAB * 32) + linear.state
+    assert plain.flops_per_key > 0
 
 
 def test_an_encoder_keeps_nothing_of_what_it_has_read() -> None:

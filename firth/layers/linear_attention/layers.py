@@ -1,0 +1,131 @@
+"""Layers of linear attention, with projections; each can stand where SelfAttention stands.
+
+    LinearAttention        o_t = φ(q_t)ᵀS_t / φ(q_t)ᵀz_t with φ = elu + 1                      Katharopoulos et al. 2020
+    TaylorAttention        the same with φ(q)·φ(k) = 1 + s + s²/2, q and k of few dimensions   Arora et al. 2024 (Based)
+    GatedLinearAttention   S_t = diag(g_t) S_{t−1} + k_t v_tᵀ, o_t = q_tᵀS_t                   Yang et al. 2023 (GLA)
+
+Letters: B batch, T time, d model width, H heads, D width of q and k, E width of v.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.attention import mask
+from firth.layers.attention.call import Call
+from firth.layers.hook_free import Linear
+from firth.layers.linear_attention import LEAST_LOG_GATE, run
+from firth.layers.linear_attention.call import LinearCall, LinearState
+from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
+from firth.layers.linear_attention.weights import LogProduct
+from firth.layers.norm import norm
+from firth.layers.self_attention import Tapped, TokenMixer
+
+TAYLOR_WIDTH = 16  # of q and k, as published: φ then has 273 numbers
+GATE_RANK, GATE_ROOT = 16, 16  # Yang et al. 2023, §4.4
+
+
+class LinearAttend(Tapped):
+    """linear_attend() as a module, so that a hook on it sees q, k and v."""
+
+    def __init__(self, features: FeatureMap, normalised: bool) -> None:
+        super().__init__()
+        self.features, self.normalised = features, normalised
+
+    def forward(
+        self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTE: Tensor, log_gate_BHTD: Tensor | None, past: LinearState | None
+    ) -> tuple[Tensor, LinearState | None]:
+        o_BHTE, state = run(LinearCall(q_BHTD, k_BHTD, v_BHTE, self.features, log_gate_BHTD, self.normalised, past))
+        return o_BHTE, None if past is None else state
+
+    def call(
+        self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTE: Tensor, log_gate_BHTD: Tensor | None, past: LinearState | None
+    ) -> Call:
+        if not self.normalised:
+            raise ConfigError(
+                "gated linear attention has no attention weights: its coefficients have either sign and any sum. "
+                "Look at a model with another model.attention"
+            )
+        return Call(q_BHTD, k_BHTD, v_BHTE, 1.0, LogProduct(self.features), mask.CAUSAL)
+
+
+class _Linear(TokenMixer):
+    """What the three layers share."""
+
+    features: FeatureMap
+
+    def start(self) -> LinearState:
+        return LinearState()
+
+    def state_numbers(self) -> int:
+        """Of S and z, for one text."""
+        return self.heads * self.features.width(self.key_width) * (self.head_width + self.attend.normalised)
+
+    def __init__(self, heads: int, key_width: int, head_width: int, normalised: bool = True) -> None:
+        super().__init__()
+        self.heads, self.key_width, self.head_width = heads, key_width, head_width
+        self.attend = LinearAttend(self.features, normalised)
+
+    def _by_head(self, x_BTn: Tensor) -> Tensor:
+        B, T, n = x_BTn.shape
+        return x_BTn.view(B, T, self.heads, n // self.heads).transpose(1, 2)
+
+
+class LinearAttention(_Linear):
+    features: FeatureMap = ELU_PLUS_ONE
+
+    def __init__(self, width: int, heads: int, bias: bool, key_width: int | None = None) -> None:
+        key_width = key_width or width // heads
+        super().__init__(heads, key_width, width // heads)
+        self.qkv = Linear(width, 2 * heads * key_width + width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
+
+    def forward(self, x_BTd: Tensor, allowed: Any, position: Any, past: LinearState | None) -> tuple[Tensor, LinearState | None]:
+        keys = self.heads * self.key_width
+        q_BTn, k_BTn, v_BTd = self.qkv(x_BTd).split_with_sizes((keys, keys, self.heads * self.head_width), dim=-1)
+        o_BHTE, past = self.attend(self._by_head(q_BTn), self._by_head(k_BTn), self._by_head(v_BTd), None, past)
+        return self.out(o_BHTE.transpose(1, 2).flatten(2)), past
+
+
+class TaylorAttention(LinearAttention):
+    features: FeatureMap = TAYLOR
+
+    def __init__(self, width: int, heads: int, bias: bool, key_width: int | None = None) -> None:
+        super().__init__(width, heads, bias, key_width or TAYLOR_WIDTH)
+
+
+class GatedLinearAttention(_Linear):
+    """q = x W^Q, k = x W^K of half the width, v = x W^V, g = σ(x W¹ W² + b)^{1/16}, and out of the recurrence's o
+
+        y = (swish(x W^R) ⊙ N(o)) W^O      N: RMSNorm of each head
+
+    W¹ and W² have rank 16, so the layer has about as many parameters as softmax attention (Yang et al. 2023, §4.4)."""
+
+    features: FeatureMap = IDENTITY
+
+    def __init__(self, width: int, heads: int, bias: bool) -> None:
+        super().__init__(heads, width // (2 * heads), width // heads, normalised=False)
+        self.qkvr = Linear(width, 3 * width, bias=bias)  # the rows of the weight are W^Q and W^K (d/2 each), W^V, W^R (d each)
+        self.gate_down = Linear(width, GATE_RANK, bias=False)
+        self.gate_up = Linear(GATE_RANK, heads * self.key_width, bias=True)
+        self.norm = norm("rms", self.head_width, bias=False)
+        self.out = Linear(width, width, bias=bias)
+
+    def forward(self, x_BTd: Tensor, allowed: Any, position: Any, past: LinearState | None) -> tuple[Tensor, LinearState | None]:
+        keys, values = self.heads * self.key_width, self.heads * self.head_width
+        q_BTn, k_BTn, v_BTd, r_BTd = self.qkvr(x_BTd).split_with_sizes((keys, keys, values, values), dim=-1)
+        log_gate_BTn = self.log_gate(x_BTd)
+        o_BHTE, past = self.attend(*(self._by_head(y) for y in (q_BTn, k_BTn, v_BTd, log_gate_BTn)), past)
+        o_BTd = self.norm(o_BHTE.transpose(1, 2)).flatten(2)
+        return self.out(F.silu(r_BTd) * o_BTd.to(r_BTd.dtype)), past
+
+    def log_gate(self, x_BTd: Tensor) -> Tensor:
+        """ln g of every key dimension, in float32 at least: sums over a chunk need the digits."""
+        raw_BTn: Tensor = self.gate_up(self.gate_down(x_BTd))
+        raw_BTn = raw_BTn.to(torch.promote_types(raw_BTn.dtype, torch.float32))
+        return (F.logsigmoid(raw_BTn) / GATE_ROOT).clamp(min=LEAST_LOG_GATE)
