@@ -1,6 +1,7 @@
 """Conversation: one language model answers many kinds of question, with the history before them (S24, S21).
 
     loss = −mean log p(x_t | x_<t) over the tokens t of the assistant's answers, <end> included
+    or, with objective.per = "answer", the mean over the answers of the mean over their tokens
 
 Letters: B batch, T time.
 """
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -36,6 +39,7 @@ from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import BucketedConversations
+from firth.text.batches.padding import PADDING
 from firth.text.config import ConversationsConfig
 from firth.text.conversation import Asked, ChatFormat, Message, check_messages
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
@@ -50,12 +54,36 @@ Messages = Sequence[Message | Mapping[str, str]]
 @dataclass(frozen=True, kw_only=True)
 class ConversationConfig(ObjectiveConfig):
     kind: Literal["conversation"] = "conversation"
+    # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
+    per: Literal["token", "answer"] = "token"
 
 
 def conversation(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
     """−mean log p(token of an answer | everything before it), in nats; targets of −1 are not learned."""
     x_BTd, _ = model.hidden(token_BT)
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
+
+
+def conversation_by_answer(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+    """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
+    x_BTd, _ = model.hidden(token_BT)
+    learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
+    logits_NV = model.readout(x_BTd[learned_BT]).float()
+    nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
+    return (nats_N * weight_BT[learned_BT]).sum() / weight_BT.sum(), None
+
+
+def answer_weights(target_BT: Tensor) -> Tensor:
+    """1 over the length of its answer for each target, 0 for those of −1. An answer is a run of targets: between two answers
+    there is at least a marker."""
+    learned_BT = target_BT != PADDING
+    before_BT = F.pad(learned_BT[:, :-1], (1, 0))
+    number_BT = (learned_BT & ~before_BT).cumsum(1) * learned_BT  # 1 for the tokens of the first answer of a row, …; 0: none
+    length_BA = torch.zeros_like(number_BT, dtype=torch.float32)
+    length_BA = torch.cat((length_BA, length_BA[:, :1]), 1).scatter_add_(
+        1, number_BT, torch.ones_like(number_BT, dtype=torch.float32)
+    )
+    return learned_BT / length_BA.gather(1, number_BT)
 
 
 class ConversationRun(LanguageModelRun):
@@ -222,7 +250,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         return BucketedConversations(data.train.encoded, self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: ChatData) -> Loss:
-        return conversation
+        return conversation if self.recipe.objective.per == "token" else conversation_by_answer
 
     def validate(self, network: LanguageModel, data: ChatData, progress: Progress) -> dict[str, Any]:
         """The loss; where exact match selects the weights, also the measures of written answers."""

@@ -18,7 +18,7 @@ from firth.models import RecurrentConfig, TransformerConfig, language_model
 from firth.models.config import LanguageConfig
 from firth.models.initialise import initialise
 from firth.progress import silent
-from firth.tasks.conversation import ConversationRun, conversation
+from firth.tasks.conversation import ConversationRun, answer_weights, conversation, conversation_by_answer
 from firth.text.batches.conversations import EncodedConversations
 from firth.text.conversation import ChatFormat, Message
 
@@ -59,6 +59,27 @@ def test_the_loss_is_torch_s_cross_entropy_over_the_answers_and_its_gradient_too
     weights = list(network.parameters())
     for given, right in zip(torch.autograd.grad(loss, weights), torch.autograd.grad(expected, weights), strict=True):
         assert torch.allclose(given, right, rtol=1e-9, atol=1e-12)
+
+
+def test_per_answer_a_short_answer_counts_as_much_as_a_long_one() -> None:
+    """Oracle: a loop over the answers, in float64."""
+    network = language_model(RecurrentConfig(kind="gru", width=8, depth=1), 7)
+    initialise(network, torch.Generator().manual_seed(0))
+    token_BT = torch.randint(7, (2, 9), generator=torch.Generator().manual_seed(1))
+    target_BT = torch.tensor([[-1, 3, 1, -1, -1, 4, 5, 6, 1], [2, -1, -1, 6, -1, -1, -1, -1, -1]])
+    found = [[(0, 1), (0, 2)], [(0, 5), (0, 6), (0, 7), (0, 8)], [(1, 0)], [(1, 3)]]
+    log_p = torch.log_softmax(network(token_BT)[0].detach().double(), -1)
+    means = [sum(-float(log_p[b, t, target_BT[b, t]]) for b, t in answer) / len(answer) for answer in found]
+    loss, _ = conversation_by_answer(network, token_BT, target_BT)
+    assert loss.item() == pytest.approx(sum(means) / len(means), rel=1e-5)
+    expected = [[0, 0.5, 0.5, 0, 0, 0.25, 0.25, 0.25, 0.25], [1, 0, 0, 1, 0, 0, 0, 0, 0]]
+    assert answer_weights(target_BT).tolist() == expected
+
+
+def test_a_run_learns_per_answer(tmp_path: Path) -> None:
+    recipe = compose(chat_table(write_chats(tmp_path / "c.jsonl")), ["objective.per=answer"])
+    model = load(train_recipe(recipe, tmp_path / "run").path, "cpu", kind=ConversationRun)
+    assert [model.chat(f"name {n}") for n in range(10)] == list(NAMES)
 
 
 def test_the_loss_of_a_run_is_that_of_its_answers_one_conversation_at_a_time(model: ConversationRun) -> None:

@@ -1,4 +1,4 @@
-"""How one may ask for the same thing. {} is the text in question; `held_out` phrasings never occur in training."""
+"""How one may ask for the same thing. {} is the text in question; `held_out` phrasings only occur in the test data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Phrasings(NamedTuple):
     held_out: tuple[str, ...]
 
     def draw(self, draw: random.Random, with_held_out: bool) -> tuple[str, Phrasing]:
-        """A phrasing; for a validation or test set, one in two is held out."""
+        """A phrasing; for the test set, one in two is held out. Validation, which selects weights, has known ones only."""
         if with_held_out and draw.random() < 0.5:
             return draw.choice(self.held_out), "held out"
         return draw.choice(self.known), "known"

@@ -35,13 +35,16 @@ from firth.text.readers.formats import records
 
 LOCALES = ("de", "en_GB", "en_US", "es", "fr", "it", "nl")
 _PARTS: tuple[Part, ...] = ("train", "valid", "test")
-_OPINIONS = 12_000  # sentences, before they are split
+_OPINIONS = 40_000  # sentences, before they are split
 _HELD_OUT = 0.04  # the share of tatoeba-en-nl that is for testing, and of the rest that is for validation
 _LONGEST = 20  # words of a sentence to tag
 _REPEATS = 3  # a skill with few training examples has each of them up to this often, in other words
 _MOST = 2000  # validation and test examples of a skill
 _ROUNDS = (5, 3, 2)  # weights of one, two and three rounds
 _SAME, _FOLLOW = 0.45, 0.75  # a later round: below the first the same question again, below the second about the text before
+# weights of POSITIVE, NEGATIVE and SENTIMENT. If the first two were equally frequent, the answer Yes would not depend on a text
+# alone nor on a question alone, and such an exclusive or is learned very late
+_SENTIMENTS = (5, 1, 4)
 _REPEATED = 0.2  # of the sentences to translate: repeated first, then translated
 _LOWERED = 0.3  # of the sentences to translate: without a capital and a full stop
 # words that are not names, with which a sentence may begin in lower case
@@ -81,7 +84,7 @@ def chats(skills: Sequence[ChatSkill] | None, count: int, part: Part, progress: 
     pools = {skill: _pool(skill, count, part, draw, progress) for skill in skills or CHAT_SKILLS}
     order = [skill for skill, pool in pools.items() for _ in pool]
     draw.shuffle(order)
-    composer = _Composer(pools, order, draw, with_held_out=part != "train")
+    composer = _Composer(pools, order, draw, with_held_out=part == "test")
     return list(composer.conversations(part))
 
 
@@ -186,9 +189,12 @@ class _Composer:
                 phrasings = ask.DATES if skill == "dates" else ask.TAGS
                 return [self._asked(phrasings, example, question)], question, example
             case "opinions" | "reviews":
-                phrasings, answer = self.draw.choice(
-                    ((ask.POSITIVE, _is("positive")), (ask.NEGATIVE, _is("negative")), (ask.SENTIMENT, lambda one: one.answer))
+                kinds = (
+                    (ask.POSITIVE, _is("positive")),
+                    (ask.NEGATIVE, _is("negative")),
+                    (ask.SENTIMENT, lambda one: one.answer),
                 )
+                phrasings, answer = self.draw.choices(kinds, _SENTIMENTS)[0]
                 question = _Question(skill, answer)
                 return [self._asked(phrasings, example, question)], question, example
 
@@ -201,7 +207,7 @@ class _Composer:
                     return self._asked(ask.YEAR, example, _Question(skill, lambda one: year))
                 return self._asked(ask.MONTH, example, _Question(skill, lambda one: calendar.month_name[int(month)]))
             case "opinions" | "reviews":
-                if self.draw.random() < 0.5:
+                if self.draw.random() < 0.8:
                     return self._asked(ask.THEN_POSITIVE, example, _Question(skill, _is("positive")))
                 return self._asked(ask.THEN_NEGATIVE, example, _Question(skill, _is("negative")))
             case _:
