@@ -141,6 +141,8 @@ def _type(hint: Any) -> str:
 
 
 def _type_name(option: Any) -> str:
+    if get_origin(option) is tuple and get_origin(get_args(option)[0]) is Literal:
+        return f"list of {_type(get_args(option)[0])}"
     if get_origin(option) is tuple:
         return f"list of {_TYPES[get_args(option)[0]]}s"
     return _TYPES.get(option, "table")

@@ -3,6 +3,7 @@
 from firth.cli import (
     align,
     answer,
+    chat,
     classify,
     compare,
     complete,
@@ -34,6 +35,7 @@ from firth.cli.app import main
 __all__ = [
     "align",
     "answer",
+    "chat",
     "classify",
     "compare",
     "complete",

@@ -70,13 +70,13 @@ def generate(
     config = model.generation({"beam": beam, **sampling, **searching, **common})
     _check(config.beam, nbest, searching)
     if config.beam > 1:
-        _print_found(prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
+        _print_found(prompt, model.after_prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
         return
     pieces = model.stream(prompt, config)
     if as_json:
         print_json({"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed})
         return
-    print(prompt, end="", flush=True)
+    print(prompt, end=model.after_prompt, flush=True)
     for piece in pieces:
         print(piece, end="", flush=True)
     print()
@@ -90,14 +90,14 @@ def _check(beam: int, nbest: int, searching: dict[str, int | float | None]) -> N
             raise ConfigError(f"--{name.replace('_', '-')} only applies to beam search; add --beam or remove it")
 
 
-def _print_found(prompt: str, found: list[Continuation], nbest: int, as_json: bool) -> None:
+def _print_found(prompt: str, after_prompt: str, found: list[Continuation], nbest: int, as_json: bool) -> None:
     if as_json:
         best = dataclasses.asdict(found[0])
         more = {"nbest": [dataclasses.asdict(one) for one in found]} if nbest > 1 else {}
         print_json({"prompt": prompt, "continuation": best.pop("text"), **best, **more})
     elif nbest == 1:
-        print(prompt + found[0].text)
+        print(prompt + after_prompt + found[0].text)
     else:
         for rank, one in enumerate(found, start=1):
-            text = (prompt + one.text).replace("\n", "\\n")  # one line each
+            text = (prompt + after_prompt + one.text).replace("\n", "\\n")  # one line each
             print(f"{rank} ||| {text} ||| {one.score:.4f}")

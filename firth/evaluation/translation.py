@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from firth.errors import DataError
 from firth.evaluation.rouge import rouge
+from firth.evaluation.skills import SkillMeasures, by_skill
+from firth.text.conversation import Asked
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -65,6 +67,7 @@ class TranslationMeasures:
     rouge1: float | None = None  # 0 to 100, see rouge.py; None unless requested
     rouge2: float | None = None
     rougeL: float | None = None
+    by_skill: tuple[SkillMeasures, ...] = ()  # where the sources are questions of conversations
 
 
 def measures(
@@ -76,11 +79,13 @@ def measures(
     language: str | None,
     sources: Sequence[str] = (),
     summaries: bool = False,
+    asked: Sequence[Asked] | None = None,
 ) -> TranslationMeasures:
     """One hypothesis, one reference and one source length per sentence; a hypothesis may be empty.
 
     `lower`: the run lower-cases its text, so compare without case. `language`: of the target, such as "de" or "pt-BR".
     `sources`: if given, prompts in them tell the task of each sentence. `summaries`: also compute ROUGE.
+    `asked`: facts about the sources that are questions of conversations; also compute the measures of each skill.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -106,6 +111,7 @@ def measures(
         bleu_tokenised_signature=signature,
         buckets=tuple(_buckets(hypotheses, references, lengths, bleu)),
         tasks=tuple(_tasks(hypotheses, references, sources, bleu)),
+        by_skill=() if asked is None else by_skill(asked, hypotheses, references),
         **(asdict(rouge(hypotheses, references)) if summaries else {}),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 from firth.errors import ConfigError
 from firth.tasks.answer import QuestionAnswering
 from firth.tasks.classification import TextClassification
+from firth.tasks.conversation import ConversationTask
 from firth.tasks.denoising import DenoisingTask
 from firth.tasks.electra import ReplacedTokenDetection
 from firth.tasks.in_context import InContext
@@ -32,6 +33,7 @@ TASKS: tuple[type[AnyTask], ...] = (
     DenoisingTask,
     InContext,
     InContextRegression,
+    ConversationTask,
 )
 KINDS = tuple(task.name for task in TASKS)
 FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))
@@ -93,6 +95,8 @@ def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
         return
     if (found, task.reads) == ("labelled texts", "running text"):
         return  # labelled texts are running text, too: the labels are ignored
+    if (found, task.reads) == ("conversations", "sentence pairs"):
+        return  # an answer and everything before it are a pair
     given = f'data.name = "{data.name}"' if data.name else f'data.path = "{data.path}"' if data.path else "data.text"
     if task.reads == "running text":
         other = next(one for one in TASKS if one.reads == found)

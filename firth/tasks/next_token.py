@@ -65,6 +65,7 @@ class Score:
 
 class LanguageModelRun(Run[LanguageModel]):
     wanted = "a language model"
+    after_prompt = ""  # what separates the prompt from its continuation where both are printed
 
     def generate(
         self,
@@ -100,7 +101,7 @@ class LanguageModelRun(Run[LanguageModel]):
 
     def continuations(self, prompt: str, config: DecodingConfig | None = None) -> list[Continuation]:
         """The config.beam best continuations that beam search finds, best first, with log p and score."""
-        return search(self, self._prompt(prompt).tolist(), config or self.recipe.decoding)
+        return search(self, self.prompt_ids(prompt).tolist(), config or self.recipe.decoding)
 
     def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
         """The continuation, piece by piece as it is generated. A piece is held back while it ends inside a character.
@@ -108,18 +109,12 @@ class LanguageModelRun(Run[LanguageModel]):
         An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once."""
         if config.beam > 1:
             return iter([self.continuations(prompt, config)[0].text])
-        return until_stop(self._pieces(self._prompt(prompt), config), config.stop)
-
-    def _prompt(self, prompt: str) -> NDArray[np.int64]:
-        ids = self.ids(prompt) if prompt else self.opening()
-        if not len(ids):
-            raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
-        return ids
+        return until_stop(self._pieces(self.prompt_ids(prompt), config), config.stop)
 
     def _pieces(self, ids: NDArray[np.int64], config: DecodingConfig) -> Iterator[str]:
-        waiting = deque(ids.tolist())
+        waiting = deque(self._spelled_before(ids))
         spelled = self.tokenizer.spell(iter(waiting.popleft, None))
-        for _ in range(len(ids)):
+        for _ in range(len(waiting)):
             next(spelled)
         for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
             token = int(token_B)
@@ -128,6 +123,11 @@ class LanguageModelRun(Run[LanguageModel]):
             waiting.append(token)
             if piece := next(spelled):
                 yield piece
+
+    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+        """The tokens of the prompt that decide how the first token after them is spelled."""
+        found: list[int] = ids.tolist()
+        return found
 
     def score(self, texts: Sequence[str], progress: Progress = silent) -> list[Score]:
         """log p of each text, as the start of a document or line (see `opening`)."""

@@ -172,6 +172,13 @@ class Run(ABC, Generic[N]):
             return self.tokenizer.encode("\n").astype(np.int64)
         return np.zeros(0, dtype=np.int64)
 
+    def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
+        """The tokens that a generated text continues: those of the prompt, or of an `opening`."""
+        ids = self.ids(prompt) if prompt else self.opening()
+        if not len(ids):
+            raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
+        return ids
+
     def decoding(self, given: Mapping[str, Given]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given."""
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

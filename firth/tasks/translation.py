@@ -23,6 +23,7 @@ from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, Tr
 from firth.progress import Progress, silent
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
+from firth.tasks.abilities.skill_table import skill_table
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
@@ -183,7 +184,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     Data = PairsConfig
     Objective = TranslationConfig
     reads = "sentence pairs"
-    sources = 'Set data.path, or data.name = "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts" or "docstrings".'
+    sources = 'Set data.path, or data.name = "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts", "chats" or "docstrings".'
     families = ("seq2seq",)
     two_sides = True
     metrics = ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact", "rouge1", "rouge2", "rougeL")
@@ -272,7 +273,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         if metrics["rougeL"] is not None:
             rouge = ", ".join(f"{metrics[name]:.2f}" for name in ("rouge1", "rouge2", "rougeL"))
             lines.append(("ROUGE-1, -2, -L", f"{rouge} (F1, no stemming)"))
-        return "\n".join([rows(*lines), *_by_task(metrics), *_by_length(metrics)])
+        return "\n".join([rows(*lines), *_by_task(metrics), *_by_length(metrics), *_by_skill(metrics)])
 
     def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
         from firth.evaluation.translation import LengthBucket
@@ -295,6 +296,10 @@ def _by_task(metrics: Mapping[str, Any]) -> list[str]:
         bleu = "" if task["bleu"] is None else f"BLEU {task['bleu']:.2f}, "
         lines.append(f"{'  ' + task['task']:<20}{bleu}exact match {task['exact']:.2%} of {task['sentences']:,}")
     return lines
+
+
+def _by_skill(metrics: Mapping[str, Any]) -> list[str]:
+    return ["", skill_table(metrics["by_skill"])] if metrics["by_skill"] else []
 
 
 def _by_length(metrics: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from firth.config import renamed
 from firth.errors import ConfigError
@@ -23,6 +23,7 @@ Name = Literal[
     "tatoeba-en-nl",
     "scan",
     "prompts",
+    "chats",
     "docstrings",
     "ud-english-ewt",
     "conll2003",
@@ -32,6 +33,8 @@ Name = Literal[
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
+ChatSkill = Literal["opinions", "reviews", "dutch", "dates", "tags"]
+CHAT_SKILLS: tuple[ChatSkill, ...] = get_args(ChatSkill)
 BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 
@@ -155,11 +158,15 @@ class PairsConfig(DataConfig):
     split: str | None = None
     lower: bool = False  # lower-case both sides
     locales: tuple[str, ...] | None = None  # locales of the generated dates, such as `["fr", "en_GB"]`; if not set, 34 of them
-    # number of training pairs to generate for dates; a tenth as many are generated for validation and for testing
+    # what the generated chats are about; if not set, all of opinions, reviews, dutch, dates and tags
+    skills: tuple[ChatSkill, ...] | None = None
+    # number of training pairs to generate for dates, or of training examples of each skill of chats; a tenth as many are
+    # generated for validation and for testing
     count: int = 20_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_skills(self.name, self.skills)
         for part in ("", "valid_", "test_"):
             path, target = f"{part}path", f"{part}target_path"
             if getattr(self, target) is not None and getattr(self, path) is None:
@@ -176,6 +183,22 @@ class PairsConfig(DataConfig):
     @classmethod
     def _files(cls) -> tuple[str, ...]:
         return ("path", "target_path")
+
+
+@dataclass(frozen=True)
+class ConversationsConfig(DataConfig):
+    """Conversations in .jsonl files, a line each: {"messages": [{"role": "user", "content": "…"}, …]}."""
+
+    # what the generated chats are about; if not set, all of opinions, reviews, dutch, dates and tags
+    skills: tuple[ChatSkill, ...] | None = None
+    # number of training examples of each skill of chats; a tenth as many are used for validation and for testing
+    count: int = 20_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_columns(self, "conversation")
+        _check_skills(self.name, self.skills)
+        _expect_between("count", self.count, 10)
 
 
 @dataclass(frozen=True)
@@ -220,6 +243,13 @@ class LinearConfig(PromptsConfig):
         _expect_between("dimensions", self.dimensions, 1)
         if not 0 <= self.noise < math.inf:
             raise ConfigError(f"data.noise is {self.noise}; expected 0 or more")
+
+
+def _check_skills(name: str | None, skills: tuple[ChatSkill, ...] | None) -> None:
+    if skills is not None and name != "chats":
+        raise ConfigError(f'data.skills is {list(skills)}, which only applies to data.name = "chats". Remove it.')
+    if skills is not None and (not skills or len(set(skills)) < len(skills)):
+        raise ConfigError(f"data.skills is {list(skills)}; expected one or more of {', '.join(CHAT_SKILLS)}, each once")
 
 
 def _expect_name(key: str, value: str) -> None:

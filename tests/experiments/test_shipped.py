@@ -58,7 +58,7 @@ def test_a_shipped_recipe_says_on_which_text_it_is_measured_and_who_published(na
 
 
 def has_test(data: DataConfig) -> bool:
-    if data.name in ("dates", "prompts", "swaps", "linear") or data.test_path is not None:
+    if data.name in ("dates", "prompts", "chats", "swaps", "linear") or data.test_path is not None:
         return True
     if data.name == "docstrings":
         return False
@@ -99,6 +99,18 @@ def test_one_decoder_and_an_encoder_decoder_are_of_equal_size_and_read_the_same_
     assert max(sizes) <= 1.02 * min(sizes), sizes
     for table in ("data", "tokenizer", "objective", "training", "decoding"):
         assert getattr(one, table) == getattr(two, table), table
+
+
+@pytest.mark.parametrize("name", ["chat-seq2seq", "chat-prefix"])
+def test_those_that_chat_are_of_equal_size_and_learn_the_same_conversations_in_as_many_steps(name: str) -> None:
+    one, two = find_recipe("chat-decoder").resolved(), find_recipe(name).resolved()
+    vocab = one.tokenizer.vocab or 0
+    sizes = [size_of(lambda recipe=recipe: recipe.task.network(vocab, vocab)) for recipe in (one, two)]
+    assert max(sizes) <= 1.02 * min(sizes), sizes
+    for setting in ("name", "skills", "count"):
+        assert getattr(one.data, setting) == getattr(two.data, setting)
+    assert one.training.steps == two.training.steps
+    assert (one.tokenizer.kind, one.tokenizer.vocab) == (two.tokenizer.kind, two.tokenizer.vocab)
 
 
 @pytest.mark.parametrize("name", ["icl-swap", "icl-regression"])

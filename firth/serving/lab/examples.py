@@ -7,6 +7,7 @@ _BY_DATASET = {
     "dates": "samedi 14 novembre 2026",
     "scan": "jump twice and walk left",
     "prompts": "dutch: this is a book",
+    "chats": 'Translate "this is a book" to Dutch',
     "tatoeba-en-nl": "This is a book.",
 }
 _BY_LANGUAGE = {"en": "A man is standing on a ladder.", "de": "Ein Mann steht auf einer Leiter.", "nl": "Dit is een boek."}

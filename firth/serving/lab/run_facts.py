@@ -12,6 +12,7 @@ from firth.serving.lab.examples import ENGLISH, source_sentence
 
 if TYPE_CHECKING:
     from firth.api import Recipe
+    from firth.text.config import DataConfig
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,16 @@ class RunFacts:
 def run_facts(recipe: Recipe) -> RunFacts:
     from firth.models import RecurrentConfig, RecurrentEncoderConfig, RecurrentSeq2SeqConfig
     from firth.models.config import TransformerSettings
-    from firth.text.config import PairsConfig
 
     model, task = recipe.model, recipe.task
-    pairs = recipe.data if isinstance(recipe.data, PairsConfig) else None
     transformer = isinstance(model, TransformerSettings)
     return RunFacts(
         about=f"{model.family} model, {model.kind}, {task.name}",
-        example=ENGLISH if pairs is None else source_sentence(pairs.name, pairs.source),
+        example=_example(recipe.data),
         task=task.name,
         family=model.family,
         reads_text=task.reads != "points of linear functions",
-        generates=task.reads == "running text" and hasattr(task.run_class, "generate"),
+        generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
         translates=hasattr(task.run_class, "translate"),
         learns_in_context=task.draws_several,
         takes_target=model.family == "seq2seq",
@@ -57,3 +56,11 @@ def run_facts(recipe: Recipe) -> RunFacts:
         attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
         multi_head=transformer,
     )
+
+
+def _example(data: DataConfig) -> str:
+    from firth.text.config import PairsConfig
+
+    if isinstance(data, PairsConfig):
+        return source_sentence(data.name, data.source)
+    return source_sentence(data.name, None) if data.name == "chats" else ENGLISH

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig, penalise, pick, restricted
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
 from firth.models import LanguageModel
@@ -127,9 +127,7 @@ def _pieces(model: LanguageRun, opening: Sequence[int], written: Sequence[int]) 
 
 
 def _opening(model: LanguageRun, prompt: str) -> list[int]:
-    ids: list[int] = (model.ids(prompt) if prompt else model.opening()).tolist()
-    if not ids:
-        raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
+    ids: list[int] = model.prompt_ids(prompt).tolist()
     return ids
 
 

@@ -95,6 +95,7 @@ class Translator:
             language=target_language(self.recipe.data),
             sources=[source for source, _ in pairs.texts],
             summaries=getattr(self.recipe.objective, "rouge", False),
+            asked=pairs.asked,
         )
 
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.batches.permutation import keys, permuted
+from firth.text.conversation import Asked
 from firth.text.tokenizers.special_tokens import Ids
 
 Floats = NDArray[np.float64]
@@ -50,13 +51,20 @@ class Pairs:
     target_ids: Ids
     target_starts: Ints
     texts: tuple[tuple[str, str], ...] | None = None  # both sides as text, for evaluation; not kept for training
+    asked: tuple[Asked, ...] | None = None  # facts about each source, where it is a question of a conversation
 
     @classmethod
-    def of(cls, sources: Sequence[Ids], targets: Sequence[Ids], texts: Iterable[tuple[str, str]] | None = None) -> Pairs:
+    def of(
+        cls,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        texts: Iterable[tuple[str, str]] | None = None,
+        asked: tuple[Asked, ...] | None = None,
+    ) -> Pairs:
         """From the ids of each sentence, <eos> included."""
         if len(sources) != len(targets):
             raise DataError(f"{len(sources):,} source and {len(targets):,} target sentences; expected equal numbers")
-        return cls(*concatenated(sources), *concatenated(targets), None if texts is None else tuple(texts))
+        return cls(*concatenated(sources), *concatenated(targets), None if texts is None else tuple(texts), asked)
 
     def __len__(self) -> int:
         return len(self.source_starts) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from firth.errors import ConfigError, DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.pairs import Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
+from firth.text.conversation import Asked, Conversation, history_text
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
+from firth.text.datasets.chats import chats
 from firth.text.datasets.dates import Part, dates
 from firth.text.datasets.docs import docstring_summaries
 from firth.text.datasets.prompts import prompts
@@ -120,8 +122,11 @@ def _generated(data: PairsConfig, part: Part, progress: Progress) -> list[Senten
             pairs = dates(data.locales, data.count if part == "train" else data.count // 10, part)
             return [SentencePair(f"dates, {part} {n}", sentence(text, data), iso) for n, (text, iso) in enumerate(pairs, 1)]
         case "prompts":
-            _check_prompts(data)
+            _check_no_sides(data, "two tasks with sides of their own")
             return [_normalised(where, texts[0], texts[1], data) for where, texts in prompts(part, data.valid, progress)]
+        case "chats":
+            _check_no_sides(data, "questions and answers")
+            return [pair for one in chats(data.skills, data.count, part, progress) for pair in _answers(one, data)]
         case "docstrings" if part == "train":
             found = enumerate(docstring_summaries(progress), 1)
             return [_normalised(f"docstring {n}", rest, first, data) for n, (rest, first) in found]
@@ -133,12 +138,18 @@ def _normalised(where: str, source: str, target: str, data: PairsConfig) -> Sent
     return SentencePair(where, sentence(source, data), sentence(target, data))
 
 
-def _check_prompts(data: PairsConfig) -> None:
+def _answers(conversation: Conversation, data: PairsConfig) -> Iterator[SentencePair]:
+    """Each answer of a conversation, with everything before it as its source."""
+    for place, asked in zip(conversation.answers, Asked.of(conversation), strict=True):
+        source = history_text(conversation.messages[:place])
+        pair = _normalised(conversation.where, source, conversation.messages[place].content, data)
+        yield pair._replace(asked=asked)
+
+
+def _check_no_sides(data: PairsConfig, has: str) -> None:
     for key in ("source", "target", "split"):
         if getattr(data, key) is not None:
-            raise ConfigError(
-                f"data.{key} is {getattr(data, key)!r}, but prompts has two tasks with sides of their own. Remove it."
-            )
+            raise ConfigError(f"data.{key} is {getattr(data, key)!r}, but {data.name} has {has}. Remove it.")
 
 
 def _learned(config: TokenizerConfig, pairs: Sequence[SentencePair]) -> Tokenizers:
@@ -181,4 +192,5 @@ def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence
 
 
 def _with_texts(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Progress) -> Pairs:
-    return Pairs.of(*_encoded(pairs, tokenizers, progress), texts=((pair.source, pair.target) for pair in pairs))
+    texts, asked = ((pair.source, pair.target) for pair in pairs), tuple(pair.asked for pair in pairs if pair.asked is not None)
+    return Pairs.of(*_encoded(pairs, tokenizers, progress), texts=texts, asked=asked or None)

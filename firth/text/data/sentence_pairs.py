@@ -12,6 +12,7 @@ from typing import NamedTuple
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, file_progress
 from firth.text.config import PairsConfig
+from firth.text.conversation import Asked
 from firth.text.datasets import download
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.data_set import PairFiles, Split
@@ -22,13 +23,14 @@ from firth.text.readers.file_format import Column, FileFormat
 from firth.text.readers.formats import TABLES, file_format, one_of, records
 from firth.text.readers.in_out import IN_OUT
 
-GENERATED = ("dates", "docstrings", "prompts")  # named sets that are generated, not read from files of their own
+GENERATED = ("dates", "docstrings", "prompts", "chats")  # named sets that are generated, not read from files of their own
 
 
 class SentencePair(NamedTuple):
     where: str  # file and line, for messages
     source: str
     target: str
+    asked: Asked | None = None  # facts about the source, where it is a question of a conversation
 
 
 def sentence(text: str, data: PairsConfig) -> str:
@@ -74,8 +76,8 @@ def _pair_files(data: PairsConfig) -> PairFiles:
     entry = None if data.name == "docs" else data_set(str(data.name))
     if entry is None or entry.pairs is None:
         raise ConfigError(
-            f'data.name = "{data.name}" has no translations. Choose "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts" or '
-            '"docstrings", or set data.path.'
+            f'data.name = "{data.name}" has no translations. Choose "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts", '
+            '"chats" or "docstrings", or set data.path.'
         )
     return entry.pairs
 
@@ -127,9 +129,9 @@ class PairReader:
         corpus = spool(self.data.format) if path == "-" else find(path, self.data.format)
         try:
             if target_path is None:
-                found = [self._checked(*pair) for pair in self._of_one(corpus, progress)]
+                found = [self._checked(pair) for pair in self._of_one(corpus, progress)]
             else:
-                found = [self._checked(*pair) for pair in _of_two(corpus, find(target_path, self.data.format), progress)]
+                found = [self._checked(pair) for pair in _of_two(corpus, find(target_path, self.data.format), progress)]
         finally:
             if path == "-":
                 corpus.files[0].unlink(missing_ok=True)
@@ -150,8 +152,8 @@ class PairReader:
             for where, (source, target) in records(path, self.columns, format, tick, self.header):
                 yield SentencePair(where, source, target)
 
-    def _checked(self, where: str, source: str, target: str) -> SentencePair:
-        pair = SentencePair(where, sentence(source, self.data), sentence(target, self.data))
+    def _checked(self, read: SentencePair) -> SentencePair:
+        where, pair = read.where, read._replace(source=sentence(read.source, self.data), target=sentence(read.target, self.data))
         for column, text in zip(self.columns, (pair.source, pair.target), strict=True):
             if not text:
                 raise DataError(f"{where} has an empty {column.name}; expected both sides. Complete or remove that pair.")

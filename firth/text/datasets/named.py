@@ -13,6 +13,7 @@ Holds = Literal[
     "tagged words",
     "questions",
     "sentence pairs",
+    "conversations",
     "prompts of swaps",
     "points of linear functions",
 ]
@@ -22,6 +23,7 @@ _GENERATED: dict[str | None, Holds] = {
     "dates": "sentence pairs",
     "docstrings": "sentence pairs",
     "prompts": "sentence pairs",
+    "chats": "conversations",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
 }

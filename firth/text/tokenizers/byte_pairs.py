@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterable, Iterator, Mapping
 
 import tokenizers
@@ -30,7 +29,8 @@ def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(subwords.sliced(text.pieces), trainer)
-    return _with_eos(tokenizer) if text.eos else tokenizer
+    # as a special token of the trainer, text could contain it
+    return subwords.with_entries(tokenizer, [EOS]) if text.eos else tokenizer
 
 
 def split_into_bytes(tokenizer: tokenizers.Tokenizer) -> None:
@@ -76,13 +76,6 @@ class BytePairs:
 
     def unseen(self, text: str) -> list[str]:
         return []
-
-
-def _with_eos(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """<eos> as a plain entry that no merge produces; as a special token of the trainer, text could contain it."""
-    table = json.loads(tokenizer.to_str())
-    table["model"]["vocab"][EOS] = len(table["model"]["vocab"])
-    return subwords.rebuilt(table)
 
 
 def _byte_of() -> dict[str, int]:

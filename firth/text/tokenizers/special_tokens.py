@@ -1,4 +1,5 @@
-"""The two tokens that are not text. Only word and wordpiece tokenizers encode a literal <eos> or <unk> as these.
+"""The tokens that are not text: <eos>, <unk>, and the markers of a conversation. Only word and wordpiece tokenizers encode a
+literal <eos>, <unk> or marker as these.
 
 A character tokenizer has tokens of one character, and the pre-tokenizer of byte-level BPE separates "<" from letters, so neither
 can learn a token that is spelled like these; tokenizer.json needs no added tokens for them.
@@ -13,5 +14,7 @@ from numpy.typing import NDArray
 
 EOS = "<eos>"
 UNKNOWN = "<unk>"
+END = "<end>"  # after each message of a conversation
+MARKERS = ("<system>", "<user>", "<assistant>", END)  # before each message, its role
 
 Ids = NDArray[np.integer[Any]]

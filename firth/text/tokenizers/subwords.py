@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,18 @@ def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
     encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
     ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
     return np.concatenate(ids) if ids else np.zeros(0, np.int32)
+
+
+def with_entries(tokenizer: tokenizers.Tokenizer, names: Sequence[str]) -> tokenizers.Tokenizer:
+    """`names` as further entries of the vocabulary, in their order, which no merge or segmentation produces."""
+    table = json.loads(tokenizer.to_str())
+    vocabulary = table["model"]["vocab"]
+    for name in names:
+        if isinstance(vocabulary, list):  # a unigram model has scores, not ids
+            vocabulary.append((name, min(score for _, score in vocabulary)))
+        else:
+            vocabulary.setdefault(name, len(vocabulary))
+    return rebuilt(table)
 
 
 def rebuilt(table: dict[str, Any]) -> tokenizers.Tokenizer:

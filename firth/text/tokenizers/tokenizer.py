@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
 from firth.text.tokenizers.kind import Spaces, TokenizerKind, TrainingText
-from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.special_tokens import END, EOS, MARKERS, UNKNOWN, Ids
+from firth.text.tokenizers.subwords import with_entries
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
@@ -32,6 +34,8 @@ class Tokenizer:
         self._kind = _kind(json.loads(self._json))
         self._codec = self._kind.codec(tokenizer)
         self.vocab: int = tokenizer.get_vocab_size()
+        markers = {name: id for name in MARKERS if (id := tokenizer.token_to_id(name)) is not None}
+        self.markers = markers if len(markers) == len(MARKERS) else {}  # running text may have a word <end>
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
 
     @classmethod
@@ -42,14 +46,19 @@ class Tokenizer:
         documents: int,
         counts: Mapping[str, int] | None = None,
         also: Sequence[str] = (),
+        markers: Sequence[str] = (),
     ) -> Tokenizer:
         """Learn a vocabulary. With more than one document, <eos> ends each; a "word" tokenizer always has one, for every line.
 
         With `counts` of the characters, a "char" tokenizer does not read `pieces`. A "word" tokenizer adds the words `also` to
-        those of the text, as far as config.vocab allows.
+        those of the text, as far as config.vocab allows. `markers` are further tokens that are not text; config.vocab includes
+        them.
         """
         kind = next(kind for kind in KINDS if kind.name == config.kind)
-        return cls(kind.train(config, TrainingText(pieces, documents, counts, also)))
+        if config.vocab is not None and markers:
+            config = dataclasses.replace(config, vocab=config.vocab - len(markers))
+        trained = kind.train(config, TrainingText(pieces, documents, counts, also))
+        return cls(with_entries(trained, markers) if markers else trained)
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
@@ -85,6 +94,11 @@ class Tokenizer:
         return self._codec.eos
 
     @property
+    def end_of_message(self) -> int | None:
+        """The id of <end>, where the tokenizer is one of conversations."""
+        return self.markers.get(END)
+
+    @property
     def unknown(self) -> int | None:
         """The id of <unk>, if there is one."""
         return self._codec.unknown
@@ -116,8 +130,9 @@ class Tokenizer:
         return self._codec.spell(ids)
 
     def token(self, id: int) -> str:
-        """One token as a person would write it: its text, <eos>, <unk>, or <0xE2> for bytes that are no text by themselves."""
-        return EOS if id == self.eos else UNKNOWN if id == self.unknown else self._codec.token(id)
+        """One token as a person would write it: its text, <eos>, <unk>, a marker, or <0xE2> for bytes that are no text alone."""
+        names = {id: name for name, id in self.markers.items()} | {self.eos: EOS, self.unknown: UNKNOWN}
+        return names.get(id) or self._codec.token(id)
 
     def unseen(self, text: str) -> list[str]:
         """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""

@@ -1,0 +1,131 @@
+"""firth chat"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.app import Seed, complain, verb
+from firth.cli.lines import given
+
+if TYPE_CHECKING:
+    from firth.decoding.sample import DecodingConfig
+    from firth.tasks.conversation import ConversationRun
+    from firth.text.conversation import Message
+
+_PROMPT = "> "
+_COMMANDS = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer"
+
+
+@verb()
+def chat(
+    run: Annotated[Path, typer.Argument(help="Run folder of a model trained on conversations.")],
+    system: Annotated[str | None, typer.Option(help="A first message that sets the scene. [default: none]")] = None,
+    tokens: Annotated[int | None, typer.Option(help="Maximum length of an answer, in tokens. [default: the recipe's]")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sample only from the K most probable tokens. [default: the recipe's]")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sample only from the smallest set of tokens with total probability P. [default: the recipe's]"),
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(help="Sample only from tokens with at least P times the highest probability. [default: the recipe's]"),
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(help="End before the first occurrence of this string; may be given several times. [default: the recipe's]"),
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size of beam search; 1 samples instead. [default: the recipe's]")] = None,
+    seed: Seed = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
+) -> None:
+    """Talk to a model; it remembers the conversation."""
+    from firth.api import load
+    from firth.tasks.conversation import ConversationRun
+
+    model = load(run, kind=ConversationRun)
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}
+    config = model.generation({**sampling, **common})
+    by_hand = sys.stdin.isatty() and not as_json
+    if by_hand:
+        print(_COMMANDS, file=sys.stderr)
+    _converse(model, config, _typed() if by_hand else given(None, None, forgiving=True), system, as_json)
+
+
+def _converse(model: ConversationRun, config: DecodingConfig, lines: Iterable[str], system: str | None, as_json: bool) -> None:
+    from firth.errors import FirthError
+    from firth.text.conversation import Message
+
+    opening = [] if system is None else [Message("system", system)]
+    history: list[Message] = list(opening)
+    for line in lines:
+        match line.strip():
+            case "":
+                continue
+            case "/exit":
+                return
+            case "/reset":
+                history = list(opening)
+                continue
+            case command if command.startswith("/"):
+                complain(f'unknown command "{command.split()[0]}"; {_COMMANDS}')
+                continue
+            case question:
+                asked = [*history, Message("user", question)]
+        try:
+            answer = _answer(model, config, asked, as_json)
+        except FirthError as error:  # such as a question longer than the context: ask another one
+            complain(str(error))
+            continue
+        # an answer that was stopped before its first word leaves no round behind
+        history = [*asked, Message("assistant", answer)] if answer.strip() else history
+
+
+def _answer(model: ConversationRun, config: DecodingConfig, messages: list[Message], as_json: bool) -> str:
+    """The answer, printed as it is written; what there is of it when Ctrl-C is pressed."""
+    pieces: list[str] = []
+    stopped = False
+    try:
+        for piece in model.reply(messages, config):
+            pieces.append(piece)
+            if not as_json:
+                print(piece, end="", flush=True)
+    except KeyboardInterrupt:
+        stopped = True
+    answer = "".join(pieces)
+    if as_json:
+        found = {"prompt": messages[-1].content, "answer": answer, "stopped": stopped}
+        print(json.dumps(found, ensure_ascii=False), flush=True)
+    else:
+        print(" [stopped]" if stopped else "", flush=True)
+    return answer
+
+
+def _typed() -> Iterator[str]:
+    """Lines typed in a terminal, until Ctrl-D; Ctrl-C abandons a line."""
+    import contextlib
+
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # input() then has a history and arrow keys
+    while True:
+        try:
+            yield input(_PROMPT)
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+        except EOFError:
+            print(file=sys.stderr)
+            return

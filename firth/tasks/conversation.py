@@ -1,0 +1,274 @@
+"""Conversation: one language model answers many kinds of question, with the history before them (S24, S21).
+
+    loss = −mean log p(x_t | x_<t) over the tokens t of the assistant's answers, <end> included
+    or, with objective.per = "answer", the mean over the answers of the mean over their tokens
+
+Letters: B batch, T time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError, DataError
+from firth.evaluation.conversation import answers, likelihood
+from firth.evaluation.skills import by_skill, exact_match
+from firth.inspection.inputs import Reading
+from firth.layers.cross_entropy import cross_entropy
+from firth.models import LanguageConfig, LanguageModel, language_model
+from firth.progress import Progress, silent
+from firth.tasks.abilities.continuation import Continuation, search
+from firth.tasks.abilities.inspection_inputs import one_reading
+from firth.tasks.abilities.skill_table import skill_table
+from firth.tasks.abilities.stop_strings import until_stop
+from firth.tasks.next_token import LanguageModelRun
+from firth.tasks.running_text import target_of
+from firth.tasks.splits import Split, check_split, chosen
+from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
+from firth.text import Tokenizer, TokenizerConfig
+from firth.text.batches.conversations import BucketedConversations
+from firth.text.batches.padding import PADDING
+from firth.text.config import ConversationsConfig
+from firth.text.conversation import Asked, ChatFormat, Message, check_messages
+from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
+from firth.training.loop import Loss
+
+AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
+_RESERVED = 4  # a quarter of the context, at most, is kept free for the answer
+
+Messages = Sequence[Message | Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationConfig(ObjectiveConfig):
+    kind: Literal["conversation"] = "conversation"
+    # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
+    per: Literal["token", "answer"] = "token"
+
+
+def conversation(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+    """−mean log p(token of an answer | everything before it), in nats; targets of −1 are not learned."""
+    x_BTd, _ = model.hidden(token_BT)
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
+
+
+def conversation_by_answer(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+    """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
+    x_BTd, _ = model.hidden(token_BT)
+    learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
+    logits_NV = model.readout(x_BTd[learned_BT]).float()
+    nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
+    return (nats_N * weight_BT[learned_BT]).sum() / weight_BT.sum(), None
+
+
+def answer_weights(target_BT: Tensor) -> Tensor:
+    """1 over the length of its answer for each target, 0 for those of −1. An answer is a run of targets: between two answers
+    there is at least a marker."""
+    learned_BT = target_BT != PADDING
+    before_BT = F.pad(learned_BT[:, :-1], (1, 0))
+    number_BT = (learned_BT & ~before_BT).cumsum(1) * learned_BT  # 1 for the tokens of the first answer of a row, …; 0: none
+    length_BA = torch.zeros_like(number_BT, dtype=torch.float32)
+    length_BA = torch.cat((length_BA, length_BA[:, :1]), 1).scatter_add_(
+        1, number_BT, torch.ones_like(number_BT, dtype=torch.float32)
+    )
+    return learned_BT / length_BA.gather(1, number_BT)
+
+
+class ConversationRun(LanguageModelRun):
+    wanted = "a run that was trained on conversations"
+    after_prompt = "\n"
+
+    @property
+    def format(self) -> ChatFormat:
+        """How messages become tokens."""
+        return ChatFormat(self.tokenizer)
+
+    def chat(
+        self,
+        messages: str | Messages,
+        *,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        seed: int | None = None,
+        beam: int | None = None,
+        penalty: float | None = None,
+    ) -> str:
+        """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
+        them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces."""
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop, "beam": beam, "penalty": penalty}
+        return "".join(self.reply(messages, self.generation({**sampling, **common})))
+
+    def reply(self, messages: str | Messages, config: DecodingConfig | None = None) -> Iterator[str]:
+        """The answer, piece by piece as it is generated. If the conversation is longer than the model's context, its oldest
+        rounds are left out, with a warning."""
+        config = config or self.recipe.decoding
+        ids = self._conversation_ids(as_messages(messages), config.tokens)
+        if config.beam > 1:
+            return iter([self._found(ids, config)[0].text])
+        return until_stop(self._pieces(ids, config), config.stop)
+
+    def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
+        """A prompt is a user's first message."""
+        return self._conversation_ids(as_messages(prompt), self.recipe.decoding.tokens)
+
+    def continuations(self, prompt: str, config: DecodingConfig | None = None) -> list[Continuation]:
+        """The config.beam best answers that beam search finds, best first, with log p and score."""
+        return self._found(self.prompt_ids(prompt), config or self.recipe.decoding)
+
+    def _found(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
+        return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in search(self, ids.tolist(), config)]
+
+    def _conversation_ids(self, messages: Sequence[Message], tokens: int) -> NDArray[np.int64]:
+        for message in messages:
+            self.ids(message.content)  # warns of, or refuses, what the vocabulary lacks
+        format, context = self.format, self.network.context
+        ids = format.prompt(messages)
+        if context is not None and len(ids) > (room := context - min(tokens, context // _RESERVED)):
+            kept = format.fitted(messages, room)
+            ids = format.prompt(kept)
+            if len(ids) > room:
+                raise DataError(f"the message has {len(ids):,} tokens, but this model reads {room:,}. Shorten it.")
+            if len(kept) < len(messages):
+                warnings.warn(
+                    f"the conversation is longer than {room:,} tokens, so the model no longer sees its oldest rounds",
+                    stacklevel=4,
+                )
+        return ids.astype(np.int64)
+
+    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+        return []  # an answer begins a text of its own
+
+    def evaluate(  # type: ignore[override]  # conversations are read whole: no streams, no random batches
+        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+    ) -> dict[str, object]:
+        """Loss of the true answers, and exact match and each skill's own metric of greedy ones; see Run.evaluate."""
+        check_split(self.recipe.data, path, split)
+        name, conversations = self._conversations(path, split, progress)
+        found = measured(self.network, self.tokenizer, conversations, self.recipe, "float32", progress, write=True)
+        return {**found, "split": name}
+
+    def _conversations(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Conversations]:
+        if path is not None:
+            return str(path), encode_conversations(path, self.tokenizer, self.recipe.data, progress)
+        return chosen(prepare_conversations(self.recipe.data, self.tokenizer, progress=progress), split)
+
+    def _reading(self, text: str) -> Reading:
+        return one_reading(self.network, self.tokenizer, self.prompt_ids(text), self._forward)
+
+
+def as_messages(given: str | Messages) -> list[Message]:
+    """Checked messages: user and assistant take turns, and the user has the last word."""
+    if isinstance(given, str):
+        given = [Message("user", given)]
+    messages = [one if isinstance(one, Message) else _message(one) for one in given]
+    check_messages(messages)
+    if messages[-1].role != "user":
+        raise DataError(f"the last message is the {messages[-1].role}'s; expected a question of the user")
+    return messages
+
+
+def _message(given: Mapping[str, str]) -> Message:
+    try:
+        return Message(given["role"], given["content"])  # type: ignore[arg-type]  # check_messages refuses other roles
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f'a message is {given!r}; expected {{"role": "user", "content": "…"}}') from error
+
+
+def measured(
+    network: LanguageModel,
+    tokenizer: Tokenizer,
+    conversations: Conversations,
+    recipe: Any,
+    dtype: str,
+    progress: Progress,
+    *,
+    write: bool,
+) -> dict[str, Any]:
+    """The loss; with `write` also the measures of written answers."""
+    found = likelihood(network, conversations, batch=recipe.training.batch, dtype=dtype, progress=progress)
+    result = {**dataclasses.asdict(found), "conversations": len(conversations)}
+    if not write:
+        return result
+    batch = AT_ONCE.get(next(network.parameters()).device.type, AT_ONCE["cpu"])
+    tokens = recipe.decoding.tokens
+    written = answers(network, ChatFormat(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
+    references = [one.messages[place].content for one in conversations.texts for place in one.answers]
+    asked = [asked for one in conversations.texts for asked in Asked.of(one)]
+    skills = [dataclasses.asdict(one) for one in by_skill(asked, written, references)]
+    return {**result, "answers": len(written), "exact": exact_match(written, references), "by_skill": skills}
+
+
+class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
+    name = "conversation"
+    Data = ConversationsConfig
+    Objective = ConversationConfig
+    reads = "conversations"
+    sources = 'Set data.path to a .jsonl file of conversations, or data.name = "chats".'
+    families = ("language",)
+    metrics = ("loss", "perplexity", "exact")
+    selecting = ("loss", "exact")
+    run_class = ConversationRun
+    is_a = "a model that holds conversations"
+    use = "chat or generate"
+    next_command = "firth chat {run}"
+    uses = CONTINUES
+    unsupported = {  # noqa: RUF012 (a ClassVar in Task)
+        "training.carry": "conversations carry no state from one to the next",
+        "training.compile": "it compiles for one shape of batch, and conversations have many lengths",
+    }
+
+    def check(self) -> None:
+        super().check()
+        self.expect_context()
+
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:
+        return prepare_conversations(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
+
+    def network(self, source_vocab: int, vocab: int) -> LanguageModel:
+        assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
+        return language_model(self.recipe.model, vocab)
+
+    def batches(self, data: ChatData) -> BucketedConversations:
+        return BucketedConversations(data.train.encoded, self.recipe.training.batch, self.recipe.training.seed)
+
+    def loss(self, data: ChatData) -> Loss:
+        return conversation if self.recipe.objective.per == "token" else conversation_by_answer
+
+    def validate(self, network: LanguageModel, data: ChatData, progress: Progress) -> dict[str, Any]:
+        """The loss; where exact match selects the weights, also the measures of written answers."""
+        training = self.recipe.training
+        assert data.valid is not None
+        write = training.select != "loss"
+        return measured(network, data.tokenizer, data.valid, self.recipe, training.dtype, progress, write=write)
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        if "exact" in metrics:
+            return f"exact match {metrics['exact']:.1%}"
+        return f"perplexity {metrics['perplexity']:.2f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        top = rows(
+            ("text", metrics["split"]),
+            ("conversations", f"{metrics['conversations']:,}, {metrics['answers']:,} answers"),
+            ("loss", f"{metrics['loss']:.4f} nats per token of an answer, perplexity {metrics['perplexity']:.4f}"),
+            ("exact match", f"{metrics['exact']:.2%}"),
+        )
+        return f"{top}\n\n{skill_table(metrics['by_skill'])}"

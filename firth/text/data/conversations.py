@@ -1,0 +1,125 @@
+"""Conversations: read or generated, split, tokenised; long ones are left out of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.errors import ConfigError, DataError
+from firth.progress import Progress, reported, silent
+from firth.text.batches.conversations import EncodedConversations
+from firth.text.config import ConversationsConfig, TokenizerConfig
+from firth.text.conversation import ChatFormat, Conversation
+from firth.text.data.fingerprint import sha256_of_texts
+from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.running_text import open_corpus
+from firth.text.datasets.chats import chats
+from firth.text.datasets.dates import Part
+from firth.text.holdout import held_out
+from firth.text.readers.chat_files import read_conversations
+from firth.text.readers.corpus import find
+from firth.text.readers.pieces import pieces_of_texts
+from firth.text.tokenizers.special_tokens import MARKERS
+from firth.text.tokenizers.tokenizer import Tokenizer
+
+_CONVERSATION_END = b"\xfe"  # hashed after each conversation; no UTF-8 text contains it
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """Conversations as text, for evaluation, and as tokens."""
+
+    texts: tuple[Conversation, ...]
+    encoded: EncodedConversations
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class ChatData:
+    """The data of a conversation run."""
+
+    tokenizer: Tokenizer
+    train: Conversations
+    valid: Conversations | None
+    test: Conversations | None
+    sha256: str  # of the conversations that were split into training and held-out part
+    dropped: int = 0  # training conversations longer than the limit
+    limit: int | None = None
+
+    @property
+    def notice(self) -> str | None:
+        """A sentence on the training conversations that are too long; None if there are none."""
+        remedy = "Set a larger training.context to keep them."
+        return left_out_notice(self.dropped, len(self.train), "training conversations", f"{self.limit} tokens", remedy)
+
+
+def prepare_conversations(
+    data: ConversationsConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    limit: int | None = None,
+    progress: Progress = silent,
+) -> ChatData:
+    """Read, split, tokenise.
+
+    Without validation data, `data.valid` of the conversations are held out: the end of a shuffle that depends on their number
+    alone. The vocabulary is learned from the training part alone (characters also from the held-out part, as for running text);
+    it has the markers of roles and ends. Conversations of more than `limit` tokens are left out of training, but not of
+    validation and test.
+    """
+    whole, valid, test = (_part(data, part, progress) for part in ("train", "valid", "test"))
+    assert whole is not None
+    train = whole
+    if valid is None and data.valid:
+        train, valid = held_out(whole, data.valid, "conversations")
+    if isinstance(tokenizer, TokenizerConfig):
+        known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known += test or [] if tokenizer.kind == "char" and data.name is not None else []  # generated: known in advance
+        texts = pieces_of_texts(message.content for one in known for message in one.messages)
+        tokenizer = Tokenizer.train(tokenizer, texts, documents=1, markers=MARKERS)
+    encoded = encode(train, tokenizer, progress)
+    kept = [one for one, length in zip(train, encoded.encoded.length_N, strict=True) if limit is None or length <= limit]
+    refuse_all_longer(len(train), len(kept), "training conversations", f"{limit} tokens", "Raise training.context.")
+    return ChatData(
+        tokenizer,
+        encoded if len(kept) == len(train) else encode(kept, tokenizer, progress),
+        None if valid is None else encode(valid, tokenizer, progress),
+        None if test is None else encode(test, tokenizer, progress),
+        sha256_of_texts(((text for message in one.messages for text in message) for one in whole), _CONVERSATION_END),
+        len(train) - len(kept),
+        limit,
+    )
+
+
+def encode_conversations(
+    path: str | Path, tokenizer: Tokenizer, data: ConversationsConfig, progress: Progress = silent
+) -> Conversations:
+    """The conversations at `path`."""
+    with open_corpus(ConversationsConfig(path=str(path), format=data.format), progress) as corpus:
+        return encode(read_conversations(corpus, progress), tokenizer, progress)
+
+
+def encode(conversations: Sequence[Conversation], tokenizer: Tokenizer, progress: Progress = silent) -> Conversations:
+    format, rendered = ChatFormat(tokenizer), []
+    for one in reported(conversations, "encoding", progress):
+        try:
+            rendered.append(format.render(one.messages))
+        except DataError as error:
+            raise DataError(f"{one.where}: {error}") from error
+    return Conversations(tuple(conversations), EncodedConversations.of(rendered))
+
+
+def _part(data: ConversationsConfig, part: Part, progress: Progress) -> list[Conversation] | None:
+    path = {"train": data.path, "valid": data.valid_path, "test": data.test_path}[part]
+    if part != "train" and path is not None:
+        return read_conversations(find(path, data.format), progress)
+    if data.text is not None:
+        raise ConfigError('data.text has no roles. Set data.path to a .jsonl file of conversations, or data.name = "chats".')
+    if data.name == "chats":
+        return chats(data.skills, data.count, part, progress)
+    if part != "train":
+        return None
+    with open_corpus(data, progress) as corpus:
+        return read_conversations(corpus, progress)

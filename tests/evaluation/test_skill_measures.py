@@ -1,0 +1,46 @@
+"""Answers by skill: known answers, and sacrebleu's own BLEU."""
+
+from __future__ import annotations
+
+import pytest
+import sacrebleu
+
+from firth.evaluation.skills import by_skill, exact_match, tag_accuracy
+from firth.text.conversation import Asked, Skill
+
+
+def test_tags_are_compared_place_by_place() -> None:
+    references = ["PRON VERB NOUN", "DET NOUN"]
+    assert tag_accuracy(references, references) == 1
+    assert tag_accuracy(["PRON VERB", "NOUN DET NOUN"], references) == pytest.approx(2 / 5)
+    assert tag_accuracy(["", ""], references) == 0
+
+
+def test_white_space_around_an_answer_does_not_count() -> None:
+    assert exact_match([" Yes", "no"], ["Yes", "No"]) == 0.5
+
+
+def test_each_skill_has_its_own_metric_and_its_parts() -> None:
+    asked = [
+        Asked(Skill("reviews"), 1),
+        Asked(Skill("reviews", "held out"), 2),
+        Asked(Skill("reviews", "held out"), 3),
+        Asked(Skill("dutch"), 1),
+        Asked(Skill("tags"), 1),
+        Asked(None, 1),
+    ]
+    dutch = "dit is een heel mooi boek", "dit is een heel goed boek"
+    hypotheses = ["Yes", "Yes", "No", dutch[0], "DET VERB", "what?"]
+    references = ["Yes", "No", "No", dutch[1], "DET NOUN", "what?"]
+    found = {one.skill: one for one in by_skill(asked, hypotheses, references)}
+    assert found.keys() == {"reviews", "dutch", "tags", "answers"}
+    reviews = found["reviews"]
+    assert (reviews.metric, reviews.score, reviews.answers) == ("accuracy", pytest.approx(2 / 3), 3)
+    assert (reviews.first_rounds, reviews.follow_ups) == (1, 0.5)
+    assert (reviews.known_phrasings, reviews.held_out_phrasings) == (1, 0.5)
+    assert found["dutch"].metric == "bleu"
+    assert found["dutch"].score == pytest.approx(sacrebleu.corpus_bleu([dutch[0]], [[dutch[1]]]).score)
+    assert found["dutch"].chrf == pytest.approx(sacrebleu.corpus_chrf([dutch[0]], [[dutch[1]]]).score)
+    assert found["dutch"].held_out_phrasings is None
+    assert (found["tags"].metric, found["tags"].score) == ("tag_accuracy", 0.5)
+    assert (found["answers"].metric, found["answers"].score) == ("exact", 1)
