@@ -3,6 +3,7 @@
 from firth.cli import (
     align,
     answer,
+    caption,
     classify,
     compare,
     complete,
@@ -33,6 +34,7 @@ from firth.cli.app import main
 __all__ = [
     "align",
     "answer",
+    "caption",
     "classify",
     "compare",
     "complete",

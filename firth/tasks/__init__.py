@@ -6,6 +6,7 @@ from typing import Any
 
 from firth.errors import ConfigError
 from firth.tasks.answer import QuestionAnswering
+from firth.tasks.captioning import Captioning
 from firth.tasks.classification import TextClassification
 from firth.tasks.denoising import DenoisingTask
 from firth.tasks.electra import ReplacedTokenDetection
@@ -32,6 +33,7 @@ TASKS: tuple[type[AnyTask], ...] = (
     DenoisingTask,
     InContext,
     InContextRegression,
+    Captioning,
 )
 KINDS = tuple(task.name for task in TASKS)
 FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))

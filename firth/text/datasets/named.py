@@ -15,6 +15,7 @@ Holds = Literal[
     "sentence pairs",
     "prompts of swaps",
     "points of linear functions",
+    "captioned images",
 ]
 _GENERATED: dict[str | None, Holds] = {
     None: "running text",
@@ -24,6 +25,8 @@ _GENERATED: dict[str | None, Holds] = {
     "prompts": "sentence pairs",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
+    "scenes": "captioned images",
+    "digits": "captioned images",
 }
 
 
