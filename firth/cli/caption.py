@@ -43,7 +43,7 @@ def caption(
     attention: Annotated[bool, typer.Option("--attention", help="Show where each word attends, as text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each image.")] = False,
 ) -> None:
-    """Caption images, and show where in the image each word attends."""
+    """Caption images, and show where each word attends."""
     import shutil
 
     from firth.api import load

@@ -91,6 +91,18 @@ def generated(data: CaptionsConfig) -> dict[str, scenes.Scenes | digits.Digits]:
     return {part: scenes.scenes(data.count if part == "train" else tenth, part, data.side) for part in scenes.PARTS}
 
 
+def some_images(name: str, part: str, count: int, size: int | None = None) -> tuple[Bytes, tuple[str, ...]]:
+    """The first images of a part of a named set, and their captions."""
+    if name == "scenes" and part in scenes.PARTS:
+        found: scenes.Scenes | digits.Digits = scenes.scenes(count, part, size or scenes.SIZE)
+    elif name == "digits" and part in ("train", "valid", "test"):
+        found = digits.digits(size or digits.SIZE)[part]
+    else:
+        parts = scenes.PARTS if name == "scenes" else ("train", "valid", "test")
+        raise ConfigError(f'{name} has no part "{part}". Choose one of: {", ".join(parts)}.')
+    return found.image_NHWC[:count], found.captions[:count]
+
+
 def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], str]:
     if data.name is not None:
         found = generated(data)

@@ -105,12 +105,15 @@ class Scenes:
 
 
 def scenes(count: int, part: Part, size: int = SIZE, seed: int = 0) -> Scenes:
-    """`count` scenes of `size` × `size` pixels, determined by the arguments."""
+    """`count` scenes of `size` × `size` pixels, determined by the arguments; fewer scenes are the first of more."""
     random = np.random.default_rng((seed, PARTS.index(part)))
-    kinds = [KINDS[n] for n in random.choice(len(KINDS), count, p=[_SHARE[kind] for kind in KINDS])]
+    ends = np.cumsum([_SHARE[kind] for kind in KINDS])
     captions: list[str] = []
+    kinds: list[Kind] = []
     shapes: list[Shape] = []
-    for number, kind in enumerate(kinds):
+    for number in range(count):
+        kind = KINDS[int(np.searchsorted(ends[:-1], random.random(), side="right"))]
+        kinds.append(kind)
         caption, some = _SCENE[kind](number, part, random)
         captions.append(caption)
         shapes += some
@@ -181,12 +184,12 @@ def _apart(count: int, radius: float, random: np.random.Generator) -> Floats:
 def _drawn(shapes: Sequence[Shape], first_scene: int, end: int, size: int, random: np.random.Generator) -> Bytes:
     """The scenes from `first_scene` to before `end`, with all their shapes."""
     count = end - first_scene
-    grey_N = random.integers(10, 70, count, dtype=np.uint8)
-    noise_NHW1 = random.integers(-_NOISE, _NOISE, (count, size, size, 1), dtype=np.int8, endpoint=True)
+    grey_N = random.integers(10, 70, _SCENES, dtype=np.uint8)[:count]  # as many draws for fewer scenes
+    noise_NHW1 = random.integers(-_NOISE, _NOISE, (_SCENES, size, size, 1), dtype=np.int8, endpoint=True)[:count]
     image = np.repeat(noise_NHW1.astype(np.float32), 3, axis=3)
     image += grey_N[:, None, None, None]
-    jitter_M3 = random.uniform(-_JITTER, _JITTER, (len(shapes), 3))
-    turn_M = random.uniform(-_TURN, _TURN, len(shapes))
+    drawn_M4 = random.uniform(-1, 1, (len(shapes), 4))
+    jitter_M3, turn_M = _JITTER * drawn_M4[:, :3], _TURN * drawn_M4[:, 3]
     order = np.argsort([shape.radius for shape in shapes], kind="stable")  # windows of one size for shapes of similar size
     for first in range(0, len(shapes), _AT_ONCE):
         rows = order[first : first + _AT_ONCE]
