@@ -17,6 +17,7 @@ from firth.inspection.image_attention import ImageAttention, image_attention
 from firth.models import Captioner, TransformerCaptioner
 from firth.progress import Progress, silent
 from firth.tasks.abilities.conditional_search import search, text_of
+from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables
 from firth.text import Tokenizer
 from firth.text.batches.captions import Captions
@@ -80,6 +81,8 @@ class ImageCaptioner:
         if caption is not None:
             if not caption.strip():
                 raise DataError(f"the caption is {caption!r}, which has no tokens; expected at least one word")
+            if self.tokenizer.unknown is not None:  # without <unk>, encoding refuses what it cannot spell
+                warn_unseen(self.tokenizer.unseen(caption))
             return ended(caption, self.tokenizer).astype(np.int64)
         hypothesis = self._search(image_HWC[None], config, range(1), sample=False)[0][0]
         end = () if hypothesis.finished else (self.tokenizer.eos,)
