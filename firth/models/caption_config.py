@@ -32,7 +32,7 @@ class RecurrentCaptionConfig:
     # whether the reset gate acts after or before the product with U; only for gru; if not set, "before", or "after" for
     # `decoder = "luong"`
     reset: Reset | None = None
-    dropout: float = 0.0  # dropout rate on the embeddings, between layers, and before the output layer
+    dropout: float = 0.0  # dropout rate on the cells of the image, the embeddings, between layers, and before the output layer
     tied: bool = False  # use the embedding as the output layer, too, with a projection in between
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
     vectors_fixed: bool = False  # keep those vectors as they are instead of training them

@@ -57,7 +57,7 @@ class RecurrentCaptioner(RecurrentDecoder, Captioner):
         self._add_decoder(self.encoder.width)
 
     def encode(self, image_BHWC: Tensor) -> Encoded:
-        memory_BSm = self.encoder(image_BHWC)
+        memory_BSm = self._drop(self.encoder(image_BHWC))
         mean_Bm = memory_BSm.mean(1)
         layers = torch.tanh(self.first(mean_Bm)).chunk(self._parts * self.config.depth, dim=-1)
         parts = (torch.stack(layers[n * self.config.depth : (n + 1) * self.config.depth]) for n in range(self._parts))
