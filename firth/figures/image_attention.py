@@ -22,8 +22,8 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 # A veil over the image, which attention lifts: it is black, so that only lightness encodes the weight.
-_VEIL = [[0.0, "rgba(0, 0, 0, 0.8)"], [1.0, "rgba(0, 0, 0, 0)"]]
-_DARKEST = 0.2  # what remains of a pixel without attention, as above
+_VEIL = [[0.0, "rgba(0, 0, 0, 0.7)"], [1.0, "rgba(0, 0, 0, 0)"]]
+_DARKEST = 0.3  # what remains of a pixel without attention, as above
 _PICTURE = 150  # pixels of a picture on the page
 _ACROSS = 5  # pictures side by side
 _SHADES = " ░▒▓█"

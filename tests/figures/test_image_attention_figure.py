@@ -14,7 +14,7 @@ ALPHA = np.array([[[0.5, 0.25], [0.25, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
 
 def test_pixels_are_as_bright_as_the_weight_of_their_cell() -> None:
     found = overlay_picture(IMAGE, ALPHA[0])[:, :, 0]
-    assert found.tolist() == [[100, 100, 60, 60], [100, 100, 60, 60], [60, 60, 20, 20], [60, 60, 20, 20]]
+    assert found.tolist() == [[100, 100, 65, 65], [100, 100, 65, 65], [65, 65, 30, 30], [65, 65, 30, 30]]
 
 
 def test_text_shows_a_grid_for_each_word() -> None:
