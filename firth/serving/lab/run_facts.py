@@ -47,7 +47,7 @@ def run_facts(recipe: Recipe) -> RunFacts:
         example=ENGLISH if pairs is None else source_sentence(pairs.name, pairs.source),
         task=task.name,
         family=model.family,
-        reads_text=task.reads != "points of linear functions",
+        reads_text=task.reads not in ("points of linear functions", "captioned images"),
         generates=task.reads == "running text" and hasattr(task.run_class, "generate"),
         translates=hasattr(task.run_class, "translate"),
         learns_in_context=task.draws_several,
