@@ -41,7 +41,7 @@ def run_facts(recipe: Recipe) -> RunFacts:
 
     model, task = recipe.model, recipe.task
     pairs = recipe.data if isinstance(recipe.data, PairsConfig) else None
-    transformer = isinstance(model, TransformerSettings)
+    transformer = isinstance(model, TransformerSettings) and model.family != "caption"  # the lab's rooms read text
     return RunFacts(
         about=f"{model.family} model, {model.kind}, {task.name}",
         example=ENGLISH if pairs is None else source_sentence(pairs.name, pairs.source),
