@@ -82,7 +82,7 @@ def overlay_text(words: Sequence[str], alpha_TRK: Floats, width: int = 80) -> st
             cells = ("".join(2 * _SHADES[round(4 * a / grid.max())] for a in grid[row]) for grid in grids)
             lines.append("  ".join(cell.ljust(column) for cell in cells).rstrip())
         lines.append("")
-    return "\n".join([*lines, "each word from its smallest weight, blank, to its largest, █"])
+    return "\n".join([*lines, "blank is 0, and █ the largest weight of the word"])
 
 
 def overlay_picture(image_HWC: Bytes, alpha_RK: Floats) -> Bytes:
