@@ -1,25 +1,29 @@
 """The pictures of docs/: every number is computed by firth, drawn by `firth.figures`, written to docs/pictures/*.svg.
 
     pip install '.[docs]'          # kaleido, which needs a Chrome or Chromium
-    python docs/make_pictures.py [--runs FOLDER] [--looks FOLDER] [--in-context FOLDER] [--vectors FILE] [name …]
+    python docs/make_pictures.py [--runs FOLDER] [--looks FOLDER] [--in-context FOLDER] [--vectors FILE] [--captions RUN]
+        [name …]
 
 A picture carries the digest of the numbers it was drawn from; a test compares that with the numbers of today's code. What takes
 minutes of training is measured once, with `--runs`, on the runs dates-rnnenc, dates-rnnsearch and dates-transformer in FOLDER,
 and kept in docs/numbers/; docs/seq2seq.md has the commands that make those runs. So it is with `--looks` and the runs
-docs-char-transformer and docs-char-lstm of docs/looking.md, with `--in-context` and the four icl runs of docs/in-context.md, and
-with `--vectors` and vectors trained by `firth vectors train wiki8 --seed 1`.
+docs-char-transformer and docs-char-lstm of docs/looking.md, with `--in-context` and the four icl runs of docs/in-context.md, with
+`--vectors` and vectors trained by `firth vectors train wiki8 --seed 1`, and with `--captions` and the run scenes-lstm.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,8 +32,9 @@ from firth.evaluation.translation import LengthBucket
 from firth.figures import masks_and_positions as draw
 from firth.figures.alignment import alignment_map
 from firth.figures.attention import HeadFacts, attention_overview
-from firth.figures.figure import Figure
+from firth.figures.figure import Figure, Table
 from firth.figures.gradient_flow import flow_by_distance
+from firth.figures.image_attention import overlay_figure, png
 from firth.figures.in_context import Measure, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.figures.predictions import surprisal_strip
@@ -40,11 +45,15 @@ from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.position import alibi, rotary, shaw, sinusoid
 from firth.layers.position.t5 import bucket
+from firth.tasks.captioning import CaptionerRun
+from firth.text.datasets.scenes import scenes
 from firth.vectors import load as load_vectors
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 DATES = FOLDER.parent / "numbers" / "dates.json"
 IN_CONTEXT = FOLDER.parent / "numbers" / "in-context.json"
+CAPTION = FOLDER.parent / "numbers" / "caption.json"
+CAPTIONED = 8  # the number of the test scene in the picture
 WORD_AXES = FOLDER.parent / "numbers" / "word-axes.json"
 LEARNERS = {"Transformer": "", "LSTM": "-lstm"}  # what the names of their runs end in
 TRANSLATORS = {"RNNenc": "dates-rnnenc", "RNNsearch": "dates-rnnsearch", "Transformer": "dates-transformer"}
@@ -248,6 +257,36 @@ def measure_word_axes(file: Path) -> None:
     WORD_AXES.write_text(json.dumps(_rounded(numbers), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def caption_overlay() -> Figure:
+    """A test scene, and where each word of its caption attends."""
+    numbers = json.loads(CAPTION.read_text(encoding="utf-8"))
+    image = scenes(CAPTIONED + 1, "test").image_NHWC[CAPTIONED]
+    return overlay_figure(image, numbers["words"], np.array(numbers["weights"]))
+
+
+def measure_caption(run: Path) -> None:
+    image = scenes(CAPTIONED + 1, "test").image_NHWC[CAPTIONED]
+    seen = load(run, "cpu", kind=CaptionerRun).overlay(image)
+    numbers = {"words": list(seen.words), "weights": seen.best.tolist()}
+    CAPTION.write_text(json.dumps(_rounded(numbers), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def some_scenes() -> Figure:
+    """Six test scenes with their captions."""
+    from plotly.subplots import make_subplots
+
+    found, across = scenes(16, "test"), 3
+    chosen = (0, 2, 5, 8, 9, 10)
+    titles = [found.captions[n].replace(" a small", "<br>a small") for n in chosen]
+    plot = make_subplots(2, across, subplot_titles=titles, horizontal_spacing=0.03, vertical_spacing=0.16)
+    for place, n in enumerate(chosen):
+        source = "data:image/png;base64," + base64.b64encode(png(found.image_NHWC[n])).decode()
+        plot.add_image(source=source, row=place // across + 1, col=place % across + 1)
+    plot.update_xaxes(visible=False).update_yaxes(visible=False).update_annotations(font_size=12)
+    plot.update_layout(template="plotly_white", width=620, height=460, margin={"l": 10, "r": 10, "t": 50, "b": 10})
+    return Figure(plot, Table(("scene", "caption"), [(str(n), found.captions[n]) for n in chosen]))
+
+
 def _rounded(numbers: Any) -> Any:
     match numbers:
         case dict():
@@ -276,6 +315,8 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "surprisal": surprisal,
     "states": states,
     "word-axes": word_axes,
+    "scenes": some_scenes,
+    "caption-overlay": caption_overlay,
 }
 
 
@@ -298,6 +339,10 @@ def write(name: str, folder: Path = FOLDER) -> Path:
         svg = svg.replace(uid, f"{name}{n}")
     # A heatmap is a picture of its own, one dot per pixel: it must not be smoothed where a screen or a reader enlarges it.
     svg = re.sub(r'(<image [^>]*style=")', r"\1image-rendering: pixelated; ", svg)
+    # An image that a figure shows several times is drawn anew each time, four times as large; the original will do.
+    drawn = Counter(re.findall(r'href="(data:image/png[^"]*)"', svg))
+    if drawn and drawn.most_common(1)[0][1] > 1:
+        svg = svg.replace(drawn.most_common(1)[0][0], next(trace.source for trace in figure.plot.data if trace.type == "image"))
     svg = re.sub(r"(fill|stroke)-opacity: 1;\s?", "", svg)  # the default, written out on every mark
     path.write_text(f"{svg}\n<!-- numbers: {digest(figure)} -->\n", encoding="utf-8")
     return path
@@ -310,7 +355,10 @@ if __name__ == "__main__":
     parser.add_argument("--looks", type=Path, help="a folder of docs-char-transformer and docs-char-lstm, to look at them anew")
     parser.add_argument("--in-context", type=Path, help="a folder of icl-swap, icl-regression and their -lstm, to measure anew")
     parser.add_argument("--vectors", type=Path, help="a file of vectors trained on wiki8, to place words on axes anew")
+    parser.add_argument("--captions", type=Path, help="the run scenes-lstm, to look at it anew")
     given = parser.parse_args()
+    if given.captions is not None:
+        measure_caption(given.captions)
     if given.vectors is not None:
         measure_word_axes(given.vectors)
     if given.in_context is not None:

@@ -11,7 +11,13 @@ from typing import Any, Literal
 
 from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_toml, with_changes
 from firth.errors import ConfigError
-from firth.models import PrefixConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
+from firth.models import (
+    PrefixConfig,
+    TransformerCaptionConfig,
+    TransformerConfig,
+    TransformerEncoderConfig,
+    TransformerSeq2SeqConfig,
+)
 from firth.models.config import note_kept_hidden
 from firth.shipped import recipe_path
 from firth.tasks import FAMILIES, KINDS, check, default_task, fields_of, names_of, owners, task_class, task_for
@@ -87,7 +93,7 @@ class Recipe(Tables[Any, Any]):
         model, context = self.model, self.training.context
         if isinstance(model, TransformerConfig | TransformerEncoderConfig) and model.context is None:
             model = dataclasses.replace(model, context=context)
-        if isinstance(model, TransformerSeq2SeqConfig) and model.context is None:
+        if isinstance(model, TransformerSeq2SeqConfig | TransformerCaptionConfig) and model.context is None:
             model = dataclasses.replace(model, context=context + 1)  # <eos>
         if isinstance(model, PrefixConfig) and model.context is None:
             model = dataclasses.replace(model, context=2 * (context + 1))  # both sides

@@ -3,6 +3,7 @@
 from firth.cli import (
     align,
     answer,
+    caption,
     chat,
     classify,
     compare,
@@ -35,6 +36,7 @@ from firth.cli.app import main
 __all__ = [
     "align",
     "answer",
+    "caption",
     "chat",
     "classify",
     "compare",

@@ -1,4 +1,4 @@
-"""firth data list | get | path"""
+"""firth data list | get | path | export"""
 
 from __future__ import annotations
 
@@ -69,6 +69,42 @@ def path(
         print_json({"name": name, "file": file, "path": str(folder / file)})
     else:
         print(folder / file)
+
+
+@verb(within=group)
+def export(
+    name: Annotated[str, typer.Argument(help="scenes or digits: images that firth generates or has.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder to write to; it must be empty or absent.", show_default=False)],
+    count: Annotated[int, typer.Option(help="Number of images. [default: 10]", min=1, show_default=False)] = 10,
+    part: Annotated[
+        str, typer.Option(help="train, valid, test, or of scenes unseen. [default: test]", show_default=False)
+    ] = "test",
+    size: Annotated[int | None, typer.Option(help="Side of the images in pixels. [default: the data set's own]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write captioned images as PNG files and a table, captions.tsv."""
+    from firth.errors import ConfigError, did_you_mean
+    from firth.figures.image_attention import png
+    from firth.files import replacing, write_text
+    from firth.text.data.captions import some_images
+
+    if name not in ("scenes", "digits"):
+        raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, ("scenes", "digits"))}')
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out} is not an empty folder. Choose another --out.")
+    images, captions = some_images(name, part, count, size)
+    names = [f"{number:04}.png" for number in range(len(captions))]
+    for image, file in zip(images, names, strict=True):
+        with replacing(out / file) as temporary:
+            temporary.write_bytes(png(image))
+    table = out / "captions.tsv"
+    write_text(
+        table, "".join(f"{file}\t{caption}\n" for file, caption in [("image", "caption"), *zip(names, captions, strict=True)])
+    )
+    if as_json:
+        print_json({"name": name, "path": str(table), "images": len(names)})
+    else:
+        print(table)
 
 
 def _print_place(name: str, folder: Path, as_json: bool) -> None:

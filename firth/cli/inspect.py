@@ -65,7 +65,7 @@ class Options:
 @verb()
 def inspect(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    text: Annotated[str, typer.Argument(help="Input text; for a question-answering run, the question.")],
+    text: Annotated[str, typer.Argument(help="Input text; for question answering, the question; for captions, an image file.")],
     what: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +94,7 @@ def inspect(
         int | None, typer.Option(help="Candidates to show at each position (with --what predictions).  [default: 5]")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Target text of a translation model.  [default: the model's own translation]")
+        str | None, typer.Option(help="Target text of a translation model, or caption.  [default: the model's own]")
     ] = None,
     context: Annotated[str | None, typer.Option(help="Passage that contains the answer to a question.")] = None,
     save: Save = None,

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from firth.evaluation.inference import inference, perplexity_of, with_progress
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder, Seq2Seq
 from firth.progress import Progress, silent
+from firth.text.batches.captions import CaptionBatch
 from firth.text.batches.padding import PADDING
 from firth.text.batches.pairs import PairBatch, Pairs
 from firth.training.loop import precision
@@ -31,12 +32,12 @@ def likelihood(
     return likelihood_of(model, (batch for _, batch in parts), dtype)
 
 
-def likelihood_of(model: Seq2Seq, batches: Iterable[PairBatch], dtype: str = "float32") -> Likelihood:
-    """The same over any batches."""
+def likelihood_of(model: ConditionalDecoder, batches: Iterable[PairBatch | CaptionBatch], dtype: str = "float32") -> Likelihood:
+    """The same over any batches, also of captions."""
     total, tokens = 0.0, 0
     with inference(model) as device:
         for batch in batches:
-            inputs = (torch.from_numpy(array).to(device) for array in (batch.source_BS, batch.source_length_B, batch.input_BT))
+            inputs = (torch.from_numpy(array).to(device) for array in batch.inputs)
             with precision(device, dtype):
                 logits_BTV = model(*inputs)
             logits_NV, target_N = logits_BTV.flatten(0, 1).float(), torch.from_numpy(batch.target_BT).to(device).flatten()

@@ -5,9 +5,10 @@ Letters: H heads, T target, S source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,10 @@ from firth.figures.alignment import alignment_map, alignment_text
 from firth.figures.figure import Figure
 from firth.inspection.merge_pieces import merge, words_of
 from firth.layers.attention.weights import weights
+from firth.layers.cross_attention import Source
 from firth.layers.tap import attention_calls
-from firth.models import PrefixDecoder, RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
+from firth.models import ConditionalDecoder, PrefixDecoder, RecurrentDecoder, Seq2Seq, TransformerDecoder
+from firth.models.prefix import Prompt
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -60,45 +63,47 @@ def alignment(
     """Both sides end with <eos>. `merged`: merge subwords into words, see merge_pieces.py."""
     source, columns = words_of(source_pieces, merged=merged)
     target, rows = words_of(target_pieces, merged=merged)
-    found = _weights(network, source_S, target_T)
+    device = next(network.parameters()).device
+    source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
+    length_1 = torch.tensor([len(source_S)], device=device)
+    found = attention_weights(network, lambda: network.encode(source_1S, length_1), target_T)
     return Alignment(tuple(source), tuple(target), {name: merge(alpha_TS, rows, columns) for name, alpha_TS in found.items()})
 
 
 @torch.inference_mode()
-def _weights(network: Seq2Seq, source_S: Ints, target_T: Ints) -> dict[str, Array]:
+def attention_weights(network: ConditionalDecoder, encode: Callable[[], Any], target_T: Ints) -> dict[str, Array]:
+    """α_TS by name: the weights with which each token of `target_T` attends to what `encode` returns, a memory of one row."""
     device = next(network.parameters()).device
-    source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
-    length_1 = torch.tensor([len(source_S)], device=device)
     input_1T = (
         torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(device)
     )  # <eos>, then the target shifted by one
     match network:
-        case RecurrentSeq2Seq() if network.config.attention == "none":
+        case RecurrentDecoder() if network.config.attention == "none":
             raise ConfigError(
                 'this model has no attention (model.attention = "none"), so there is no alignment. Use a run with attention'
             )
-        case RecurrentSeq2Seq():
-            return {"α": _plain(network.alignment(source_1S, length_1, input_1T)[0])}
-        case TransformerSeq2Seq():
-            return _named([_plain(p_HTS) for p_HTS in _cross(network, source_1S, length_1, input_1T)])
+        case RecurrentDecoder():
+            return {"α": _plain(network.alignment_to(encode(), input_1T)[0])}
+        case TransformerDecoder():
+            return _named([_plain(p_HTS) for p_HTS in _cross(network, encode(), input_1T)])
         case PrefixDecoder():
-            return _named([_plain(p_HTS) for p_HTS in _prefix(network, source_1S, length_1, input_1T)])
+            return _named([_plain(p_HTS) for p_HTS in _prefix(network, encode(), input_1T)])
     raise ConfigError(f"{type(network).__name__} has no alignment. Use a translation model with attention")
 
 
-def _cross(network: TransformerSeq2Seq, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
+def _cross(network: TransformerDecoder, memory: tuple[Source, ...], input_1T: Tensor) -> list[Tensor]:
     """The weights of each layer, recomputed after a forward pass on the model's usual kernel."""
     with ExitStack() as stack:
         noted = [stack.enter_context(attention_calls(block.cross)) for block in network.decoder.blocks]  # type: ignore[arg-type]
-        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, memory)
     return [weights(calls[0])[0] for calls in noted]
 
 
-def _prefix(network: PrefixDecoder, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> list[Tensor]:
+def _prefix(network: PrefixDecoder, memory: Prompt, input_1T: Tensor) -> list[Tensor]:
     """The attention from target to source. Target tokens also attend to each other, so the source weights are renormalised."""
-    S = source_1S.shape[1]
+    S = memory.token_BS.shape[1]
     with attention_calls(network.stack) as calls:
-        network.teacher_forced(input_1T, network.encode(source_1S, length_1))
+        network.teacher_forced(input_1T, memory)
     found = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
     return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in found]
 

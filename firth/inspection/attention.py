@@ -27,7 +27,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import ELEMENTS_ON_GPU
 from firth.layers.attention.weights import Some, statistics, weights
 from firth.layers.self_attention import Tapped
-from firth.models import PrefixDecoder, RecurrentSeq2Seq, TransformerSeq2Seq
+from firth.models import PrefixDecoder, RecurrentDecoder, TransformerDecoder
 
 Array = npt.NDArray[np.float32]
 
@@ -233,7 +233,7 @@ class Attention:
 def attention(reading: Reading, part: str | None = None, layers: Sequence[int] | None = None) -> Attention:
     """Run the model once on its usual kernel, and record the attention calls of the given layers, or of all."""
     network = reading.network
-    if isinstance(network, RecurrentSeq2Seq) and network.config.attention == "none":
+    if isinstance(network, RecurrentDecoder) and network.config.attention == "none":
         raise ConfigError(
             'this model has no attention (model.attention = "none"): its decoder gets one fixed vector. Use a run with attention'
         )
@@ -255,11 +255,11 @@ def _names(reading: Reading) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]
     """The query and key tokens of each part. The first part is the default."""
     tokens, written, given = reading.tokens, reading.written, reading.given
     match reading.network:
-        case TransformerSeq2Seq() if not written:
+        case TransformerDecoder() if not written:
             return {"encoder": (tokens, tokens)}
-        case TransformerSeq2Seq():
+        case TransformerDecoder():
             return {"cross": (written, tokens), "encoder": (tokens, tokens), "decoder": (given, given)}
-        case RecurrentSeq2Seq():
+        case RecurrentDecoder():
             return {"cross": (written, tokens)}
         case PrefixDecoder():
             return {"self": (tokens + given, tokens + given)}
@@ -270,15 +270,15 @@ def _modules(reading: Reading) -> dict[str, list[Tapped]]:
     """The attention modules of each part, one per layer."""
     network = reading.network
     match network:
-        case TransformerSeq2Seq():
+        case TransformerDecoder():
             blocks: Any = network.decoder.blocks
             found = {
                 "cross": [block.cross.attend for block in blocks],
-                "encoder": _attends(network.encoder),
+                "encoder": _attends(network.get_submodule("encoder")),
                 "decoder": [block.attention.attend for block in blocks],
             }
             return {name: found[name] for name in _names(reading)}
-        case RecurrentSeq2Seq():
+        case RecurrentDecoder():
             return {"cross": _attends(network)}
     return {"self": _attends(network)}
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from firth.errors import ConfigError, DataError
 from firth.figures.figure import Figure
 from firth.figures.predictions import predictions_text, surprisal_strip
-from firth.models import LanguageModel, Seq2Seq
+from firth.models import ConditionalDecoder, LanguageModel
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -114,9 +114,9 @@ def of_text(network: LanguageModel, ids: Ints) -> Iterator[Tensor]:
 
 
 @torch.inference_mode()
-def of_pair(network: Seq2Seq, source_1S: Tensor, length_1: Tensor, input_1T: Tensor) -> Iterator[Tensor]:
-    """log p_TV at each position of a target, given the source and the earlier target tokens."""
-    yield torch.log_softmax(network(source_1S, length_1, input_1T)[0].double(), -1)
+def of_pair(network: ConditionalDecoder, *inputs: Tensor) -> Iterator[Tensor]:
+    """log p_TV at each position of a target, given the earlier ones; `inputs` are the source or image and the decoder's input."""
+    yield torch.log_softmax(network(*inputs)[0].double(), -1)
 
 
 def _likely(log_p_TV: Tensor, name: Callable[[int], str], top: int) -> list[Likely]:

@@ -19,7 +19,7 @@ from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.recurrent import CELLS, Cell, Recurrent
 from firth.layers.state import RecurrentState
-from firth.models import RecurrentSeq2Seq
+from firth.models import RecurrentDecoder, RecurrentSeq2Seq
 
 Array = npt.NDArray[np.float32]
 
@@ -166,9 +166,9 @@ def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
 def _side(call: _Call, reading: Reading) -> tuple[str, tuple[str, ...]]:
     """Encoder or decoder, for a translator, and the tokens in the order in which it processes them."""
     network = reading.network
-    if not isinstance(network, RecurrentSeq2Seq):
+    if not isinstance(network, RecurrentDecoder):
         return "", reading.tokens
-    if call.path == "encoder":
+    if isinstance(network, RecurrentSeq2Seq) and call.path == "encoder":
         return "encoder ", reading.tokens[::-1] if network.config.reverse else reading.tokens
     return "decoder ", reading.given
 

@@ -1,8 +1,11 @@
 """Models: configs in, modules out. `language_model(config, vocab)` builds one, and `step` is how it is read from;
 `classifier(config, vocab, classes)` builds the second family, text in, classes out, and `seq2seq(config, source_vocab, vocab)`
-the third: one text in, another out."""
+the third: one text in, another out; `captioner(config, size, vocab)` the fourth: an image in, a text out."""
 
 from firth.models.answer_reader import SpanReader
+from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
+from firth.models.captioner import Captioner, RecurrentCaptioner, TransformerCaptioner, captioner
+from firth.models.conditional import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
 from firth.models.config import (
     LanguageConfig,
     RecurrentConfig,
@@ -20,7 +23,10 @@ from firth.models.sizes import parameters, size_of
 
 __all__ = [
     "AverageConfig",
+    "CaptionModelConfig",
+    "Captioner",
     "Classifier",
+    "ConditionalDecoder",
     "Encoder",
     "EncoderConfig",
     "LanguageConfig",
@@ -31,7 +37,10 @@ __all__ = [
     "PrefixConfig",
     "PrefixDecoder",
     "Readout",
+    "RecurrentCaptionConfig",
+    "RecurrentCaptioner",
     "RecurrentConfig",
+    "RecurrentDecoder",
     "RecurrentEncoderConfig",
     "RecurrentLM",
     "RecurrentSeq2Seq",
@@ -39,11 +48,15 @@ __all__ = [
     "Seq2Seq",
     "Seq2SeqConfig",
     "SpanReader",
+    "TransformerCaptionConfig",
+    "TransformerCaptioner",
     "TransformerConfig",
+    "TransformerDecoder",
     "TransformerEncoderConfig",
     "TransformerLM",
     "TransformerSeq2Seq",
     "TransformerSeq2SeqConfig",
+    "captioner",
     "classifier",
     "encoder",
     "language_model",

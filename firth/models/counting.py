@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
+from firth.layers.image_cells import Convolutions, ImageCells, Patches
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
 from firth.layers.position import PositionScheme
 from firth.layers.recurrent import Cell
@@ -58,7 +59,8 @@ class Count:
     weights: int  # those in matrices
     matrices: int
     parts: tuple[Part, ...]
-    flops_per_token: int  # per token, without attention to others; one token of each side in an encoder–decoder
+    # per token, without attention to others; one token of each side in an encoder–decoder, one token and one cell of an image
+    flops_per_token: int
     flops_per_key: int  # per token attended to: the score and the weighted sum, in all layers
     state_per_token: int  # bytes of cached keys and values per token in float32
     state: int  # bytes of the hidden state of a recurrent model, or of linear attention and windows
@@ -81,7 +83,7 @@ def count(model: Network) -> Count:
     """The count of a module on any device, "meta" included."""
     parts = _parts(model)
     multiplied = sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
-    multiplied += _tied(model)
+    multiplied += _tied(model) + _convolved(model)
     attentions = [
         module
         for module in model.modules()
@@ -110,6 +112,12 @@ def _tied_here(model: Decoder | MaskedLM) -> int:
     weight_Vd, _ = model.output_layer()
     same = weight_Vd is model.embedding.weight or weight_Vd._base is model.embedding.weight
     return weight_Vd.numel() if same else 0
+
+
+def _convolved(model: Network) -> int:
+    """Weights of an image encoder that one cell is multiplied with more than once: a convolution's, at each of its pixels."""
+    fronts = (module for module in model.modules() if isinstance(module, Patches | Convolutions))
+    return sum((times - 1) * layer.get_parameter("weight").numel() for front in fronts for layer, times in front.repeats)
 
 
 _LOOKED_UP = ("embedding", "embedding of the source", "other embeddings", "positions")
@@ -154,19 +162,33 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             yield module.up.weight, [Part("up", (inner, width), len(module.up.weight) // inner)]
             yield module.down.weight, [Part("down", (width, inner), 1)]
         case Cell():
-            gates = len(module.gates)
-            for name, parameter in module.named_parameters(recurse=False):
-                role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
-                yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
+            yield from _of_cell(module)
+        case ImageCells():
+            yield from _of_image(module)
         case PositionScheme() | nn.LayerNorm() | nn.RMSNorm():
-            name = "positions" if isinstance(module, PositionScheme) else "norms"
-            yield from ((parameter, [Part(name, tuple(parameter.shape), 1)]) for parameter in module.parameters())
+            role = "positions" if isinstance(module, PositionScheme) else "norms"
+            yield from ((parameter, [Part(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.Embedding():
             yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
         case nn.Linear() if module is getattr(model, "output", None):
             yield module.weight, [Part("output", tuple(module.weight.shape), 1)]
         case _:
             pass
+
+
+def _of_cell(cell: Cell) -> Iterator[tuple[Tensor, list[Part]]]:
+    gates = len(cell.gates)
+    for name, parameter in cell.named_parameters(recurse=False):
+        role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
+        yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
+
+
+def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[Part]]]:
+    for table in (cells.row_Rm, cells.column_Km):
+        yield table, [Part("positions", tuple(table.shape), 1)]
+    for layer, _ in cells.front.repeats:
+        weight = layer.get_parameter("weight")
+        yield weight, [Part("convolution" if weight.ndim == 4 else "patches", tuple(weight.shape), 1)]
 
 
 def _role(model: Network, embedding: nn.Embedding) -> str:

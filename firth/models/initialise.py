@@ -52,6 +52,9 @@ def _draw(
             # The products that write to the residual stream shrink with depth, so that its variance does not grow
             # (Radford et al. 2019, §2.3).
             parameter.normal_(0.0, module.in_features**-0.5 * written**-0.5, generator=generator)
+        case nn.Conv2d() if name == "weight":
+            # A ReLU follows, which halves the variance (He et al. 2015, eq. 10).
+            parameter.normal_(0.0, (2 / parameter[0].numel()) ** 0.5, generator=generator)
         case nn.Embedding():
             parameter.normal_(0.0, embedding_std, generator=generator)
         case _:

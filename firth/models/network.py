@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch import nn
 
+from firth.models.caption_config import CaptionModelConfig
 from firth.models.config import LanguageConfig
 from firth.models.encoder_config import EncoderConfig
 from firth.models.seq2seq_config import Seq2SeqConfig
 
-ModelConfig = LanguageConfig | EncoderConfig | Seq2SeqConfig
+ModelConfig = LanguageConfig | EncoderConfig | Seq2SeqConfig | CaptionModelConfig
 
 
 class Network(nn.Module):

@@ -6,6 +6,7 @@ from typing import Any
 
 from firth.errors import ConfigError
 from firth.tasks.answer import QuestionAnswering
+from firth.tasks.captioning import Captioning
 from firth.tasks.classification import TextClassification
 from firth.tasks.conversation import ConversationTask
 from firth.tasks.denoising import DenoisingTask
@@ -34,6 +35,7 @@ TASKS: tuple[type[AnyTask], ...] = (
     InContext,
     InContextRegression,
     ConversationTask,
+    Captioning,
 )
 KINDS = tuple(task.name for task in TASKS)
 FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))

@@ -21,7 +21,7 @@ from firth.errors import ConfigError, DataError
 from firth.evaluation.classification import LossKind, log_probabilities
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
-from firth.models import Classifier, ModelConfig, Seq2SeqConfig, classifier
+from firth.models import CaptionModelConfig, Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
 from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -249,7 +249,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         return load(Path(file)).words
 
     def network(self, source_vocab: int, vocab: int) -> Classifier:
-        assert not isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
+        assert not isinstance(self.recipe.model, Seq2SeqConfig | CaptionModelConfig)  # a recipe's family fits its objective
         return classifier(self.recipe.model, vocab, self.classes())
 
     def batches(self, data: Labelled) -> BucketedExamples:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
     from firth.text.cache import cache_folder
     from firth.text.config import (
+        CaptionsConfig,
         DataConfig,
         LabelledConfig,
         LinearConfig,
@@ -34,6 +35,7 @@ _HOME = {
     "firth.text.batches.windows": ("Batch", "Streams", "Windows", "sweep", "sweep_streams"),
     "firth.text.cache": ("cache_folder",),
     "firth.text.config": (
+        "CaptionsConfig",
         "DataConfig",
         "LabelledConfig",
         "LinearConfig",
@@ -53,6 +55,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Batch",
+    "CaptionsConfig",
     "Corpus",
     "DataConfig",
     "LabelledConfig",

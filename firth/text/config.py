@@ -29,6 +29,8 @@ Name = Literal[
     "conll2003",
     "swaps",
     "linear",
+    "scenes",
+    "digits",
 ]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
@@ -199,6 +201,41 @@ class ConversationsConfig(DataConfig):
         _refuse_columns(self, "conversation")
         _check_skills(self.name, self.skills)
         _expect_between("count", self.count, 10)
+
+
+@dataclass(frozen=True)
+class CaptionsConfig(DataConfig):
+    """Images with captions, in tables (csv, tsv, jsonl, parquet) that name image files relative to themselves."""
+
+    image: str = "image"  # key or column that holds the path of the image
+    caption: str = "caption"  # key or column that holds the caption; an image that is named several times has several captions
+    # side of the square that every image is scaled and cropped to, in pixels; if not set, 64, or 48 for scenes and 8 for digits
+    size: int | None = None
+    # number of training scenes to generate; a tenth as many are generated for validation, for testing, and with unseen pairs
+    count: int = 20_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _expect_name("image", self.image)
+        _expect_name("caption", self.caption)
+        if self.image == self.caption:
+            raise ConfigError(f'data.image and data.caption are both "{self.image}"; expected two different columns')
+        if self.path == "-":
+            raise ConfigError(
+                "data.path is standard input, but captions name images relative to their file. Write them to a file."
+            )
+        if self.size is not None:
+            _expect_between("size", self.size, 8, 1024)
+        _expect_between("count", self.count, 10)
+        if self.name is not None:
+            for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
+                if getattr(self, key) != usual:
+                    raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has parts of its own. Remove it.")
+
+    @property
+    def side(self) -> int:
+        """The side of an image in pixels."""
+        return self.size or {"scenes": 48, "digits": 8}.get(str(self.name), 64)
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,13 @@ def run_facts(recipe: Recipe) -> RunFacts:
     from firth.models.config import TransformerSettings
 
     model, task = recipe.model, recipe.task
-    transformer = isinstance(model, TransformerSettings)
+    transformer = isinstance(model, TransformerSettings) and model.family != "caption"  # the lab's rooms read text
     return RunFacts(
         about=f"{model.family} model, {model.kind}, {task.name}",
         example=_example(recipe.data),
         task=task.name,
         family=model.family,
-        reads_text=task.reads != "points of linear functions",
+        reads_text=task.reads not in ("points of linear functions", "captioned images"),
         generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
         translates=hasattr(task.run_class, "translate"),
         learns_in_context=task.draws_several,

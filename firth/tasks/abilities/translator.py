@@ -5,19 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.beam import Hypothesis
 from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import decode, greedy, sampling
 from firth.errors import DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.progress import Progress, silent
+from firth.tasks.abilities.conditional_search import search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
@@ -116,33 +117,14 @@ class Translator:
     def _search(
         self, config: DecodingConfig, sample: bool, numbers: Sequence[int]
     ) -> Callable[[Sequence[Ids]], list[list[Hypothesis]]]:
-        def search(encoded: Sequence[Ids]) -> list[list[Hypothesis]]:
+        def found(encoded: Sequence[Ids]) -> list[list[Hypothesis]]:
             device, end = next(self.network.parameters()).device, self.tokenizers[1].eos
             assert end is not None
             source_BS, length_B = (part.to(device) for part in _padded(encoded))
-            with torch.inference_mode():
-                state = self.network.start(self.network.encode(source_BS, length_B))
-            prompt_B1 = torch.full((len(encoded), 1), end, device=device)
-            limits = [min(config.tokens, self._longest() or config.tokens)] * len(encoded)
-            if sample or config.beam == 1:
-                choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
-                found = decode(self.network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition)
-                return [[one] for one in found]
-            return beam(
-                self.network,
-                state,
-                prompt_B1,
-                size=config.beam,
-                limits=limits,
-                end=end,
-                penalty=config.penalty,
-                unfinished=True,
-                groups=config.beam_groups,
-                diversity=config.diversity,
-                repetition=config.repetition_penalty,
-            )
+            encode = partial(self.network.encode, source_BS, length_B)
+            return search(self.network, encode, config, numbers, end, sample=sample, longest=self._longest())
 
-        return search
+        return found
 
     def _encoded(self, texts: Sequence[str]) -> Iterator[Ids]:
         tokenizer, data = self.tokenizers[0], self.recipe.data
@@ -181,8 +163,7 @@ class Translator:
         return None
 
     def _told(self, hypothesis: Hypothesis) -> Translation:
-        tokens = hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens
-        text = " ".join(self.tokenizers[1].decode(tokens).split())  # always one line
+        text = text_of(hypothesis, self.tokenizers[1])
         return Translation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
 
 

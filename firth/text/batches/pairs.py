@@ -41,6 +41,11 @@ class PairBatch:
         """Predicted tokens: <eos> included, padding not."""
         return int(self.target_length_B.sum())
 
+    @property
+    def inputs(self) -> tuple[Ints, Ints, Ints]:
+        """What the network reads."""
+        return self.source_BS, self.source_length_B, self.input_BT
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -84,11 +89,7 @@ class Pairs:
 
     def batch(self, row_B: Ints) -> PairBatch:
         source_BS, source_length_B = padded_rows(self.source_ids, self.source_starts, row_B)
-        target_BT, target_length_B = padded_rows(self.target_ids, self.target_starts, row_B, PADDING)
-        last_B = self.target_ids[self.target_starts[row_B + 1] - 1].astype(np.int64)  # each sentence's <eos>
-        late_BT = np.concatenate((last_B[:, None], target_BT[:, :-1]), axis=1)
-        input_BT = np.where(target_BT == PADDING, 0, late_BT)
-        return PairBatch(source_BS, source_length_B, input_BT, target_BT, target_length_B)
+        return PairBatch(source_BS, source_length_B, *decoder_rows(self.target_ids, self.target_starts, row_B))
 
     def sweep(self, tokens: int) -> Iterator[tuple[Ints, PairBatch]]:
         """All pairs once, grouped by similar length: each batch, and the pairs that are its rows.
@@ -158,6 +159,15 @@ class BucketedPairs:
         """Numbers from 0 up to 1, each a hash of (seed, epoch, purpose, its place)."""
         bits = keys(self._seed, np.arange(epoch * count, (epoch + 1) * count, dtype=np.uint64), purpose)
         return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53  # the 53 bits that a float64 holds
+
+
+def decoder_rows(ids: Ids, starts: Ints, row_B: Ints) -> tuple[Ints, Ints, Ints]:
+    """input_BT, target_BT and target_length_B of some targets, each of which ends with <eos>: the input is the target shifted by
+    one, with <eos> before it."""
+    target_BT, target_length_B = padded_rows(ids, starts, row_B, PADDING)
+    last_B = ids[starts[row_B + 1] - 1].astype(np.int64)  # each sentence's <eos>
+    late_BT = np.concatenate((last_B[:, None], target_BT[:, :-1]), axis=1)
+    return np.where(target_BT == PADDING, 0, late_BT), target_BT, target_length_B
 
 
 def similar(source_N: Floats, target_N: Floats, offset: float = 0.0) -> Ints:

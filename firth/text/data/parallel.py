@@ -99,7 +99,7 @@ def encode_parallel(
 
 def encode_source(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
     """The encoder's input for a line of text, <eos> included."""
-    return _ended(sentence(text, data), tokenizer)
+    return ended(sentence(text, data), tokenizer)
 
 
 def _parts(
@@ -169,14 +169,15 @@ def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Pr
     sources, targets = [], []
     for pair in reported(pairs, "encoding", progress):
         try:
-            sources.append(_ended(pair.source, tokenizers[0]))
-            targets.append(_ended(pair.target, tokenizers[1]))
+            sources.append(ended(pair.source, tokenizers[0]))
+            targets.append(ended(pair.target, tokenizers[1]))
         except DataError as error:
             raise DataError(f"{pair.where}: {error}") from error
     return sources, targets
 
 
-def _ended(text: str, tokenizer: Tokenizer) -> Ids:
+def ended(text: str, tokenizer: Tokenizer) -> Ids:
+    """The ids of a sentence, <eos> last."""
     if tokenizer.eos is None:
         raise DataError("this tokenizer has no <eos> to end a sentence; expected one trained on sentence pairs")
     return np.append(tokenizer.encode(text), tokenizer.dtype(tokenizer.eos))

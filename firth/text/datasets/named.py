@@ -16,6 +16,7 @@ Holds = Literal[
     "conversations",
     "prompts of swaps",
     "points of linear functions",
+    "captioned images",
 ]
 _GENERATED: dict[str | None, Holds] = {
     None: "running text",
@@ -26,6 +27,8 @@ _GENERATED: dict[str | None, Holds] = {
     "chats": "conversations",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
+    "scenes": "captioned images",
+    "digits": "captioned images",
 }
 
 

@@ -1,0 +1,106 @@
+"""firth caption"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firth.cli.app import Seed, complain, verb
+from firth.cli.html_page import Save, save_page, section
+from firth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firth.inspection.image_attention import ImageAttention
+    from firth.tasks.abilities.image_captioner import Caption
+
+_BATCH = 256  # images captioned at once
+
+
+@verb()
+def caption(
+    run: Annotated[Path, typer.Argument(help="Run folder of a captioner.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, PNG or JPEG.")],
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy decoding. [default: the recipe's]")] = None,
+    penalty: Annotated[
+        float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
+    ] = None,
+    nbest: Annotated[int, typer.Option(help="Captions per image, printed as `number ||| text ||| score`.", min=1)] = 1,
+    tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample a caption instead of searching for the most probable one.")
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="With --sample: below 1 sharpens the distribution, above 1 flattens it. [default: the recipe's]"),
+    ] = None,
+    seed: Seed = None,
+    save: Save = None,
+    overlay: Annotated[Path | None, typer.Option(help="PNG to write: each image, and for each word where it attends.")] = None,
+    attention: Annotated[bool, typer.Option("--attention", help="Show where each word attends, as text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each image.")] = False,
+) -> None:
+    """Caption images, and show where each word attends."""
+    import shutil
+
+    from firth.api import load
+    from firth.tasks.captioning import CaptionerRun
+
+    drawing = {"temperature": temperature, "seed": seed}
+    _check(sample, drawing, beam, nbest)
+    model = load(run, kind=CaptionerRun)
+    beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
+    config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
+    looks: dict[Path, ImageAttention] = {}
+    cut_off = 0
+    for first in range(0, len(images), _BATCH):
+        some = images[first : first + _BATCH]
+        found = model.captions(some, config, sample=sample, first=first)
+        for number, (image, captions) in enumerate(zip(some, found, strict=True), first):
+            seen = None
+            if save is not None or overlay is not None or attention:
+                looks[image] = seen = model.overlay(image, captions[0].text or None)
+            cut_off += not captions[0].finished
+            if as_json:
+                print(_as_json(image, captions[:nbest], seen if attention else None))
+            else:
+                print(_spelled(number, image, captions[:nbest], len(images) > 1), flush=True)
+                if seen is not None and attention:
+                    print("\n" + seen.text(shutil.get_terminal_size().columns))
+    if cut_off:
+        complain(f"note: {cut_off:,} of the captions had not ended after {config.tokens} tokens; raise --tokens")
+    if save is not None:
+        sections = [section(image.name, " ".join(seen.words[:-1]), [seen.figure()]) for image, seen in looks.items()]
+        save_page(save, f"Captions by {run.name}", sections, "firth caption")
+    if overlay is not None:
+        from firth.figures.image_attention import overlay_sheet, png
+        from firth.files import replacing
+
+        with replacing(overlay) as temporary:
+            temporary.write_bytes(png(overlay_sheet([(seen.image, seen.best) for seen in looks.values()])))
+
+
+def _check(sample: bool, drawing: dict[str, float | int | None], beam: int | None, nbest: int) -> None:
+    for name, value in drawing.items():
+        if value is not None and not sample:
+            raise ConfigError(f"--{name} only applies to sampling; add --sample or remove it")
+    if sample and (beam is not None or nbest > 1):
+        raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
+    if beam is not None and 1 <= beam < nbest:
+        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
+
+
+def _spelled(number: int, image: Path, found: list[Caption], several: bool) -> str:
+    if len(found) > 1:
+        return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in found)
+    return f"{image}\t{found[0].text}" if several else found[0].text
+
+
+def _as_json(image: Path, found: list[Caption], seen: ImageAttention | None) -> str:
+    best = dataclasses.asdict(found[0])
+    more = {"nbest": [dataclasses.asdict(one) for one in found]} if len(found) > 1 else {}
+    look = {} if seen is None else {"attention": {"words": seen.words, "weights": seen.best.tolist()}}
+    return json.dumps({"image": str(image), "caption": best.pop("text"), **best, **more, **look}, ensure_ascii=False)

@@ -1,0 +1,257 @@
+"""Decoders that attend to a memory, whatever was encoded into it, a text (seq2seq.py) or an image (captioner.py):
+
+    p(y | x) = Π p(y_t | y_<t, memory(x))
+
+`teacher_forced(token_BT, memory)` processes a whole target at once, for training; `start(memory) → state` and `step` generate, as
+with every decoder. States have `select(rows)`, for beam search. <eos> is the decoder's first input, and it ends the target.
+
+Letters: B batch, S length of the memory, T target, V vocabulary, e embedding width, m width of the memory, d width.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from firth.layers.attention import mask
+from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
+from firth.layers.cross_attention import Source
+from firth.layers.recurrent import Recurrent
+from firth.layers.state import AttentionState, RecurrentState
+from firth.models.caption_config import RecurrentCaptionConfig, TransformerCaptionConfig
+from firth.models.decoder import Decoder
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.stack import Stack
+
+
+class ConditionalDecoder(Decoder):
+    """The interface that decoding, scoring and training use."""
+
+    carries = False
+
+    @abstractmethod
+    def start(self, memory: Any) -> Any:
+        """The state before the first token."""
+
+    def teacher_forced(self, token_BT: Tensor, memory: Any) -> Tensor:
+        """The decoder's outputs after every token of the reference target, before the output layer."""
+        return self.hidden(token_BT, self.start(memory))[0]
+
+
+class Encoded(NamedTuple):
+    """What a recurrent decoder attends to, zero past the end of a row, and its initial state."""
+
+    memory_BSm: Tensor
+    length_B: Tensor
+    first: RecurrentState
+    last_Bm: Tensor  # the source as one vector, for feed_context: the encoder's final output in each direction
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderState:
+    """A recurrent decoder's state, and what it keeps of the source."""
+
+    recurrent: RecurrentState
+    memory: Memory | None  # with attention
+    context_Bm: Tensor | None  # with feed_context: the vector that enters every step
+    share: int = 1  # rows that share one memory
+    fed_Bd: Tensor | None = None  # with input_feeding: h̃ of the last step
+
+    def select(self, rows: Tensor) -> DecoderState:
+        memory, share = self.memory, self.share
+        if memory is not None:
+            text_A, share = texts_of(rows, share)
+            memory = memory if _all_in_order(text_A, len(memory.length_B)) else memory.select(text_A)
+        context_Bm, fed_Bd = (None if part is None else part[rows] for part in (self.context_Bm, self.fed_Bd))
+        return DecoderState(self.recurrent.select(rows), memory, context_Bm, share, fed_Bd)
+
+
+class RecurrentDecoder(ConditionalDecoder):
+    """attention = "none": the decoder starts from the encoder's last state and sees nothing else of the source (Sutskever et al.
+    2014); with `feed_context`, the encoder's last output also enters every step (Cho et al. 2014).
+
+    decoder = "bahdanau" is RNNsearch (Bahdanau et al. 2015): the decoder attends to the whole memory before every step, and
+    ŷ_t = softmax(W_h h_t + W_e e_t + W_c c_t). Layers above the first have no attention.
+
+    decoder = "luong" (Luong et al. 2015): the top layer's h_t attends after every step, and ŷ_t = softmax(W h̃_t) with
+    h̃_t = tanh(W_c [c_t; h_t]). With `input_feeding`, h̃_{t−1} is an input of step t, beside e_t."""
+
+    config: RecurrentSeq2SeqConfig | RecurrentCaptionConfig
+    context = None
+    embedding_setting = "model.embedding"
+
+    def _add_decoder(self, memory: int) -> None:
+        """The layers after the encoder, for a memory of that width. They are made last: an optimiser's state is saved in the
+        order in which the parameters were made."""
+        config, inputs, width = self.config, self.embedding.embedding_dim, self.config.width
+        luong, attentive = config.decoder == "luong", config.attention != "none" and config.decoder == "bahdanau"
+        self.attentive: AttentiveRecurrent | None = None
+        self.attentional: AttentionalState | None = None
+        self.recurrent: Recurrent | None = None
+        if config.attention != "none":
+            if luong:
+                self.attentional = AttentionalState(memory, width, config.attention)
+            else:
+                self.attentive = AttentiveRecurrent(
+                    config.kind, inputs, memory, width, score=config.attention, reset=config.decoder_reset
+                )
+        fed = inputs + (memory if config.feed_context else 0) + (width if config.input_feeding else 0)
+        layers = config.depth - 1 if attentive else config.depth
+        if layers:
+            self.recurrent = Recurrent(
+                config.kind,
+                width if attentive else fed,
+                width,
+                layers,
+                dropout=config.dropout,
+                reset=config.decoder_reset,
+            )
+        features = width + inputs + memory if attentive or config.feed_context else width
+        self.projection = nn.Linear(features, inputs, bias=False) if config.tied and features != inputs else None
+        self.output = None if config.tied else nn.Linear(features, self.vocab)
+        self.output_bias = nn.Parameter(torch.zeros(self.vocab)) if config.tied else None
+
+    def start(self, memory: Encoded) -> DecoderState:
+        attention = self.attentional or self.attentive
+        attended = attention.remember(memory.memory_BSm, memory.length_B) if attention is not None else None
+        fed_Bd = torch.zeros_like(memory.first.h_LBd[0]) if self.config.input_feeding else None
+        return DecoderState(memory.first, attended, memory.last_Bm if self.config.feed_context else None, fed_Bd=fed_Bd)
+
+    def hidden(self, token_BT: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:  # type: ignore[override]
+        e_BTe = self._drop(self.embedding(token_BT))
+        fed_Bd = None
+        if self.attentional is not None:
+            _, x_BTd, recurrent = self._attentional(e_BTe, state)
+            fed_Bd = x_BTd[:, -1] if self.config.input_feeding else None
+        else:
+            x_BTd, context_BTm, recurrent = self._layers(e_BTe, state)
+            if context_BTm is not None:
+                x_BTd = torch.cat((x_BTd, e_BTe, context_BTm), dim=-1)
+        x_BTd = self._drop(x_BTd)
+        if self.projection is not None:
+            x_BTd = self.projection(x_BTd)
+        return x_BTd, DecoderState(recurrent, state.memory, state.context_Bm, state.share, fed_Bd)
+
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
+
+    def alignment_to(self, memory: Encoded, token_BT: Tensor) -> Tensor:
+        """α_BTS: the attention weights of each step, computed before it predicts."""
+        state = self.start(memory)
+        assert state.memory is not None
+        e_BTe = self._drop(self.embedding(token_BT))
+        if self.attentional is not None:
+            return self.attentional.alignment(self._attentional(e_BTe, state)[0], state.memory)
+        assert self.attentive is not None
+        first, _ = self._split(state.recurrent)
+        h_BTd, _, _ = self.attentive(e_BTe, state.memory, first)
+        before_BTd = torch.cat((first.h_LBd.transpose(0, 1), h_BTd[:, :-1]), dim=1)
+        return self.attentive.alignment(before_BTd, state.memory)
+
+    def _attentional(self, e_BTe: Tensor, state: DecoderState) -> tuple[Tensor, Tensor, RecurrentState]:
+        """The top layer's h_BTd, h̃_BTd and the state of all layers: at once, because attention does not change h, or step by step
+        if h̃ is fed to the next step."""
+        assert self.attentional is not None
+        assert self.recurrent is not None
+        assert state.memory is not None
+        if state.fed_Bd is None:
+            h_BTd, recurrent = self.recurrent(e_BTe, state.recurrent)
+            return h_BTd, self.attentional(h_BTd, state.memory), recurrent
+        recurrent, fed_B1d, hidden, combined = state.recurrent, state.fed_Bd.unsqueeze(1), [], []
+        for e_Be in e_BTe.unbind(1):
+            h_B1d, recurrent = self.recurrent(torch.cat((e_Be.unsqueeze(1), fed_B1d), dim=-1), recurrent)
+            fed_B1d = self.attentional(h_B1d, state.memory)
+            hidden.append(h_B1d)
+            combined.append(fed_B1d)
+        return torch.cat(hidden, dim=1), torch.cat(combined, dim=1), recurrent
+
+    def _layers(self, e_BTe: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        """The top layer's h, the context of each step, and the state of all layers."""
+        if self.attentive is None:
+            assert self.recurrent is not None
+            context_BTm = None
+            if state.context_Bm is not None:
+                context_BTm = state.context_Bm.unsqueeze(1).expand(-1, e_BTe.shape[1], -1)
+                e_BTe = torch.cat((e_BTe, context_BTm), dim=-1)
+            x_BTd, recurrent = self.recurrent(e_BTe, state.recurrent)
+            return x_BTd, context_BTm, recurrent
+        assert state.memory is not None
+        first, above = self._split(state.recurrent)
+        x_BTd, context_BTm, first = self.attentive(e_BTe, state.memory, first)
+        if self.recurrent is None or above is None:
+            return x_BTd, context_BTm, first
+        x_BTd, above = self.recurrent(self._drop(x_BTd), above)
+        return x_BTd, context_BTm, RecurrentState(*(torch.cat(part) for part in zip(first.parts, above.parts, strict=True)))
+
+    def _split(self, state: RecurrentState) -> tuple[RecurrentState, RecurrentState | None]:
+        """The states of the first layer and of those above it."""
+        first, above = (RecurrentState(*(part[rows] for part in state.parts)) for rows in (slice(1), slice(1, None)))
+        return first, above if len(above.h_LBd) else None
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.config.dropout, self.training) if self.config.dropout else x
+
+
+@dataclass(frozen=True, eq=False)
+class Translated:
+    """A Transformer decoder's state: its own keys and values, and the source's."""
+
+    own: AttentionState
+    sources: tuple[Source, ...]
+    share: int = 1  # rows that share one source
+
+    def select(self, rows: Tensor) -> Translated:
+        text_A, share = texts_of(rows, self.share)
+        sources = self.sources
+        if not _all_in_order(text_A, len(sources[0].length_B)):
+            sources = tuple(source.select(text_A) for source in sources)
+        return Translated(self.own.select(rows), sources, share)
+
+
+class TransformerDecoder(ConditionalDecoder):
+    """A causal decoder whose blocks also attend to the memory (Vaswani et al. 2017)."""
+
+    config: TransformerSeq2SeqConfig | TransformerCaptionConfig
+    embedding_setting = "model.width"
+    decoder: Stack
+    output: nn.Linear | None  # None if the embedding is the output layer, too
+
+    def remember(self, x_BSd: Tensor, length_B: Tensor) -> tuple[Source, ...]:
+        """Keys and values of the memory for each layer of the decoder."""
+        return tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]
+
+    def start(self, memory: tuple[Source, ...]) -> Translated:
+        return Translated(AttentionState.empty(self.config.depth), memory)
+
+    def teacher_forced(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
+        x_BTd, _ = self.decoder.run_blocks(self.decoder.embed_positions(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
+        return x_BTd
+
+    def hidden(self, token_BT: Tensor, state: Translated) -> tuple[Tensor, Translated]:  # type: ignore[override]
+        x_BTd = self.decoder.embed_positions(self.embedding(token_BT), state.own.length)
+        x_BTd, own = self.decoder.run_blocks(x_BTd, mask.CAUSAL, state.own, state.sources)
+        assert own is not None
+        return x_BTd, Translated(own, state.sources, state.share)
+
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+
+
+def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:
+    """The sources of the chosen rows, where `share` consecutive rows had one source, and how many rows share each now.
+
+    A beam has the same number of consecutive hypotheses for every text, so it needs each source only once and changes them
+    only when a text is finished. Any other choice of rows gets one source per row."""
+    text_R = rows // share
+    text_A, count_A = torch.unique_consecutive(text_R, return_counts=True)
+    counts = set(count_A.tolist())
+    return (text_A, counts.pop()) if len(counts) == 1 else (text_R, 1)
+
+
+def _all_in_order(text_A: Tensor, texts: int) -> bool:
+    return len(text_A) == texts and text_A.tolist() == list(range(texts))

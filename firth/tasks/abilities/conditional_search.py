@@ -1,0 +1,56 @@
+"""Greedy decoding, sampling and beam search of decoders that attend to a memory: of a text or of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.sample import DecodingConfig
+from firth.decoding.sequences import decode, greedy, sampling
+from firth.models import ConditionalDecoder
+from firth.text import Tokenizer
+
+
+def search(
+    network: ConditionalDecoder,
+    encode: Callable[[], Any],
+    config: DecodingConfig,
+    numbers: Sequence[int],
+    end: int,
+    *,
+    sample: bool = False,
+    longest: int | None = None,
+) -> list[list[Hypothesis]]:
+    """What the network writes for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
+    are those of the rows, on which sampling depends; `end` is <eos>, and `longest` the most tokens that the network has
+    positions for."""
+    device = next(network.parameters()).device
+    with torch.inference_mode():
+        state = network.start(encode())
+    prompt_B1 = torch.full((len(numbers), 1), end, device=device)
+    limits = [min(config.tokens, longest or config.tokens)] * len(numbers)
+    if sample or config.beam == 1:
+        choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
+        return [[one] for one in decode(network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition)]
+    return beam(
+        network,
+        state,
+        prompt_B1,
+        size=config.beam,
+        limits=limits,
+        end=end,
+        penalty=config.penalty,
+        unfinished=True,
+        groups=config.beam_groups,
+        diversity=config.diversity,
+        repetition=config.repetition_penalty,
+    )
+
+
+def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
+    """As one line, without <eos>."""
+    tokens = hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens
+    return " ".join(tokenizer.decode(tokens).split())

@@ -1,0 +1,120 @@
+"""A trained captioner with its tokenizer: images in; captions, attention over the image, and metrics out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from firth.decoding.beam import Hypothesis
+from firth.decoding.sample import DecodingConfig
+from firth.errors import DataError
+from firth.evaluation.captions import CaptionMeasures, measures
+from firth.inspection.image_attention import ImageAttention, image_attention
+from firth.models import Captioner, TransformerCaptioner
+from firth.progress import Progress, silent
+from firth.tasks.abilities.conditional_search import search, text_of
+from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.task import Tables
+from firth.text import Tokenizer
+from firth.text.batches.captions import Captions
+from firth.text.batches.padding import Ints
+from firth.text.config import CaptionsConfig
+from firth.text.data.parallel import ended
+from firth.text.readers.images import Bytes
+
+_AT_ONCE = {"cpu": 64, "cuda": 512}  # images captioned together
+
+
+@dataclass(frozen=True)
+class Caption:
+    text: str
+    log_probability: float  # Σ log p(token | earlier tokens, image), <eos> included
+    score: float  # the beam's ranking: log_probability over the length penalty
+    finished: bool = True  # False: cut off at decoding.tokens
+
+
+@dataclass(frozen=True)
+class ImageCaptioner:
+    """A network that captions images, with its tokenizer. Images are bytes of the run's size, image_NHWC."""
+
+    network: Captioner
+    tokenizer: Tokenizer
+    recipe: Tables[CaptionsConfig, Any]
+
+    def captions(
+        self, image_NHWC: Bytes, config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
+    ) -> list[list[Caption]]:
+        """The captions of each image, best first: config.beam of them, or one. `first` is the number of the first image, on which
+        sampling depends."""
+        was_training = self.network.training
+        self.network.eval()
+        most = _AT_ONCE.get(next(self.network.parameters()).device.type, _AT_ONCE["cpu"])
+        found: list[list[Caption]] = []
+        for start in range(0, len(image_NHWC), most):
+            some = image_NHWC[start : start + most]
+            rows = self._search(some, config, range(first + start, first + start + len(some)), sample)
+            found += [[self._told(one) for one in hypotheses] for hypotheses in rows]
+            progress("captioning", len(found), len(image_NHWC))
+        self.network.train(was_training)
+        return found
+
+    def measure(self, captions: Captions, config: DecodingConfig, progress: Progress = silent) -> CaptionMeasures:
+        """Metrics of the best caption of each image against its references."""
+        references = captions.references()
+        images = np.array(sorted(references), np.int64)
+        written = [found[0].text for found in self.captions(_Chosen(captions, images), config, progress=progress)]  # type: ignore[arg-type]
+        kinds = None if captions.kinds is None else [captions.kinds[image] for image in images]
+        return measures(written, [references[image] for image in images.tolist()], lower=self.recipe.tokenizer.lower, kinds=kinds)
+
+    def overlay(self, image_HWC: Bytes, caption: str | None, config: DecodingConfig) -> ImageAttention:
+        """The cells of the image behind each word of `caption`, by default of the best caption."""
+        target_T = self.target(image_HWC, caption, config)
+        pieces = [self.tokenizer.token(int(id)) for id in target_T]
+        return image_attention(self.network, image_HWC, target_T, pieces, merged=self.tokenizer.kind not in ("char", "word"))
+
+    def target(self, image_HWC: Bytes, caption: str | None, config: DecodingConfig) -> Ints:
+        """The ids of a caption, <eos> last; by default the run's own."""
+        if caption is not None:
+            if not caption.strip():
+                raise DataError(f"the caption is {caption!r}, which has no tokens; expected at least one word")
+            if self.tokenizer.unknown is not None:  # without <unk>, encoding refuses what it cannot spell
+                warn_unseen(self.tokenizer.unseen(caption))
+            return ended(caption, self.tokenizer).astype(np.int64)
+        hypothesis = self._search(image_HWC[None], config, range(1), sample=False)[0][0]
+        end = () if hypothesis.finished else (self.tokenizer.eos,)
+        return np.array((*hypothesis.tokens, *end), dtype=np.int64)
+
+    def _search(self, image_BHWC: Bytes, config: DecodingConfig, numbers: Sequence[int], sample: bool) -> list[list[Hypothesis]]:
+        device, end = next(self.network.parameters()).device, self.tokenizer.eos
+        assert end is not None
+        image = torch.from_numpy(np.array(image_BHWC)).to(device)
+        return search(
+            self.network, lambda: self.network.encode(image), config, numbers, end, sample=sample, longest=self._longest()
+        )
+
+    def _longest(self) -> int | None:
+        """The most tokens of a caption, <eos> included, that this model has positions for; None: no limit."""
+        learned = isinstance(self.network, TransformerCaptioner) and self.network.config.position == "learned"
+        return self.network.context if learned else None
+
+    def _told(self, hypothesis: Hypothesis) -> Caption:
+        text = text_of(hypothesis, self.tokenizer)
+        return Caption(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Some images of a set, read when they are needed: a set may be larger than the memory."""
+
+    captions: Captions
+    images: Ints
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: slice) -> Bytes:
+        return np.asarray(self.captions.image_MHWC[self.images[rows]])

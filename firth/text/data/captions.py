@@ -1,0 +1,183 @@
+"""Images with captions: from a table that names image files, or generated; split and tokenised.
+
+A table may name an image several times, with a caption each. All captions of an image are in the same part."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.errors import ConfigError, DataError
+from firth.progress import Progress, silent
+from firth.text.batches.captions import Bytes, Captions
+from firth.text.config import CaptionsConfig, TokenizerConfig
+from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
+from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.parallel import ended
+from firth.text.datasets import digits, scenes
+from firth.text.holdout import held_out
+from firth.text.readers.corpus import find
+from firth.text.readers.file_format import Column
+from firth.text.readers.formats import records
+from firth.text.readers.images import read_images
+from firth.text.readers.pieces import pieces_of_texts
+from firth.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class CaptionData:
+    """The data of a captioning run."""
+
+    tokenizer: Tokenizer
+    train: Captions
+    valid: Captions | None
+    test: Captions | None
+    sha256: str  # of the captions and images that training and the held-out part were taken from
+    unseen: Captions | None = None  # scenes with pairs of colour and shape that never occur in training
+    dropped: int = 0  # training captions longer than the limit
+    limit: int | None = None
+
+    @property
+    def notice(self) -> str | None:
+        """A sentence on the training captions that are too long; None if there are none."""
+        remedy = "Set a larger training.context to keep them."
+        return left_out_notice(self.dropped, len(self.train), "training captions", f"{self.limit} tokens", remedy)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Captions as text, and the image of each."""
+
+    wheres: Sequence[str]  # file and line of each caption, for messages
+    texts: Sequence[str]
+    image_N: Sequence[int]
+    load: Callable[[], Bytes]
+    kinds: Sequence[str] | None = None  # of each image
+
+
+def prepare_captions(
+    data: CaptionsConfig, tokenizer: TokenizerConfig | Tokenizer, limit: int | None = None, progress: Progress = silent
+) -> CaptionData:
+    """Read or generate, split, tokenise.
+
+    Without validation captions, `data.valid` of the images are held out. The vocabulary is learned from the training part alone
+    (characters also from the held-out part). Captions of more than `limit` tokens are left out of training, but not of validation
+    and test."""
+    parts, sha256 = _parts(data, progress)
+    if isinstance(tokenizer, TokenizerConfig):
+        known = [*parts["train"].texts, *(parts["valid"].texts if tokenizer.kind == "char" and "valid" in parts else ())]
+        tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(known), max(2, len(known)))
+    found = {name: _encoded(part, tokenizer) for name, part in parts.items()}
+    train = found["train"]
+    if limit is not None:
+        train = train.within(limit)
+        refuse_all_longer(len(found["train"]), len(train), "training captions", f"{limit} tokens", "Raise training.context.")
+    valid, test, unseen = (found.get(name) for name in ("valid", "test", "unseen"))
+    return CaptionData(tokenizer, train, valid, test, sha256, unseen, len(found["train"]) - len(train), limit)
+
+
+def encode_captions(path: str | Path, tokenizer: Tokenizer, data: CaptionsConfig, progress: Progress = silent) -> Captions:
+    """The captions of another table, read with the settings of a run."""
+    return _encoded(_of_table(str(path), data, progress), tokenizer)
+
+
+def generated(data: CaptionsConfig) -> dict[str, scenes.Scenes | digits.Digits]:
+    """The parts of a named set."""
+    if data.name == "digits":
+        return dict(digits.digits(data.side))
+    tenth = data.count // 10
+    return {part: scenes.scenes(data.count if part == "train" else tenth, part, data.side) for part in scenes.PARTS}
+
+
+def some_images(name: str, part: str, count: int, size: int | None = None) -> tuple[Bytes, tuple[str, ...]]:
+    """The first images of a part of a named set, and their captions."""
+    if name == "scenes" and part in scenes.PARTS:
+        found: scenes.Scenes | digits.Digits = scenes.scenes(count, part, size or scenes.SIZE)
+    elif name == "digits" and part in ("train", "valid", "test"):
+        found = digits.digits(size or digits.SIZE)[part]
+    else:
+        parts = scenes.PARTS if name == "scenes" else ("train", "valid", "test")
+        raise ConfigError(f'{name} has no part "{part}". Choose one of: {", ".join(parts)}.')
+    return found.image_NHWC[:count], found.captions[:count]
+
+
+def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], str]:
+    if data.name is not None:
+        found = generated(data)
+        return {name: _of_generated(name, some) for name, some in found.items()}, _fingerprint(found)
+    if data.path is None:
+        raise ConfigError('data.text has no images. Set data.path to a table, or data.name = "scenes" or "digits".')
+    whole = _of_table(data.path, data, progress)
+    # The pixels, as the network sees them, and the captions.
+    sha256 = sha256_of_texts([[sha256_of_arrays([whole.load()]), *whole.texts, *map(str, whole.image_N)]])
+    parts = {"train": whole}
+    for name, path in (("valid", data.valid_path), ("test", data.test_path)):
+        if path is not None:
+            parts[name] = _of_table(path, data, progress)
+    if "valid" not in parts and data.valid:
+        rows = held_out(range(len(whole.texts)), data.valid, "captions", lambda row: str(whole.image_N[row]))
+        parts["train"], parts["valid"] = (_chosen(whole, some) for some in rows)
+    return parts, sha256
+
+
+def _of_generated(name: str, found: scenes.Scenes | digits.Digits) -> _Part:
+    wheres = [f"{name} {n}" for n in range(1, len(found) + 1)]
+    kinds = found.kinds if isinstance(found, scenes.Scenes) else None
+    return _Part(wheres, found.captions, range(len(found)), lambda: found.image_NHWC, kinds)
+
+
+def _fingerprint(found: dict[str, scenes.Scenes | digits.Digits]) -> str:
+    """Of what scenes are drawn from: drawing them would take longer than anything else that needs no pixels."""
+    train = found["train"]
+    if isinstance(train, scenes.Scenes):
+        return sha256_of_texts([train.captions, [f"{shape.x!r} {shape.y!r} {shape.radius!r}" for shape in train.shapes]])
+    return sha256_of_texts([[sha256_of_arrays([train.image_NHWC]), *train.captions]])
+
+
+def _of_table(path: str, data: CaptionsConfig, progress: Progress) -> _Part:
+    corpus = find(path, data.format)
+    columns = (Column(data.image, "data.image"), Column(data.caption, "data.caption"))
+    wheres: list[str] = []
+    texts: list[str] = []
+    images: dict[Path, int] = {}
+    first: list[str] = []  # the line that first names each image
+    image_N: list[int] = []
+    for file, tick in corpus.each_file(progress):
+        for where, (name, caption) in records(file, columns, corpus.format, tick, data.columns):
+            text = " ".join(caption.split())
+            if not text or not name.strip():
+                raise DataError(
+                    f"{where} has an empty {data.caption if name.strip() else data.image}. Complete or remove that line."
+                )
+            image = file.parent / name.strip()
+            if image not in images:
+                images[image] = len(images)
+                first.append(where)
+            wheres.append(where)
+            texts.append(text)
+            image_N.append(images[image])
+    if not texts:
+        raise DataError(f"{corpus.name} is empty; expected images with captions")
+    pixels = read_images(list(images), first, data.side, progress)
+    return _Part(wheres, texts, image_N, lambda: pixels)
+
+
+def _chosen(whole: _Part, rows: Sequence[int]) -> _Part:
+    return dataclasses.replace(
+        whole,
+        wheres=[whole.wheres[row] for row in rows],
+        texts=[whole.texts[row] for row in rows],
+        image_N=[whole.image_N[row] for row in rows],
+    )
+
+
+def _encoded(part: _Part, tokenizer: Tokenizer) -> Captions:
+    ids = []
+    for where, text in zip(part.wheres, part.texts, strict=True):
+        try:
+            ids.append(ended(text, tokenizer))
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from error
+    return Captions.of(part.load, part.image_N, ids, part.texts, part.kinds)
