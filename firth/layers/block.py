@@ -12,8 +12,9 @@ from firth.layers.attention.score import ScoreKind
 from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
-from firth.layers.norm import NormKind, norm
+from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables
+from firth.layers.self_attention import Biases
 from firth.layers.state import LayerState
 from firth.layers.token_mixer import MixerKind, token_mixer
 
@@ -37,8 +38,10 @@ class Block(Direct):
         activation: Activation,
         norm_kind: NormKind,
         placement: Placement,
-        bias: bool,
+        bias: Biases,
         dropout: float,
+        norm_eps: float = EPS,
+        head_width: int | None = None,  # if not given, width / heads
         score: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
         position_projections: bool = False,
@@ -56,17 +59,18 @@ class Block(Direct):
             heads,
             kv_heads,
             bias,
+            head_width=head_width,
             score=score,
             tables=tables,
             position_projections=position_projections,
             span=span,
             key_width=key_width,
         )
-        self.feedforward = FeedForward(width, hidden, activation, bias)
-        self.attention_norm = norm(norm_kind, width, bias)
-        self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias)
-        self.cross = CrossAttention(width, heads, kv_heads, bias, score) if cross else None
-        self.cross_norm = norm(norm_kind, width, bias) if cross else nn.Identity()
+        self.feedforward = FeedForward(width, hidden, activation, bias is True)
+        self.attention_norm = norm(norm_kind, width, bias is True, norm_eps)
+        self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias is True, norm_eps)
+        self.cross = CrossAttention(width, heads, kv_heads, bias, score, head_width=head_width) if cross else None
+        self.cross_norm = norm(norm_kind, width, bias is True, norm_eps) if cross else nn.Identity()
 
     def forward(
         self,

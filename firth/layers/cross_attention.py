@@ -12,7 +12,7 @@ from torch import Tensor
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.hook_free import Direct, Linear
-from firth.layers.self_attention import Attend, register
+from firth.layers.self_attention import Attend, Biases, register
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,21 @@ class Source:
 class CrossAttention(Direct):
     """q = x W^Q, k = y W^K, v = y W^V, o = Concat(attend(q, k, v)) W^O. No positions: those of x and y are not comparable."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, bias: bool, kind: ScoreKind = "scaled_dot") -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        bias: Biases,
+        kind: ScoreKind = "scaled_dot",
+        *,
+        head_width: int | None = None,
+    ) -> None:
         super().__init__()
-        self.head_width = width // heads
-        self.query = Linear(width, heads * self.head_width, bias=bias)
-        self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bias)
-        self.out = Linear(heads * self.head_width, width, bias=bias)
+        self.head_width = head_width or width // heads
+        self.query = Linear(width, heads * self.head_width, bias=bool(bias))
+        self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bool(bias))
+        self.out = Linear(heads * self.head_width, width, bias=bias is True)
         self.attend = Attend(heads, self.head_width, kind, reduced=True)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())

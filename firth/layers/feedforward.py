@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -12,17 +13,20 @@ from firth.layers import manual_backward
 from firth.layers.gelu import gelu
 from firth.layers.hook_free import Direct, Linear
 
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu_tanh")
 
 
 class FeedForward(Direct):
-    """W_2 φ(W_1 x), φ = ReLU (Vaswani et al. 2017, eq. 2) or GELU; or W_2 (silu(W_g x) ⊙ W_1 x), SwiGLU (Shazeer 2020)."""
+    """W_2 φ(W_1 x), φ = ReLU (Vaswani et al. 2017, eq. 2), GELU, SiLU; or gated, W_2 (φ(W_g x) ⊙ W_1 x), φ = SiLU in SwiGLU and
+    GELU in GEGLU (Shazeer 2020). "tanh" is GELU's approximation ½x(1 + tanh(√(2/π)(x + 0.044715x³))): GPT-2, Gemma and T5 1.1
+    were trained with it."""
 
     def __init__(self, width: int, hidden: int, activation: Activation, bias: bool) -> None:
         super().__init__()
         self.activation = activation
-        # One product gives both SwiGLU's gate and its value: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
-        self.up = Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
+        # One product gives both the gate and the value: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
+        self.up = Linear(width, 2 * hidden if activation in GATED else hidden, bias=bias)
         self.down = Linear(hidden, width, bias=bias)
 
     def forward(self, x_BTd: Tensor) -> Tensor:
@@ -32,8 +36,16 @@ class FeedForward(Direct):
                 inner_BTh = F.relu(up_BTh)
             case "gelu":
                 inner_BTh = gelu(up_BTh)
+            case "gelu_tanh":
+                inner_BTh = gelu_tanh(up_BTh)
+            case "silu":
+                inner_BTh = F.silu(up_BTh)
             case "swiglu":
                 inner_BTh = swiglu(up_BTh)
+            case "geglu":
+                inner_BTh = gated(gelu, up_BTh)
+            case "geglu_tanh":
+                inner_BTh = gated(gelu_tanh, up_BTh)
         down_BTd: Tensor = self.down(inner_BTh)
         return down_BTd
 
@@ -47,8 +59,17 @@ def swiglu(up_n2h: Tensor) -> Tensor:
 
 
 def _plain_swiglu(up_n2h: Tensor) -> Tensor:
+    return gated(F.silu, up_n2h)
+
+
+def gated(activation: Callable[[Tensor], Tensor], up_n2h: Tensor) -> Tensor:
+    """φ(gate) ⊙ value, where gate and value are the halves of the last axis."""
     gate_nh, value_nh = up_n2h.chunk(2, dim=-1)
-    return F.silu(gate_nh) * value_nh
+    return activation(gate_nh) * value_nh
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
 
 
 class _SwiGLU(torch.autograd.Function):
@@ -75,5 +96,5 @@ class _SwiGLU(torch.autograd.Function):
 
 
 def default_hidden(width: int, activation: Activation) -> int:
-    """4d as published; SwiGLU has three matrices where the others have two, so ⅔ of that, rounded up to a multiple of 16."""
-    return 4 * width if activation != "swiglu" else -(-8 * width // 3 // 16) * 16
+    """4d as published; gated networks have three matrices where others have two, so ⅔ of that, rounded up to a multiple of 16."""
+    return 4 * width if activation not in GATED else -(-8 * width // 3 // 16) * 16

@@ -12,16 +12,17 @@ from firth.layers import manual_backward
 from firth.layers.hook_free import Direct
 
 NormKind = Literal["layer", "rms"]
+EPS = 1e-5  # if a recipe gives none
 
 
-def norm(kind: NormKind, width: int, bias: bool) -> nn.Module:
+def norm(kind: NormKind, width: int, bias: bool, eps: float = EPS) -> nn.Module:
     """LayerNorm  (x − E[x]) / √(Var[x] + ε) · γ + β  with the biased variance and ε inside the root, or
     RMSNorm   x / √(E[x²] + ε) · γ  (Zhang & Sennrich 2019)."""
     match kind:
         case "layer":
-            return nn.LayerNorm(width, eps=1e-5, bias=bias)
+            return nn.LayerNorm(width, eps=eps, bias=bias)
         case "rms":
-            return RMSNorm(width, eps=1e-5)
+            return RMSNorm(width, eps=eps)
 
 
 class RMSNorm(Direct, nn.RMSNorm):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,8 @@ from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import KeyValue, LayerState, RecentKeyValue
+
+Biases = bool | Literal["qkv"]  # of linear layers: all, none, or only those that give queries, keys and values
 
 
 class Tapped(Direct, ABC):
@@ -85,22 +87,23 @@ class SelfAttention(TokenMixer):
         width: int,
         heads: int,
         kv_heads: int,
-        bias: bool,
+        bias: Biases,
         kind: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,  # of a position scheme that has some in every layer
         position_projections: bool = False,  # matrices of its own for the vectors of an Unprojected position
+        head_width: int | None = None,
     ) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.head_width = heads, kv_heads, width // heads
+        self.heads, self.kv_heads, self.head_width = heads, kv_heads, head_width or width // heads
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
-        self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
-        self.out = Linear(heads * self.head_width, width, bias=bias)
+        self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bool(bias))
+        self.out = Linear(heads * self.head_width, width, bias=bias is True)
         self.attend = Attend(heads, self.head_width, kind, tables, reduced=True)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())
         own = position_projections
-        self.position_query = Linear(width, heads * self.head_width, bias=bias) if own else None
-        self.position_key = Linear(width, kv_heads * self.head_width, bias=bias) if own else None
+        self.position_query = Linear(width, heads * self.head_width, bias=bool(bias)) if own else None
+        self.position_key = Linear(width, kv_heads * self.head_width, bias=bool(bias)) if own else None
 
     def start(self) -> LayerState:
         return KeyValue()
@@ -157,13 +160,14 @@ class WindowAttention(SelfAttention):
         width: int,
         heads: int,
         kv_heads: int,
-        bias: bool,
+        bias: Biases,
         kind: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
         *,
         span: int,
+        head_width: int | None = None,
     ) -> None:
-        super().__init__(width, heads, kv_heads, bias, kind, tables)
+        super().__init__(width, heads, kv_heads, bias, kind, tables, head_width=head_width)
         self.span, self.window = span, mask.window(span)
 
     def start(self) -> LayerState:

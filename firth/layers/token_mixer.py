@@ -7,7 +7,7 @@ from typing import Literal
 from firth.layers.attention.score import ScoreKind
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention, TaylorAttention
 from firth.layers.position import LayerTables
-from firth.layers.self_attention import SelfAttention, TokenMixer, WindowAttention
+from firth.layers.self_attention import Biases, SelfAttention, TokenMixer, WindowAttention
 
 SelfAttentionKind = Literal["softmax", "linear", "gated_linear", "based"]
 MixerKind = Literal["softmax", "linear", "gated_linear", "taylor", "window"]
@@ -26,8 +26,9 @@ def token_mixer(
     width: int,
     heads: int,
     kv_heads: int,
-    bias: bool,
+    bias: Biases,
     *,
+    head_width: int | None = None,
     score: ScoreKind = "scaled_dot",
     tables: LayerTables | None = None,
     position_projections: bool = False,
@@ -36,12 +37,12 @@ def token_mixer(
 ) -> TokenMixer:
     match kind:
         case "softmax":
-            return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections)
+            return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections, head_width)
         case "window":
-            return WindowAttention(width, heads, kv_heads, bias, score, tables, span=span or BASED_SPAN)
+            return WindowAttention(width, heads, kv_heads, bias, score, tables, span=span or BASED_SPAN, head_width=head_width)
         case "linear":
-            return LinearAttention(width, heads, bias)
+            return LinearAttention(width, heads, bias is True)
         case "taylor":
-            return TaylorAttention(width, heads, bias, key_width)
+            return TaylorAttention(width, heads, bias is True, key_width)
         case "gated_linear":
-            return GatedLinearAttention(width, heads, bias)
+            return GatedLinearAttention(width, heads, bias is True)

@@ -20,6 +20,7 @@ from firth.layers.recurrent import cell_class
 from firth.layers.state import RecurrentState
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
+from firth.models.decoder import vocabulary_output
 from firth.models.stack import Stack
 
 
@@ -109,7 +110,7 @@ class TransformerCaptioner(TransformerDecoder, Captioner):
         self.encoder = ImageTransformer(config, size)
         self.grid = self.encoder.cells.grid
         self.decoder = Stack(config, config.depth, cross=True)
-        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+        self.output, self.output_bias = vocabulary_output(config, vocab)
 
     def encode(self, image_BHWC: Tensor) -> tuple[Source, ...]:
         """Keys and values for each layer of the decoder."""

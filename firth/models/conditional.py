@@ -220,6 +220,7 @@ class TransformerDecoder(ConditionalDecoder):
     embedding_setting = "model.width"
     decoder: Stack
     output: nn.Linear | None  # None if the embedding is the output layer, too
+    output_bias: nn.Parameter | None
 
     def remember(self, x_BSd: Tensor, length_B: Tensor) -> tuple[Source, ...]:
         """Keys and values of the memory for each layer of the decoder."""
@@ -239,7 +240,7 @@ class TransformerDecoder(ConditionalDecoder):
         return x_BTd, Translated(own, state.sources, state.share)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+from torch import nn
 
 from firth.config import Notice, renamed
 from firth.errors import ConfigError
@@ -12,11 +16,12 @@ from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
 from firth.layers.block import Placement
 from firth.layers.feedforward import Activation, default_hidden
-from firth.layers.norm import NormKind
+from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import PositionKind, check_settings
 from firth.layers.position.disentangled import Projections
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset, cell_class
+from firth.layers.self_attention import Biases
 from firth.layers.token_mixer import SelfAttentionKind
 
 
@@ -75,10 +80,11 @@ class TransformerSettings:
     kind: Literal["transformer"]  # Transformer
     width: int = 256  # dimension of the embeddings and of every layer's output
     depth: int = 4  # number of layers
-    heads: int = 4  # number of attention heads; must divide `width`
+    heads: int = 4  # number of attention heads; must divide `width`, unless `head_width` is set
+    head_width: int | None = None  # dimension of the queries, keys and values of a head; if not set, `width` / `heads`
     # number of key/value heads: fewer than `heads` is grouped-query attention, 1 is multi-query; if not set, `heads`
     kv_heads: int | None = None
-    hidden: int | None = None  # inner width of the feed-forward networks; if not set, 4 · `width`, or ⅔ of that for swiglu
+    hidden: int | None = None  # inner width of the feed-forward networks; if not set, 4 · `width`, or ⅔ of that if gated
     context: int | None = None  # maximum length of a sequence, in tokens; if not set, as long as `training.context` needs
     score: ScoreKind = "scaled_dot"  # attention score: how well a key matches a query
     position: PositionKind = "rotary"  # position scheme: how the model represents the positions of tokens
@@ -97,11 +103,15 @@ class TransformerSettings:
     rotary_scaling: RotaryScaling | None = None
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
+    norm_eps: float = EPS  # ε, added to the variance or mean square before the root
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
     # compute attention and feed-forward network from the same normalised input, and add both; only for `norm_placement = "pre"`
     parallel_block: bool = False
-    activation: Activation = "swiglu"  # activation of the feed-forward networks
-    bias: bool = False  # add biases to linear layers and to LayerNorm
+    # activation of the feed-forward networks: plain, or gated (swiglu by SiLU, geglu by GELU); "tanh" is an approximation of GELU
+    activation: Activation = "swiglu"
+    bias: Biases = False  # add biases to linear layers and to LayerNorm; "qkv": only to queries, keys and values
+    # add a bias to the output layer; if not set, as `bias` says, without one if `tied`; masked language models: true
+    output_bias: bool | None = None
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
     tied: bool = True  # use the embedding as the output layer, too
 
@@ -111,6 +121,7 @@ class TransformerSettings:
             depth=self.depth,
             heads=self.heads,
             kv_heads=self.kv_heads,
+            head_width=self.head_width,
             hidden=self.hidden,
             context=self.context,
             rotary_context=self.rotary_context,
@@ -118,7 +129,9 @@ class TransformerSettings:
             distance_buckets=self.distance_buckets,
         )
         check_fraction("dropout", self.dropout)
-        if self.width % self.heads:
+        if not (math.isfinite(self.norm_eps) and self.norm_eps > 0):
+            raise ConfigError(f"model.norm_eps is {self.norm_eps}; expected a small number above 0, such as 1e-5")
+        if self.width % self.heads and self.head_width is None:
             near = min((n for n in range(1, self.width + 1) if self.width % n == 0), key=lambda n: abs(n - self.heads))
             raise ConfigError(f"model.heads = {self.heads} does not divide model.width = {self.width}; try model.heads = {near}")
         if self.heads % self.groups:
@@ -136,8 +149,21 @@ class TransformerSettings:
         return self.kv_heads or self.heads
 
     @property
+    def per_head(self) -> int:
+        return self.head_width or self.width // self.heads
+
+    @property
     def inner(self) -> int:
         return self.hidden or default_hidden(self.width, self.activation)
+
+    @property
+    def biased_output(self) -> bool:
+        """Whether the output layer of a decoder has a bias."""
+        return (self.bias is True and not self.tied) if self.output_bias is None else self.output_bias
+
+    def make_norm(self) -> nn.Module:
+        """A norm over the width of the model."""
+        return norm(self.norm, self.width, self.bias is True, self.norm_eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +206,12 @@ class TransformerConfig(TransformerSettings):
                 f'model.attention = "{kind}" shares no keys and values between heads, and model.kv_heads is {self.kv_heads}. '
                 "Remove model.kv_heads."
             )
+        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv")):
+            if given:
+                raise ConfigError(
+                    f'model.{name} = {json.dumps(getattr(self, name))} only applies to model.attention = "softmax"; given '
+                    f'"{kind}". Remove model.{name}.'
+                )
         places = ("none", "learned", "sinusoidal", *(("rotary",) if kind == "based" else ()))
         if self.position not in places:
             raise ConfigError(

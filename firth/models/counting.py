@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from firth.layers.cross_attention import CrossAttention
-from firth.layers.feedforward import FeedForward
+from firth.layers.feedforward import GATED, FeedForward
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
 from firth.layers.position import PositionScheme
@@ -298,7 +298,7 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
                 numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + layer.out.weight.shape[1]
             case FeedForward():
                 inner = layer.down.weight.shape[1]
-                gated = inner if layer.activation == "swiglu" else 0
+                gated = inner if layer.activation in GATED else 0
                 numbers += 0 if stack.settings.parallel_block else normed  # a parallel block has one norm
                 numbers += len(layer.up.weight) + inner + gated
             case _:

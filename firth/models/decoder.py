@@ -8,9 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
 
@@ -33,3 +35,10 @@ class Decoder(Network, ABC):
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""
         x_BTd, state = self.hidden(token_BT, state)
         return self.readout(x_BTd), state
+
+
+def vocabulary_output(config: TransformerSettings, vocab: int) -> tuple[nn.Linear | None, nn.Parameter | None]:
+    """The output layer of a Transformer, or None if it is the embedding's matrix, and then that one's bias, if it has one."""
+    if not config.tied:
+        return nn.Linear(config.width, vocab, bias=config.biased_output), None
+    return None, nn.Parameter(torch.zeros(vocab)) if config.biased_output else None

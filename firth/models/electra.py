@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from firth.layers.gelu import gelu
 from firth.models.encoder import Encoder, Reader, encoder
 from firth.models.encoder_config import EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
-from firth.models.readouts import MaskedLM, Readout
+from firth.models.readouts import MaskedLM, Readout, masked_readout
 
 
 class SharedEmbedding(Encoder):
@@ -110,6 +110,4 @@ def electra(config: EncoderConfig, vocab: int, share: float) -> Electra:
     assert isinstance(config, RecurrentEncoderConfig | TransformerEncoderConfig)  # the task refuses "average"
     reader = encoder(config, vocab + 1)
     small = SharedEmbedding(encoder(generator_config(config, share), 1), reader)
-    if isinstance(config, TransformerEncoderConfig):
-        return Electra(reader, MaskedLM(small, vocab, norm_kind=config.norm, tied=config.tied), vocab)
-    return Electra(reader, MaskedLM(small, vocab), vocab)
+    return Electra(reader, masked_readout(config, small, vocab), vocab)

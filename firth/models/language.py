@@ -16,7 +16,7 @@ from firth.layers.attention import mask
 from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
 from firth.models.config import LanguageConfig, RecurrentConfig, TransformerConfig
-from firth.models.decoder import Decoder
+from firth.models.decoder import Decoder, vocabulary_output
 from firth.models.stack import Stack
 
 
@@ -93,7 +93,7 @@ class TransformerLM(Stack, LanguageModel):
         self.context = None if config.attention == "gated_linear" and config.position == "none" else config.context
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1
         self.embedding = nn.Embedding(vocab, config.width)
-        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+        self.output, self.output_bias = vocabulary_output(config, vocab)
 
     def start(self, batch: int) -> AttentionState:
         blocks: Any = self.blocks
@@ -113,7 +113,7 @@ class TransformerLM(Stack, LanguageModel):
                 return mask.CAUSAL
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def language_model(config: LanguageConfig, vocab: int) -> LanguageModel:

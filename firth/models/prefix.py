@@ -23,6 +23,7 @@ from firth.layers.attention import mask
 from firth.layers.attention.key_ranges import Span, Whole
 from firth.layers.attention.mask import Mask
 from firth.layers.state import AttentionState
+from firth.models.decoder import vocabulary_output
 from firth.models.seq2seq import Seq2Seq
 from firth.models.seq2seq_config import PrefixConfig
 from firth.models.stack import Stack
@@ -76,7 +77,7 @@ class PrefixDecoder(Seq2Seq):
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
         self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a query sees later keys
-        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+        self.output, self.output_bias = vocabulary_output(config, vocab)
 
     def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:
         """Nothing is computed yet: the decoder itself encodes the source, in `start`."""
@@ -107,7 +108,7 @@ class PrefixDecoder(Seq2Seq):
         return x_BTd, Continued(own, state.before_B, state.source)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def _allowed(before_B: Tensor, source: int) -> Mask:

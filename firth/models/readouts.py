@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.gelu import gelu
-from firth.layers.norm import NormKind, norm
+from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.pool import Pool, PoolKind
 from firth.models.config import LanguageConfig, RecurrentConfig
 from firth.models.encoder import Encoder, encoder
@@ -102,13 +102,22 @@ class MaskedLM(Readout):
     only at the requested positions. If `tied` is False, the output layer has a matrix of its own.
     """
 
-    def __init__(self, encoder: Encoder, vocab: int, *, norm_kind: NormKind = "layer", tied: bool = True) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        vocab: int,
+        *,
+        norm_kind: NormKind = "layer",
+        norm_eps: float = EPS,
+        tied: bool = True,
+        output_bias: bool = True,
+    ) -> None:
         super().__init__(encoder, vocab)
         inputs = encoder.embedding.embedding_dim
         self.transform = nn.Linear(encoder.width, inputs)
-        self.norm = norm(norm_kind, inputs, bias=True)
-        self.output = None if tied else nn.Linear(inputs, vocab)
-        self.output_bias = nn.Parameter(torch.zeros(vocab)) if tied else None
+        self.norm = norm(norm_kind, inputs, bias=True, eps=norm_eps)
+        self.output = None if tied else nn.Linear(inputs, vocab, bias=output_bias)
+        self.output_bias = nn.Parameter(torch.zeros(vocab)) if tied and output_bias else None
 
     @property
     def embedding_std(self) -> float:  # type: ignore[override]
@@ -136,9 +145,20 @@ class MaskedLM(Readout):
 
 def masked_lm(config: EncoderConfig, vocab: int) -> MaskedLM:
     """The module, with weights not yet drawn; see models/initialise.py."""
-    reader = encoder(config, vocab + 1)
+    return masked_readout(config, encoder(config, vocab + 1), vocab)
+
+
+def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> MaskedLM:
+    """The readout of masked tokens that fits the settings of an encoder."""
     if isinstance(config, TransformerEncoderConfig):
-        return MaskedLM(reader, vocab, norm_kind=config.norm, tied=config.tied)
+        return MaskedLM(
+            reader,
+            vocab,
+            norm_kind=config.norm,
+            norm_eps=config.norm_eps,
+            tied=config.tied,
+            output_bias=config.output_bias is not False,
+        )
     return MaskedLM(reader, vocab)
 
 

@@ -19,6 +19,7 @@ from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
 from firth.layers.state import RecurrentState
 from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
+from firth.models.decoder import vocabulary_output
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
 
@@ -93,7 +94,7 @@ class TransformerSeq2Seq(TransformerDecoder, Seq2Seq):
         self.own_embedding = None if config.shared else nn.Embedding(source_vocab, config.width)
         self.encoder = Stack(config, config.encoder_depth or config.depth, bidirectional=True)
         self.decoder = Stack(config, config.depth, cross=True)
-        self.output = None if config.tied else nn.Linear(config.width, vocab, bias=config.bias)
+        self.output, self.output_bias = vocabulary_output(config, vocab)
 
     def encode(self, source_BS: Tensor, length_B: Tensor) -> tuple[Source, ...]:
         """Keys and values for each layer of the decoder."""

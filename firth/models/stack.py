@@ -12,7 +12,6 @@ from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.block import Block
 from firth.layers.cross_attention import Source
-from firth.layers.norm import norm
 from firth.layers.position import LayerPosition, PositionScheme, position_scheme
 from firth.layers.state import AttentionState
 from firth.layers.token_mixer import SelfAttentionKind, of_layer
@@ -52,6 +51,8 @@ class Stack(nn.Module):
                 placement=config.norm_placement,
                 bias=config.bias,
                 dropout=config.dropout,
+                norm_eps=config.norm_eps,
+                head_width=config.per_head,
                 score=config.score,
                 tables=scheme.in_layers(),
                 position_projections=scheme.own_projections,
@@ -64,7 +65,7 @@ class Stack(nn.Module):
             for layer in range(depth)
         )
         # A post-norm block already ends in a norm.
-        self.norm = norm(config.norm, config.width, config.bias) if config.norm_placement == "pre" else nn.Identity()
+        self.norm = config.make_norm() if config.norm_placement == "pre" else nn.Identity()
 
     @property
     def scheme(self) -> PositionScheme:

@@ -160,6 +160,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given 3. Change either, '
         "or the position",
     ),
+    "a norm without epsilon": ({"norm_eps": 0.0}, "model.norm_eps is 0.0; expected a small number above 0, such as 1e-5"),
+    "heads of their own width in linear attention": (
+        {"attention": "linear", "position": "none", "head_width": 8},
+        'model.head_width = 8 only applies to model.attention = "softmax"; given "linear". Remove model.head_width.',
+    ),
+    "biases of queries in linear attention": (
+        {"attention": "linear", "position": "none", "bias": "qkv"},
+        'model.bias = "qkv" only applies to model.attention = "softmax"; given "linear". Remove model.bias.',
+    ),
     "sinusoidal of odd width": (
         {"width": 15, "heads": 3, "position": "sinusoidal"},
         'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15. '

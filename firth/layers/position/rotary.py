@@ -43,10 +43,10 @@ class Rotary(PositionScheme):
                 'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"'
             )
         check_base(settings.position_base)
-        if (settings.width // settings.heads) % 2:
+        if (settings.per_head) % 2:
             raise ConfigError(
                 f'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given '
-                f"{settings.width // settings.heads}. Change either, or the position"
+                f"{settings.per_head}. Change either, or the position"
             )
         cls._check_scaling(settings)
 
@@ -66,10 +66,10 @@ class Rotary(PositionScheme):
                 f"model.context = {settings.context} is not longer than model.rotary_context = {trained}. "
                 "Set model.context to the longer context, or remove model.rotary_scaling"
             )
-        if settings.width // settings.heads < 4 or settings.position_base <= 1:
+        if settings.per_head < 4 or settings.position_base <= 1:
             raise ConfigError(
                 f'model.rotary_scaling = "{kind}" needs heads of width 4 or more and model.position_base above 1; given '
-                f"{settings.width // settings.heads} and {settings.position_base}"
+                f"{settings.per_head} and {settings.position_base}"
             )
 
     @classmethod
@@ -77,7 +77,7 @@ class Rotary(PositionScheme):
         kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
         context = context_of(settings)
         scaling = None if kind == "none" else Scaling(kind, trained, context / trained)
-        return cls(context, settings.width // settings.heads, settings.position_base, scaling)
+        return cls(context, settings.per_head, settings.position_base, scaling)
 
     def turn(self, start: int, length: int) -> RotaryTurn:
         """The rotations of positions start … start + length − 1, for every layer."""
