@@ -102,6 +102,8 @@ class TransformerSettings:
     # method that stretches rotary positions of a trained model to a longer context; if not set, "none"
     rotary_scaling: RotaryScaling | None = None
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
+    # factor by which `rotary_scaling` stretches the positions; if not set, `context` / `rotary_context`
+    rotary_factor: float | None = None
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_eps: float = EPS  # ε, added to the variance or mean square before the root
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum

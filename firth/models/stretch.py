@@ -25,7 +25,7 @@ def stretched(model: TransformerLM, context: int, scaling: RotaryScaling, traine
             "Choose a longer context, or remove rotary_scaling."
         )
     counted_from = None if scaling == "none" else trained
-    config = dataclasses.replace(own, context=context, rotary_scaling=scaling, rotary_context=counted_from)
+    config = dataclasses.replace(own, context=context, rotary_scaling=scaling, rotary_context=counted_from, rotary_factor=None)
     with torch.device(model.embedding.weight.device):
         other = TransformerLM(config, model.vocab)
     other.load_state_dict(model.state_dict(), assign=True)

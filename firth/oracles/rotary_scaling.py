@@ -26,6 +26,18 @@ def yarn(i: int, D: int, N: float, s: float, n: int) -> float:
     return slowed * omega / s + (1 - slowed) * omega
 
 
+def llama3(i: int, D: int, N: float, s: float, n: int) -> float:
+    """Between ω_i and ω_i / s, by the wavelength of pair i: at most n/4 keeps it, n or more slows it down."""
+    omega = frequency(i, D, N)
+    wavelength = 2 * math.pi / omega
+    if wavelength < n / 4:
+        return omega
+    if wavelength > n:
+        return omega / s
+    smooth = (n / wavelength - 1) / (4 - 1)
+    return (1 - smooth) * omega / s + smooth * omega
+
+
 def magnitude(s: float) -> float:
     """The factor on q and on k: √(1/t) = 0.1 ln s + 1 (their eq. 22)."""
     return 0.1 * math.log(s) + 1

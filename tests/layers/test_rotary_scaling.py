@@ -40,6 +40,10 @@ def test_frequencies_equal_the_oracle(width: int, base: float, trained: int, fac
     assert_equal(ntk.frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
     truth = [oracle.yarn(i, width, base, factor, trained) for i in pairs]
     assert_equal(yarn.frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
+    truth = [oracle.llama3(i, width, base, factor, trained) for i in pairs]
+    assert_equal(Scaling("llama3", trained, factor).frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
+    truth = [oracle.frequency(i, width, base) / factor for i in pairs]
+    assert_equal(Scaling("linear", trained, factor).frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
     assert yarn.magnitude == oracle.magnitude(factor)
     assert ntk.magnitude == 1
 
@@ -62,6 +66,15 @@ def test_frequencies_equal_those_of_hugging_face(width: int, base: float, traine
     ours = Scaling("yarn", trained, factor)
     torch.testing.assert_close(ours.frequencies(width, base).float(), frequencies, rtol=1e-5, atol=0)  # theirs is float32
     assert ours.magnitude == pytest.approx(magnitude)
+    bands = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    frequencies, _ = theirs("llama3", long, factor=factor, original_max_position_embeddings=trained, **bands)
+    torch.testing.assert_close(
+        Scaling("llama3", trained, factor).frequencies(width, base).float(), frequencies, rtol=1e-5, atol=0
+    )
+    frequencies, _ = theirs("linear", long, factor=factor)
+    torch.testing.assert_close(
+        Scaling("linear", trained, factor).frequencies(width, base).float(), frequencies, rtol=1e-5, atol=0
+    )
     frequencies, _ = theirs("dynamic", trained, seq_len=long, factor=1.0)
     torch.testing.assert_close(Scaling("ntk", trained, factor).frequencies(width, base).float(), frequencies, rtol=1e-5, atol=0)
 
@@ -141,6 +154,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         'model.rotary_scaling = ntk only applies to model.position = "rotary"; given "alibi"',
     ),
     "narrow heads": ({"rotary_scaling": "ntk", "rotary_context": 8, "heads": 8}, "needs heads of width 4 or more"),
+    "factor": (
+        {"rotary_scaling": "linear", "rotary_context": 8, "rotary_factor": 0.5},
+        "model.rotary_factor is 0.5; expected at least 1",
+    ),
+    "factor alone": ({"rotary_factor": 2.0}, "model.rotary_factor = 2.0 needs model.rotary_scaling"),
     "no context": ({"rotary_scaling": "ntk", "rotary_context": 0}, "model.rotary_context is 0; expected at least 1"),
 }
 

@@ -296,7 +296,11 @@ def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) ->
         ("char_run", {"rotary_scaling": "ntk"}, r"rotary_scaling only applies to Transformers; .* Remove --rotary-scaling\."),
         ("transformer_run", {"context": 0}, "context is 0; expected 1 or more"),
         ("transformer_run", {"rotary_scaling": "ntk"}, r'rotary_scaling is "ntk", and no context was given\. Add --context\.'),
-        ("transformer_run", {"context": 48, "rotary_scaling": "nkt"}, r'rotary_scaling is "nkt"; choose "none", "ntk" or "yarn"'),
+        (
+            "transformer_run",
+            {"context": 48, "rotary_scaling": "nkt"},
+            r'rotary_scaling is "nkt"; choose "none", "linear", "ntk", "yarn" or "llama3"',
+        ),
         ("transformer_run", {"context": 24, "rotary_scaling": "yarn"}, r"context of 24 is not longer than the trained 24\."),
         ("transformer_run", {"streams": 2}, r"streams is 2, but a Transformer has no state to carry along a"),
     ],

@@ -8,6 +8,7 @@ rotary_scaling.py. Letters: B batch, H heads, T time, D head width.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Self
 
 import torch
@@ -23,7 +24,7 @@ class Rotary(PositionScheme):
     """The rotations as a table that grows when needed; it is not saved."""
 
     kind = "rotary"
-    settings = ("rotary_scaling", "rotary_context")
+    settings = ("rotary_scaling", "rotary_context", "rotary_factor")
     oracle = "rotary"
     turns = True
     turn_2TD: Tensor
@@ -53,15 +54,20 @@ class Rotary(PositionScheme):
     @classmethod
     def _check_scaling(cls, settings: PositionSettings) -> None:
         kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
+        factor = cls.setting(settings, "rotary_factor")
         if kind == "none":
             if trained is not None:
                 raise ConfigError(f'model.rotary_context = {trained} needs model.rotary_scaling; choose "ntk" or "yarn"')
+            if factor is not None:
+                raise ConfigError(f'model.rotary_factor = {factor} needs model.rotary_scaling; choose "ntk" or "yarn"')
             return
+        if factor is not None and not 1 <= factor < math.inf:
+            raise ConfigError(f"model.rotary_factor is {factor}; expected at least 1")
         if trained is None:
             raise ConfigError(
                 f'model.rotary_scaling = "{kind}" needs model.rotary_context, the context the model was trained with'
             )
-        if settings.context is not None and settings.context <= trained:
+        if settings.context is not None and settings.context <= trained and factor is None:
             raise ConfigError(
                 f"model.context = {settings.context} is not longer than model.rotary_context = {trained}. "
                 "Set model.context to the longer context, or remove model.rotary_scaling"
@@ -76,7 +82,8 @@ class Rotary(PositionScheme):
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
         kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
         context = context_of(settings)
-        scaling = None if kind == "none" else Scaling(kind, trained, context / trained)
+        factor = cls.setting(settings, "rotary_factor")
+        scaling = None if kind == "none" else Scaling(kind, trained, factor or context / trained)
         return cls(context, settings.per_head, settings.position_base, scaling)
 
     def turn(self, start: int, length: int) -> RotaryTurn:

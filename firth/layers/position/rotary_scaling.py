@@ -2,9 +2,11 @@
 
 A model trained on n tokens has never seen the angles beyond n·ω_i of its slow pairs. To read s·n tokens:
 
+    linear ω_i ← ω_i / s                        all pairs are slowed down (Chen et al. 2023)
     ntk    base ← base · s^(D/(D−2))            the fastest pair stays as it is, the slowest is slowed down by s (bloc97 2023)
     yarn   ω_i ← (1 − γ_i) ω_i / s + γ_i ω_i    pairs that turn often within n keep their frequency (γ = 1), pairs that turn less
                                                 than once are slowed down by s (γ = 0), with a ramp between (Peng et al. 2023)
+    llama3 as yarn, but γ_i grows with the number of turns, from 0 at one turn to 1 at four (Grattafiori et al. 2024)
 
 YaRN also multiplies q and k by m = 0.1 ln s + 1 each, so that attention over more keys stays as sharp (their eq. 22). The ramp is
 linear in i between the pairs that turn β_fast = 32 times and β_slow = 1 time, rounded outwards, as in the authors' code.
@@ -20,8 +22,9 @@ from torch import Tensor
 
 from firth.layers.position.frequencies import frequencies
 
-RotaryScaling = Literal["none", "ntk", "yarn"]
+RotaryScaling = Literal["none", "linear", "ntk", "yarn", "llama3"]
 FAST, SLOW = 32.0, 1.0  # turns within the trained context
+LLAMA_FAST, LLAMA_SLOW = 4.0, 1.0  # likewise
 
 
 class Scaling(NamedTuple):
@@ -34,9 +37,11 @@ class Scaling(NamedTuple):
         match self.kind:
             case "ntk":
                 return frequencies(width, base * self.factor ** (width / (width - 2)), device)
-            case "yarn":
+            case "linear":
+                return frequencies(width, base, device) / self.factor
+            case "yarn" | "llama3":
                 omega = frequencies(width, base, device)
-                keep = self._keep(width, base, omega)
+                keep = self._keep(width, base, omega) if self.kind == "yarn" else self._keep_by_turns(omega)
                 return omega * keep + omega / self.factor * (1 - keep)
             case "none":
                 return frequencies(width, base, device)
@@ -52,6 +57,11 @@ class Scaling(NamedTuple):
         high = min(math.ceil(self._pair(SLOW, width, base)), width - 1)
         pair = torch.arange(len(omega), dtype=omega.dtype, device=omega.device)
         return 1 - ((pair - low) / max(high - low, 0.001)).clamp(0, 1)
+
+    def _keep_by_turns(self, omega: Tensor) -> Tensor:
+        """γ_i of LLaMA 3."""
+        turns = self.trained * omega / (2 * math.pi)
+        return ((turns - LLAMA_SLOW) / (LLAMA_FAST - LLAMA_SLOW)).clamp(0, 1)
 
     def _pair(self, turns: float, width: int, base: float) -> float:
         """The index i, not rounded, of the pair that turns so often within the trained context: n ω_i = 2π·turns."""
