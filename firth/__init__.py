@@ -14,13 +14,28 @@ if TYPE_CHECKING:
     from firth import search as search
     from firth import vectors as vectors
     from firth.api import Recipe as Recipe
+    from firth.api import export_model as export_model
+    from firth.api import import_model as import_model
     from firth.api import load as load
     from firth.api import train as train
     from firth.api import train_recipe as train_recipe
     from firth.tasks.run import Run as Model
     from firth.tasks.run import Run as Run
 
-__all__ = ["FirthError", "Model", "Recipe", "Run", "__version__", "load", "search", "train", "train_recipe", "vectors"]
+__all__ = [
+    "FirthError",
+    "Model",
+    "Recipe",
+    "Run",
+    "__version__",
+    "export_model",
+    "import_model",
+    "load",
+    "search",
+    "train",
+    "train_recipe",
+    "vectors",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,21 @@
 """The public face in Python: Recipe, train() and load()."""
 
+from firth.api.exporting import export_model
+from firth.api.importing import import_model
 from firth.api.loading import load
 from firth.api.recipe import Expected, Recipe, compose, find_recipe, read_recipe
 from firth.api.training import Watcher, train, train_recipe
 
-__all__ = ["Expected", "Recipe", "Watcher", "compose", "find_recipe", "load", "read_recipe", "train", "train_recipe"]
+__all__ = [
+    "Expected",
+    "Recipe",
+    "Watcher",
+    "compose",
+    "export_model",
+    "find_recipe",
+    "import_model",
+    "load",
+    "read_recipe",
+    "train",
+    "train_recipe",
+]

@@ -10,11 +10,14 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from firth import interop
+from firth.api.importing import DTYPES, Precision, empty_network, load_foreign, recipe_of
 from firth.api.recipe import Recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.errors import DataError
 from firth.models import Network
 from firth.tasks.run import Run
+from firth.tasks.task import Tokenizers
 from firth.training import checkpoint
 from firth.training.config import Device
 from firth.training.folder import RunFolder
@@ -24,37 +27,59 @@ R = TypeVar("R", bound=Run[Any])
 
 
 @overload
-def load(path: str | Path, device: Device = "auto") -> Run[Any]: ...
+def load(path: str | Path, device: Device = "auto", *, dtype: Precision | None = None) -> Run[Any]: ...
 
 
 @overload
-def load(path: str | Path, device: Device = "auto", *, kind: type[R]) -> R: ...
+def load(path: str | Path, device: Device = "auto", *, kind: type[R], dtype: Precision | None = None) -> R: ...
 
 
-def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = None) -> Any:
+def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = None, dtype: Precision | None = None) -> Any:
     """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
+    A Hugging Face folder with a model of a known family is such a run, too.
 
-    With `kind`, a run of another kind is an error that says what this one can do."""
+    With `kind`, a run of another kind is an error that says what this one can do. `dtype`: the type of the weights in memory, by
+    default that of the file."""
+    if is_foreign(Path(path)):
+        run = load_foreign(Path(path), device, dtype)
+        return run if kind is None else run.expect(kind)
     folder = RunFolder.open(Path(path))
     recipe = read_run_recipe(folder.recipe)
     if kind is not None and not issubclass(recipe.task.run_class, kind):
         raise recipe.task.run_class.refusal(kind, recipe.task)
     source, tokenizer = read_tokenizers(folder, recipe)
-    network = recipe.task.network(source.vocab, tokenizer.vocab)
+    imported = recipe.imported is not None
+    network = empty_network(recipe, tokenizer.vocab) if imported else recipe.task.network(source.vocab, tokenizer.vocab)
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))
     try:
-        network.load_state_dict(weights)
+        network.load_state_dict(weights, assign=imported)  # assigned, a weight keeps the type that it has in the file
     except RuntimeError as error:
         raise DataError(f"the weights in {folder.path} do not fit {_misfit(network, weights)}") from error
+    if dtype is not None:
+        network = network.to(DTYPES[dtype])
     return recipe.task.run_class(recipe.task, network.to(device_for(device)), tokenizer, source)
 
 
-def network_of(folder: RunFolder) -> tuple[Recipe, Network]:
-    """The recipe of a run and its network on the meta device: without weights, to be counted."""
-    recipe = read_run_recipe(folder.recipe)
-    source, tokenizer = read_tokenizers(folder, recipe)
+def network_of(path: Path) -> tuple[Recipe, Network]:
+    """The recipe of a run, or of a Hugging Face folder, and its network on the meta device: without weights, to be counted."""
+    recipe, (source, tokenizer) = described(path)
     with torch.device("meta"):
         return recipe, recipe.task.network(source.vocab, tokenizer.vocab)
+
+
+def described(path: Path) -> tuple[Recipe, Tokenizers]:
+    """The recipe and the tokenizers of a run, or of a Hugging Face folder, without its weights."""
+    if is_foreign(path):
+        foreign = interop.open_folder(path)
+        return recipe_of(foreign), (foreign.tokenizer, foreign.tokenizer)
+    folder = RunFolder.open(path)
+    recipe = read_run_recipe(folder.recipe)
+    return recipe, read_tokenizers(folder, recipe)
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether this is a Hugging Face folder and no run."""
+    return interop.is_folder(path) and not RunFolder(path).exists()
 
 
 def _misfit(network: Network, weights: Mapping[str, Tensor]) -> str:

@@ -74,11 +74,15 @@ class Recipe(Tables[Any, Any]):
     """Everything that decides how a model is trained. The classes of [data] and [objective] are those of the recipe's task."""
 
     summary: str = ""  # one line about the recipe, for `firth recipes`
+    # architecture of the public model whose weights were imported instead of trained; such a run needs no [data]
+    imported: str | None = None
     data: DataConfig
     objective: ObjectiveConfig = dataclasses.field(default_factory=NextTokenConfig)
     expected: Expected | None = None  # results to reproduce; `firth verify` checks them
 
     def __post_init__(self) -> None:
+        if self.imported is None and not self.data.given:
+            raise ConfigError("no source given. Set one of data.name, data.path and data.text.")
         check(self)
         if self.expected is not None:
             self.task.check_metric("expected.metric", self.expected.metric, self.task.metrics)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
-from firth.api.recipe import Recipe, read_run_recipe
+from firth.api.recipe import Recipe
 from firth.errors import RunError
 from firth.tasks.task import Tokenizers
 from firth.text import Tokenizer
 from firth.training.folder import RunFolder
 
 
-def tokenizers_of(path: Path) -> Tokenizers:
-    """The tokenizers of a run folder, without its weights."""
-    folder = RunFolder.open(path)
-    return read_tokenizers(folder, read_run_recipe(folder.recipe))
-
-
 def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
     """Those of source and target; twice the same one, unless the sides of sentence pairs have one each."""
+    if recipe.tokenizer.kind == "imported":
+        tokenizer = _imported(folder, recipe)
+        return tokenizer, tokenizer
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
     if not recipe.task.two_sides or recipe.tokenizer.joint:
         return tokenizer, tokenizer
@@ -26,3 +23,11 @@ def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
     if not path.is_file():
         raise RunError(f"{folder.path} is incomplete: {path.name} is missing. Restore that file, or train again.")
     return Tokenizer.from_json(path.read_text(encoding="utf-8")), tokenizer
+
+
+def _imported(folder: RunFolder, recipe: Recipe) -> Tokenizer:
+    path, vocab = folder.tokenizer_config, recipe.tokenizer.vocab
+    if not path.is_file() or vocab is None:
+        raise RunError(f"{folder.path} is incomplete: {path.name} or tokenizer.vocab is missing. Import the model again.")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    return Tokenizer.imported(folder.tokenizer.read_text(encoding="utf-8"), settings, vocab)

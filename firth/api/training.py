@@ -103,6 +103,11 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
 def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
     """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint."""
     watcher = watcher or Watcher()
+    if recipe.imported is not None:
+        raise ConfigError(
+            f"this recipe describes an imported model, {recipe.imported}. To train it further, write a recipe with "
+            "training.init set to its folder."
+        )
     recipe, first = with_kept_run(recipe.resolved())
     if recipe.training.tensorboard:
         expect_tensorboard()  # an error now, not after the data have been read
@@ -124,7 +129,9 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         checkpoint.restore(training, folder, watcher.notice)
     else:
         own = source_tokenizer(data)
-        RunFolder.create(out, recipe.toml(), data.tokenizer.to_json(), None if own is data.tokenizer else own.to_json())
+        tokenizer = data.tokenizer
+        source = None if own is tokenizer else own.to_json()
+        RunFolder.create(out, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
     watcher.begin(training, recipe)
     task = recipe.task
     trainer.train(

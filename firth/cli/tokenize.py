@@ -26,9 +26,10 @@ def tokenize(
     as_json: Json = False,
 ) -> None:
     """Show how five tokenizers, or the one of a run, split a text."""
+    from firth.interop import is_folder
     from firth.training.folder import RunFolder
 
-    if RunFolder(Path(source)).exists():
+    if RunFolder(Path(source)).exists() or is_folder(Path(source)):
         if kinds is not None:
             raise ConfigError(f"{source} is a run, which has its own tokenizer. Remove --kind, or give a text file.")
         found = _of_run(Path(source))
@@ -53,18 +54,18 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _of_run(path: Path) -> Mapping[str, Tokenizer]:
-    from firth.api.tokenizers import tokenizers_of
+    from firth.api.loading import described
 
-    source, target = tokenizers_of(path)
+    _, (source, target) = described(path)
     return {target.kind: target} if source is target else {"source": source, "target": target}
 
 
 def _learned(source: str, kinds: str | None, vocab: int) -> Mapping[str, Tokenizer]:
     from firth.cli.progress import Display
     from firth.text import TokenizerConfig, learn_tokenizer, running_text
-    from firth.text.config import Kind
+    from firth.text.config import LearnedKind
 
-    known: tuple[Kind, ...] = get_args(Kind)
+    known: tuple[LearnedKind, ...] = get_args(LearnedKind)
     chosen = known if kinds is None else tuple(kind.strip() for kind in kinds.split(","))
     if unknown := [kind for kind in chosen if kind not in known]:
         raise ConfigError(f'there is no tokenizer "{unknown[0]}"; choose from {", ".join(known)}')

@@ -13,6 +13,7 @@ from firth.api.loading import network_of
 from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
+from firth.interop import is_folder
 from firth.models import Network
 from firth.models.counting import Count, count
 from firth.models.presets import PRESETS, Preset, preset, varied
@@ -63,10 +64,12 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
     if RunFolder(path).exists():
         if assignments:
             raise ConfigError(f"{name} is a run, whose settings are fixed. Describe {path / 'recipe.toml'} instead.")
-        return _of_recipe(name, *network_of(RunFolder.open(path)))
+        return _of_recipe(name, *network_of(path))
     if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
         raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
+    if is_folder(path):
+        return _of_recipe(name, *network_of(path))
     recipe = find_recipe(name, assignments).resolved()
     data = recipe.task.read(recipe.tokenizer, progress)
     with torch.device("meta"):

@@ -235,7 +235,7 @@ class LanguageModelRun(Run[LanguageModel]):
         return super().reading(text, target, context)
 
     def _reading(self, text: str) -> Reading:
-        return one_reading(self.network, self.tokenizer, self.ids(text), self._forward)
+        return one_reading(self.network, self.tokenizer, self.begun(text), self._forward)
 
     def _forward(self, *tokens: Any) -> Any:
         return self.network.hidden(tokens[0])

@@ -164,8 +164,15 @@ class Run(ABC, Generic[N]):
         warn_unseen(unseen)
         return self.tokenizer.encode(text).astype(np.int64)
 
+    def begun(self, text: str) -> NDArray[np.int64]:
+        """The ids of `text` after the special tokens that an imported model expects before it."""
+        return np.concatenate((self.tokenizer.opening.astype(np.int64), self.ids(text)))
+
     def opening(self) -> NDArray[np.int64]:
-        """What precedes the first token of a text: <eos> or a newline; nothing where the vocabulary has neither."""
+        """What precedes the first token of a text: the special tokens of an imported model, <eos>, or a newline; nothing where
+        the vocabulary has none of them."""
+        if len(self.tokenizer.opening):
+            return self.tokenizer.opening.astype(np.int64)
         if self.tokenizer.eos is not None:
             return np.asarray([self.tokenizer.eos], dtype=np.int64)
         if not self.tokenizer.unseen("\n"):
@@ -173,8 +180,9 @@ class Run(ABC, Generic[N]):
         return np.zeros(0, dtype=np.int64)
 
     def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
-        """The tokens that a generated text continues: those of the prompt, or of an `opening`."""
-        ids = self.ids(prompt) if prompt else self.opening()
+        """The tokens that a generated text continues: those of the prompt, or of an `opening`, with which every prompt of an
+        imported model begins."""
+        ids = self.begun(prompt) if prompt else self.opening()
         if not len(ids):
             raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
         return ids

@@ -31,6 +31,8 @@ def check_split(data: DataConfig, path: str | Path | None, split: str | None) ->
         raise ConfigError(f'both a file, {path}, and a split, "{split}", were given. Give one of them.')
     if split is not None and split not in get_args(Split):
         raise ConfigError(f'unknown split "{split}"; choose train, valid or test.{did_you_mean(split, get_args(Split))}')
+    if path is None and not data.given:
+        raise DataError("this model was imported without the data that it was trained on. Give --data PATH.")
     if path is None and data.path == "-":
         raise DataError("this run was trained on standard input, which cannot be read again. Give --data PATH.")
 

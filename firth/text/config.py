@@ -33,7 +33,8 @@ Name = Literal[
     "digits",
 ]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
-Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
+LearnedKind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
+Kind = Literal[LearnedKind, "imported"]
 
 ChatSkill = Literal["opinions", "reviews", "dutch", "dates", "tags"]
 CHAT_SKILLS: tuple[ChatSkill, ...] = get_args(ChatSkill)
@@ -42,7 +43,8 @@ BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The settings of every kind of data. Set exactly one of `name`, `path` and `text`."""
+    """The settings of every kind of data. Set exactly one of `name`, `path` and `text`; only an imported model, whose data are
+    elsewhere, has none."""
 
     name: Name | None = None  # named data set: one that firth generates, or one that `firth data get NAME` has downloaded
     path: str | None = None  # training data: a file, a folder, a glob pattern, or "-" for standard input
@@ -61,14 +63,19 @@ class DataConfig:
     has_tags: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        given = [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ConfigError(f"{' and '.join(given) or 'no source'} given. Set one of data.name, data.path and data.text.")
+        given = self.given
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(given)} given. Set one of data.name, data.path and data.text.")
         if not 0 <= self.valid < 1:
             raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
         _expect_name("field", self.field)
         if self.format in ("conll", "conllu") and not self.has_tags:
             raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
+
+    @property
+    def given(self) -> list[str]:
+        """The settings that say where the data are."""
+        return [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
 
     @classmethod
     def paths(cls) -> tuple[str, ...]:
@@ -311,8 +318,11 @@ def _expect_between(key: str, value: int, least: int, most: int | None = None) -
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    kind: Kind = "char"  # kind of token: characters, words, or subwords learned by BPE, WordPiece or a unigram model
-    # maximum vocabulary size, with <eos> and <unk>; if not set, every character or word, or 4096 subwords
+    # kind of token: characters, words, or subwords learned by BPE, WordPiece or a unigram model; "imported": that of a public
+    # model, as `firth import` found it
+    kind: Kind = "char"
+    # maximum vocabulary size, with <eos> and <unk>; if not set, every character or word, or 4096 subwords; of an imported model,
+    # the rows of its embedding, some of which may have no token
     vocab: int | None = None
     lower: bool = False  # lower-case the text; only for `kind = "word"`
     # minimum count for a character or word to enter the vocabulary, or for a pair to be merged (bpe, wordpiece); not for unigram
@@ -344,3 +354,5 @@ def _smallest(kind: Kind) -> tuple[int, str]:
             return 5, "<eos>, <unk>, newline, and one character as the beginning and the rest of a word"
         case "char" | "word":
             return 3, "<eos>, <unk> and something to tell apart from them"
+        case "imported":
+            return 1, "one row of the embedding"

@@ -17,6 +17,7 @@ class RunFolder:
         self.format = path / "format"
         self.recipe = path / "recipe.toml"
         self.tokenizer = path / "tokenizer.json"
+        self.tokenizer_config = path / "tokenizer_config.json"  # of an imported tokenizer: special tokens, chat template
         self.source_tokenizer = path / "source_tokenizer.json"  # sentence pairs with a vocabulary per side
         self.model = path / "model.safetensors"
         self.log = path / "log.jsonl"
@@ -47,7 +48,9 @@ class RunFolder:
         return folder
 
     @staticmethod
-    def create(path: Path, recipe: str, tokenizer: str, source_tokenizer: str | None = None) -> RunFolder:
+    def create(
+        path: Path, recipe: str, tokenizer: str, source_tokenizer: str | None = None, tokenizer_config: str | None = None
+    ) -> RunFolder:
         """Create a run in an absent or empty folder. `format` is written last, so a folder that has it is complete."""
         RunFolder.expect_room(path)
         folder = RunFolder(path)
@@ -56,6 +59,8 @@ class RunFolder:
         files.write_text(folder.tokenizer, tokenizer)
         if source_tokenizer is not None:
             files.write_text(folder.source_tokenizer, source_tokenizer)
+        if tokenizer_config is not None:
+            files.write_text(folder.tokenizer_config, tokenizer_config)
         files.write_text(folder.format, f"{FORMAT}\n")
         files.sweep(path)
         return folder
@@ -69,5 +74,6 @@ class RunFolder:
 
 def _holds_something(path: Path) -> bool:
     # Without the marker, a recipe.toml here belongs to the user and must not be overwritten.
-    ours = {"recipe.toml", "tokenizer.json", "source_tokenizer.json"} if (path / _CREATING).exists() else set()
+    written = {"recipe.toml", "tokenizer.json", "source_tokenizer.json", "tokenizer_config.json"}
+    ours = written if (path / _CREATING).exists() else set()
     return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

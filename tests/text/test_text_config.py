@@ -10,7 +10,6 @@ from firth.text import DataConfig, PairsConfig, TokenizerConfig
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "no source given. Set one of data.name, data.path and data.text."),
         ({"path": "a.txt", "text": "b"}, "data.path and data.text given"),
         ({"path": "a.txt", "valid": 1.5}, "data.valid is 1.5; expected 0 ≤ valid < 1"),
         ({"path": "a.txt", "valid": 1.0}, "data.valid is 1.0"),

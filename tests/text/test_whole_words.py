@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.config import Kind
+from firth.text.config import LearnedKind
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.whole_words import WordStarts, words_of
 
 TEXT = "The unable cat, quietly — sat (on a mat).\nUnbelievable! 日本語 is not  a\tword; 12-b, and so on.\n" * 3
 
 
-def made(kind: Kind, vocab: int | None = 300) -> Tokenizer:
+def made(kind: LearnedKind, vocab: int | None = 300) -> Tokenizer:
     config = TokenizerConfig(kind=kind, vocab=vocab, min_count=1)
     return Tokenizer.train(config, [Piece(TEXT, True), Piece(TEXT, True)], documents=2)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(Kind) if kind != "word"])
-def test_the_table_says_what_reading_the_pieces_says(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in get_args(LearnedKind) if kind != "word"])
+def test_the_table_says_what_reading_the_pieces_says(kind: LearnedKind) -> None:
     tokenizer = made(kind)
     ids = np.concatenate([tokenizer.encode(TEXT), [tokenizer.eos], tokenizer.encode("The mat")]).astype(np.int64)
     pieces = [tokenizer.token(int(id)) for id in ids]

@@ -44,12 +44,18 @@ _CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokenised texts. A source of sentence pairs ends with <eos>, which the network reads but which has no vector here."""
+    """Tokenised texts. A source of sentence pairs ends with <eos>, and an imported model may expect special tokens before and
+    after a text: the network reads them, but they have no vectors here."""
 
     tokenizer: Tokenizer
     texts: list[str]
     ids: list[Ids]
     own_N: list[int]  # tokens that belong to the text itself
+
+    def own(self, row: int) -> slice:
+        """Where they are."""
+        start = len(self.tokenizer.begin)
+        return slice(start, start + self.own_N[row])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +84,15 @@ class TextEncoder:
             if self.tokenizer.unknown is not None and (ids == self.tokenizer.unknown).any():
                 unseen |= dict.fromkeys(self.tokenizer.unseen(text))
             found.own_N.append(len(ids))
-            found.ids.append(ids if self.pairs is None else encode_source(text, self.tokenizer, self.pairs))
+            found.ids.append(self._whole(ids) if self.pairs is None else encode_source(text, self.tokenizer, self.pairs))
             refuse_longer(self.network, len(found.ids[-1]), f"text {number}")
         warn_unseen(unseen)
         return found
+
+    def _whole(self, ids: Ids) -> Ids:
+        """With the special tokens that an imported model expects around it."""
+        begin, end = self.tokenizer.begin, self.tokenizer.end
+        return np.concatenate((begin, ids, end)).astype(ids.dtype) if begin or end else ids
 
 
 def refuse_longer(network: Network, length: int, what: str = "the text") -> None:
@@ -122,7 +133,7 @@ def pooled(x_Td: Array, pool: TextPool) -> Array:
 def by_words(x_Td: Array, encoded: Encoded, row: int) -> Array:
     """x_Wd: the mean of the pieces of each word."""
     tokenizer = encoded.tokenizer
-    pieces = [tokenizer.token(int(id)) for id in encoded.ids[row][: encoded.own_N[row]]]
+    pieces = [tokenizer.token(int(id)) for id in encoded.ids[row][encoded.own(row)]]
     words, number_T = words_of(pieces, merged=tokenizer.kind != "word")  # characters are pieces of words, too
     x_Wd = np.zeros((len(words), x_Td.shape[1]), np.float32)
     np.add.at(x_Wd, number_T, x_Td)
@@ -186,7 +197,7 @@ def read(encoder: TextEncoder, encoded: Encoded, progress: Progress = silent) ->
         token_BT, length_B = (torch.from_numpy(part).to(device) for part in padded([encoded.ids[row] for row in row_B]))
         states = [x_BTd.float().cpu().numpy() for x_BTd in layers(network, token_BT, length_B)]
         for place, row in enumerate(row_B.tolist()):
-            yield row, [x_BTd[place, : encoded.own_N[row]] for x_BTd in states]
+            yield row, [x_BTd[place, encoded.own(row)] for x_BTd in states]
         done += len(row_B)
         progress("reading", done, len(encoded.ids))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 import tokenizers
@@ -50,9 +51,9 @@ class BytePairs:
     def __init__(self, tokenizer: tokenizers.Tokenizer, vocabulary: Mapping[str, int]) -> None:
         self.eos = vocabulary.get(EOS)
         self._tokenizer = tokenizer
-        byte_of = _byte_of()
+        of = byte_of()
         names = sorted(vocabulary, key=vocabulary.__getitem__)
-        self._bytes_of = [b"\n" if name == EOS else bytes(byte_of[mark] for mark in name) for name in names]
+        self._bytes_of = [b"\n" if name == EOS else bytes(of[mark] for mark in name) for name in names]
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
@@ -78,7 +79,8 @@ class BytePairs:
         return []
 
 
-def _byte_of() -> dict[str, int]:
+@functools.cache
+def byte_of() -> dict[str, int]:
     """GPT-2's spelling of the 256 bytes: printable Latin-1 stands for itself, the others are U+0100 and following."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]

@@ -16,24 +16,34 @@ from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
-from firth.text.tokenizers.kind import Spaces, TokenizerKind, TrainingText
+from firth.text.tokenizers.imported import IMPORTED, ImportedCodec
+from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import END, EOS, MARKERS, UNKNOWN, Ids
 from firth.text.tokenizers.subwords import with_entries
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
 
-KINDS = (CHAR, WORD, BPE, WORDPIECE, UNIGRAM)
+KINDS = (CHAR, WORD, BPE, WORDPIECE, UNIGRAM, IMPORTED)
 
 
 class Tokenizer:
     """A tokenizer of any kind. Train one with `Tokenizer.train`, or load it with `Tokenizer.from_json`."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+    def __init__(
+        self,
+        tokenizer: tokenizers.Tokenizer,
+        imported: ImportedCodec | None = None,
+        vocab: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self._json = tokenizer.to_str()
-        self._kind = _kind(json.loads(self._json))
-        self._codec = self._kind.codec(tokenizer)
-        self.vocab: int = tokenizer.get_vocab_size()
+        self._kind = IMPORTED if imported else _kind(json.loads(self._json))
+        self._codec: Codec = imported or self._kind.codec(tokenizer)
+        self.vocab: int = vocab or tokenizer.get_vocab_size()
+        self.settings = dict(settings or {})  # tokenizer_config.json of an imported tokenizer: special tokens, chat template
+        # the special tokens that an imported tokenizer puts before and after every text
+        self.begin, self.end = (imported.begin, imported.end) if imported else ((), ())
         markers = {name: id for name in MARKERS if (id := tokenizer.token_to_id(name)) is not None}
         self.markers = markers if len(markers) == len(MARKERS) else {}  # running text may have a word <end>
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
@@ -68,8 +78,32 @@ class Tokenizer:
             raise DataError(f"not a tokenizer.json ({error}); expected one saved by firth") from error
         return cls(tokenizer)
 
+    @classmethod
+    def imported(cls, text: str, settings: Mapping[str, Any], vocab: int) -> Tokenizer:
+        """The tokenizer.json of a public model, whose embedding has `vocab` rows. `settings` is its tokenizer_config.json, whose
+        eos_token ends a text."""
+        try:
+            tokenizer = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # tokenizers raises a bare Exception
+            raise DataError(f"tokenizer.json cannot be read: {error}. Copy or download it again.") from error
+        size = 1 + max(tokenizer.get_vocab().values(), default=-1)
+        if size > vocab:
+            raise DataError(
+                f"the tokenizer has {size:,} tokens, but the embedding has {vocab:,} rows. They belong to different models."
+            )
+        given = settings.get("eos_token")
+        eos = given.get("content") if isinstance(given, Mapping) else given
+        if eos is not None and tokenizer.token_to_id(eos) is None:
+            raise DataError(f'the tokenizer has no token "{eos}", which ends a text. Correct eos_token in tokenizer_config.json.')
+        codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+        return cls(tokenizer, codec, vocab, settings)
+
     def to_json(self) -> str:
         return self._json
+
+    def settings_json(self) -> str | None:
+        """tokenizer_config.json of an imported tokenizer."""
+        return json.dumps(self.settings, ensure_ascii=False, indent=2) if self.kind == "imported" else None
 
     @property
     def kind(self) -> Kind:
@@ -81,17 +115,37 @@ class Tokenizer:
         return self._kind.whole_words
 
     @property
+    def opening(self) -> Ids:
+        """`begin` as ids: what an imported model expects before every text; empty for the other kinds."""
+        return np.array(self.begin, self.dtype)
+
+    @property
     def spaces(self) -> Spaces:
         """The tokens that the space between two words becomes."""
+        if isinstance(self._codec, ImportedCodec):
+            return "dropped" if self._codec.style == "word pieces" else "in the next token"
         return self._kind.spaces
 
     @property
     def sha256(self) -> str:
-        return hashlib.sha256(self._json.encode()).hexdigest()
+        ends = f"{self.eos}" if self.settings else ""  # the end of a document, which an imported tokenizer.json does not name
+        return hashlib.sha256(f"{self._json}{ends}".encode()).hexdigest()
 
     @property
     def eos(self) -> int | None:
         return self._codec.eos
+
+    @property
+    def eos_name(self) -> str | None:
+        """The token that ends a text, as the vocabulary spells it."""
+        return None if self.eos is None else self._names()[self.eos]
+
+    @property
+    def unknown_name(self) -> str | None:
+        return None if self.unknown is None else self._names()[self.unknown]
+
+    def _names(self) -> dict[int, str]:
+        return {id: name for name, id in tokenizers.Tokenizer.from_str(self._json).get_vocab().items()}
 
     @property
     def end_of_message(self) -> int | None:
@@ -146,5 +200,5 @@ def _kind(table: Mapping[str, Any]) -> TokenizerKind:
     for kind in KINDS:
         if kind.structure == structure:
             return kind
-    names = ", ".join(kind.name for kind in KINDS)
+    names = ", ".join(kind.name for kind in KINDS if kind is not IMPORTED)
     raise DataError(f"this tokenizer.json is not one of firth's kinds ({names}): its model is {structure[0]}")

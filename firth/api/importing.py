@@ -1,0 +1,103 @@
+"""Public models as runs: loaded straight from their folder, or written as a run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from firth import files, interop
+from firth.api.recipe import Recipe
+from firth.decoding.sample import DecodingConfig
+from firth.errors import RunError
+from firth.interop import ForeignModel
+from firth.models import Network
+from firth.models.uninitialised import Uninitialised
+from firth.tasks import task_class
+from firth.tasks.run import Run
+from firth.text import TokenizerConfig
+from firth.training.config import Device, TrainingConfig
+from firth.training.folder import FORMAT, RunFolder
+from firth.training.loop import device_for
+
+Precision = Literal["float32", "bf16", "float16"]
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "float16": torch.float16}
+_WINDOW = 1024  # tokens per window of `evaluate`, at most
+
+
+def recipe_of(foreign: ForeignModel) -> Recipe:
+    """The recipe of an imported model: what is known about it, without data."""
+    task = task_class(foreign.family.objective)
+    context = getattr(foreign.model, "context", None) or _WINDOW
+    return Recipe(
+        summary=f"{foreign.family.title} model imported from {foreign.folder.resolve().name}",
+        imported=foreign.family.architecture,
+        data=task.Data(),
+        tokenizer=TokenizerConfig(kind="imported", vocab=foreign.tokenizer.vocab),
+        model=foreign.model,
+        objective=task.Objective(kind=task.name),
+        training=TrainingConfig(context=min(context, _WINDOW), batch=8),
+        decoding=DecodingConfig(**foreign.decoding),
+    )
+
+
+def load_foreign(path: Path, device: Device, dtype: Precision | None) -> Run[Any]:
+    """The model in a Hugging Face folder as a run; nothing is written."""
+    foreign = interop.open_folder(path)
+    recipe = recipe_of(foreign)
+    network = _network(foreign, recipe, dtype)
+    return recipe.task.run_class(recipe.task, network.to(device_for(device)), foreign.tokenizer)
+
+
+def _network(foreign: ForeignModel, recipe: Recipe, dtype: Precision | None = None) -> Network:
+    network = empty_network(recipe, foreign.tokenizer.vocab)
+    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    network.load_state_dict(foreign.weights(shapes, None if dtype is None else DTYPES[dtype]), assign=True)
+    return network
+
+
+def empty_network(recipe: Recipe, vocab: int) -> Network:
+    """The network of an imported model before it gets its weights."""
+    with Uninitialised():
+        return recipe.task.network(vocab, vocab)
+
+
+def import_model(path: str | Path, out: str | Path) -> Path:
+    """Write the model in the Hugging Face folder `path` as a run folder `out`, in the type of its weights."""
+    foreign = interop.open_folder(Path(path))
+    recipe = recipe_of(foreign)
+    with appearing(Path(out)) as folder:
+        run = RunFolder(folder)
+        network = _network(foreign, recipe)
+        files.save_tensors(run.model, network.state_dict(), {"format": str(FORMAT), "step": "0"})
+        tokenizer = foreign.tokenizer
+        files.write_text(run.recipe, recipe.toml())
+        files.write_text(run.tokenizer, tokenizer.to_json())
+        files.write_text(run.tokenizer_config, tokenizer.settings_json() or "{}")
+        files.write_text(run.format, f"{FORMAT}\n")
+    return Path(out)
+
+
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes `path` at the end; on an error nothing is left of it."""
+    RunFolder.expect_room(path)
+    with files.writing(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=files.TEMPORARY, dir=path.absolute().parent))
+    try:
+        yield temporary
+        with files.writing(path):
+            temporary.chmod(0o755)
+            if path.exists():
+                path.rmdir()
+            temporary.rename(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}. Choose another folder.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,54 @@
+"""A family of public models: a weight map and the translation of its config.json, both in both directions.
+
+Each file beside this one defines one `Family`, and `FAMILIES` in __init__.py lists them. A model of ours belongs to a family if
+every one of its settings is `free` there, `limited` to the values that it has, or at its default: a setting that a family has
+never heard of is refused, not lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firth.interop.foreign_config import ForeignConfig
+from firth.interop.weight_map import WeightMap
+from firth.models import ModelConfig
+
+# Settings that any family can express, because they only matter in training.
+_TRAINING = frozenset({"dropout", "vectors", "vectors_fixed"})
+
+
+@dataclass(frozen=True)
+class Family:
+    title: str  # "LLaMA": for tables and messages
+    model_type: str  # as config.json says
+    architecture: str  # the class in `transformers`
+    objective: str  # objective.kind of its runs
+    weights: WeightMap
+    read: Callable[[ForeignConfig], ModelConfig]  # config.json → [model]
+    write: Callable[[Any], dict[str, Any]]  # [model] → config.json, without what every family has
+    free: frozenset[str]  # settings of [model] that config.json can express, whatever their value
+    limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings with the values that it can express
+    model: str = "language"  # model.family of its runs
+
+    def why_not(self, model: ModelConfig) -> str | None:
+        """Why a model of ours cannot be written as one of this family."""
+        if model.family != self.model or model.kind != "transformer":
+            return f'model.family = "{model.family}" with model.kind = "{model.kind}"'
+        for setting in dataclasses.fields(model):
+            value = _plain(model, setting.name)
+            allowed = self.limited.get(setting.name, (setting.default,))
+            named = setting.name in ("family", "kind") or setting.name in self.free | _TRAINING
+            if not named and value not in allowed:
+                return f"model.{setting.name} = {value!r}"
+        return None
+
+
+def _plain(model: Any, name: str) -> Any:
+    """The setting, None where it is what None means."""
+    value = getattr(model, name)
+    if (name, value) in (("kv_heads", model.heads), ("head_width", model.width // model.heads)):
+        return None
+    return value

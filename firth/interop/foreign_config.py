@@ -1,0 +1,65 @@
+"""config.json of a public model, read key by key. A key that nobody reads and that may change the computation is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firth.errors import DataError
+
+# Keys that say nothing about the computation of logits in evaluation: names, training, generation, and what a call returns.
+_METADATA = frozenset(
+    {
+        "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "attention_dropout", "attn_pdrop",
+        "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
+        "custom_pipelines", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping",
+        "embd_pdrop", "encoder_no_repeat_ngram_size", "eos_token_id", "exponential_decay_length_penalty", "finetuning_task",
+        "firth_version", "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "id2label",
+        "initializer_range", "is_decoder", "is_encoder_decoder", "is_llama_config", "keys_to_ignore_at_inference", "label2id",
+        "length_penalty", "max_length", "min_length", "model_type", "n_ctx", "no_repeat_ngram_size", "num_beam_groups",
+        "num_beams", "num_return_sequences", "output_attentions", "output_hidden_states", "output_past",
+        "output_router_logits", "output_scores", "pad_token_id", "predict_special_tokens", "prefix", "pretraining_tp",
+        "problem_type", "remove_invalid_values", "repetition_penalty", "resid_pdrop", "return_dict",
+        "return_dict_in_generate", "sep_token_id", "summary_activation", "summary_first_dropout",
+        "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params",
+        "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
+        "transformers.js_config", "transformers_version", "typical_p", "use_cache",
+    }
+)  # fmt: skip
+
+
+class ForeignConfig:
+    """`take` and `expect` mark a key as read; `finish` refuses what is left."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._left = dict(table)
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """The value; `default` where the key is missing or null."""
+        value = self._left.pop(key, None)
+        return default if value is None else value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self.take(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise DataError(f"config.json: {key} is {value!r}; expected a whole number of at least 1")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        value = self.take(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise DataError(f"config.json: {key} is {value!r}; expected a number")
+        return float(value)
+
+    def expect(self, key: str, *values: Any) -> Any:
+        """The value, which has to be one of `values`; the first is the default."""
+        value = self.take(key, values[0])
+        if value not in values:
+            raise DataError(f"config.json: {key} is {value!r}; firth only computes {' or '.join(map(repr, values))}.")
+        return value
+
+    def finish(self) -> None:
+        unread = {key: value for key, value in self._left.items() if key not in _METADATA and value not in (None, False, [], {})}
+        if unread:
+            told = ", ".join(f"{key} = {str(value)[:40]}" for key, value in list(unread.items())[:3])
+            raise DataError(f"config.json has settings that firth does not know: {told}. The model may need a newer firth.")

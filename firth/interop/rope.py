@@ -1,0 +1,64 @@
+"""Rotary positions in config.json: rope_theta and rope_scaling, or since 2025 both in rope_parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firth.errors import DataError
+from firth.interop.foreign_config import ForeignConfig
+from firth.layers.position.rotary_scaling import FAST, LLAMA_FAST, LLAMA_SLOW, SLOW
+
+ROPE_FREE = frozenset({"position_base", "rotary_context", "rotary_factor"})  # settings that config.json can express
+_KINDS = ("linear", "yarn", "llama3")
+SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name there
+
+
+def read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
+    """The settings of [model] for rotary positions."""
+    table = dict(config.take("rope_scaling", {})) | dict(config.take("rope_parameters", {}))
+    outer = config.number("rope_theta", 10_000.0)
+    base = table.pop("rope_theta", None) or outer
+    kind = table.pop("rope_type", None) or table.pop("type", None) or "default"
+    table.pop("type", None)
+    if kind == "default":
+        return {"position_base": float(base)}
+    if kind not in _KINDS:
+        raise DataError(f"config.json: rope_type is {kind!r}; firth only computes {', '.join(['default', *_KINDS])}.")
+    inner = ForeignConfig(table)
+    factor = inner.number("factor", 1.0)
+    trained = inner.size("original_max_position_embeddings", max(1, int(context / factor)) if kind == "linear" else context)
+    match kind:
+        case "yarn":
+            inner.expect("beta_fast", FAST)
+            inner.expect("beta_slow", SLOW)
+            inner.expect("truncate", True)
+        case "llama3":
+            inner.expect("high_freq_factor", LLAMA_FAST)
+            inner.expect("low_freq_factor", LLAMA_SLOW)
+    inner.finish()
+    return {"position_base": float(base), "rotary_scaling": kind, "rotary_context": trained, "rotary_factor": factor}
+
+
+def write_rope(model: Any) -> dict[str, Any]:
+    """Both forms, for old and new readers."""
+    kind = model.rotary_scaling or "none"
+    if kind == "none":
+        return {
+            "rope_theta": model.position_base,
+            "rope_scaling": None,
+            "rope_parameters": {"rope_type": "default", "rope_theta": model.position_base},
+        }
+    table: dict[str, Any] = {
+        "rope_type": kind,
+        "factor": model.rotary_factor or model.context / model.rotary_context,
+        "original_max_position_embeddings": model.rotary_context,
+    }
+    if kind == "yarn":
+        table |= {"beta_fast": FAST, "beta_slow": SLOW}
+    if kind == "llama3":
+        table |= {"high_freq_factor": LLAMA_FAST, "low_freq_factor": LLAMA_SLOW}
+    return {
+        "rope_theta": model.position_base,
+        "rope_scaling": table,
+        "rope_parameters": {**table, "rope_theta": model.position_base},
+    }

@@ -1,0 +1,113 @@
+"""The tokenizer of a Hugging Face folder: tokenizer.json, or one made from vocab.json and merges.txt, or from vocab.txt.
+
+tokenizer_config.json is kept as it is, with a chat template that has a file of its own, and with the token that ends a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+from firth.errors import DataError
+from firth.text import Tokenizer
+
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Tokenizer:
+    """`config` is config.json, which may name the token that ends a text; the embedding has `vocab` rows."""
+    settings = read_json(folder / "tokenizer_config.json", {})
+    template = folder / "chat_template.jinja"
+    if template.is_file():
+        settings["chat_template"] = template.read_text(encoding="utf-8")
+    text = _json_of(folder, settings)
+    try:
+        found = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises a bare Exception
+        raise DataError(f"{folder / 'tokenizer.json'} cannot be read: {error}. Download it again.") from error
+    eos = _eos(found, settings, config, read_json(folder / "generation_config.json", {}))
+    return Tokenizer.imported(text, settings | {"eos_token": eos}, vocab)
+
+
+def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The table in a file; `default` where there is none."""
+    if default is not None and not path.is_file():
+        return dict(default)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON: {error}. Download it again.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} is not a table. Download it again.")
+    return found
+
+
+def _json_of(folder: Path, settings: Mapping[str, Any]) -> str:
+    if (folder / "tokenizer.json").is_file():
+        return (folder / "tokenizer.json").read_text(encoding="utf-8", errors="replace")
+    special = read_json(folder / "special_tokens_map.json", {}) | dict(settings)
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        found = _byte_pairs(folder, special)
+    elif (folder / "vocab.txt").is_file():
+        found = _word_pieces(folder, special)
+    else:
+        raise DataError(
+            f"{folder} has no tokenizer.json, no vocab.json with merges.txt and no vocab.txt. Write one with `transformers`: "
+            "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)."
+        )
+    names = [name for key in _SPECIAL if (name := token_name(special.get(key))) is not None]
+    found.add_special_tokens([AddedToken(name, normalized=False) for name in names if found.token_to_id(name) is not None])
+    return str(found.to_str())
+
+
+def _byte_pairs(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """GPT-2's."""
+    try:
+        model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    except Exception as error:  # tokenizers raises a bare Exception
+        raise DataError(f"vocab.json or merges.txt in {folder} cannot be read: {error}. Download both again.") from error
+    found = tokenizers.Tokenizer(model)
+    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(special.get("add_prefix_space", False)))
+    found.decoder = decoders.ByteLevel()
+    found.post_processor = processors.ByteLevel(trim_offsets=False)
+    return found
+
+
+def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """BERT's."""
+    unknown = token_name(special.get("unk_token")) or "[UNK]"
+    first, last = token_name(special.get("cls_token")) or "[CLS]", token_name(special.get("sep_token")) or "[SEP]"
+    found = tokenizers.Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token=unknown))
+    lower = bool(special.get("do_lower_case", True))
+    found.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=special.get("strip_accents"))
+    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    found.decoder = decoders.WordPiece(prefix="##")
+    first_id, last_id = found.token_to_id(first), found.token_to_id(last)
+    if first_id is None or last_id is None:
+        raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
+    found.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
+    return found
+
+
+def token_name(value: Any) -> str | None:
+    """A special token, which is written as a string or as a table."""
+    name = value.get("content") if isinstance(value, Mapping) else value
+    return name if isinstance(name, str) and name else None
+
+
+def _eos(
+    tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any], config: Mapping[str, Any], generation: Mapping[str, Any]
+) -> str | None:
+    """The token at which generation ends: the tokenizer's own if it is among those that the model lists, or the first of them."""
+    own = token_name(settings.get("eos_token"))
+    listed = generation.get("eos_token_id", config.get("eos_token_id"))
+    ids = listed if isinstance(listed, list) else [listed]
+    names = [name for id in ids if isinstance(id, int) and id >= 0 and (name := tokenizer.id_to_token(id)) is not None]
+    return own if own in names or not names else names[0]

@@ -1,0 +1,188 @@
+"""The weights of a Hugging Face folder: *.safetensors, in one file or in shards, or pytorch_model.bin.
+
+Nothing is trusted: the sizes that a file declares are checked against its length, a name in an index may not leave the folder,
+and pickled objects are never loaded. Values are memory-mapped. Each tensor has a mapping of its own, so that the pages of one
+that was copied are freed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import struct
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from firth.errors import CorruptFile, DataError
+
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+_FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_HEADER_LIMIT = 100_000_000  # bytes, as in the safetensors library
+_CONVERT = "Convert it on a machine that trusts it: model = AutoModel….from_pretrained(DIR); model.save_pretrained(NEW)."
+_OTHER = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+
+
+class WeightFile(Protocol):
+    """One file of tensors."""
+
+    path: Path
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
+
+    def dtype(self, name: str) -> torch.dtype | str:
+        """The type of a tensor; a string names one that holds no floating-point numbers."""
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+class SafetensorsFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._header = _header(path)
+        self.shapes = {name: tuple(entry["shape"]) for name, entry in self._header.items()}
+
+    def dtype(self, name: str) -> torch.dtype | str:
+        kind = str(self._header[name]["dtype"])
+        return _FLOATS.get(kind, kind)
+
+    def tensor(self, name: str) -> Tensor:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                found: Tensor = file.get_tensor(name)
+                return found
+        except (SafetensorError, OSError) as error:
+            raise CorruptFile(f"{self.path} is truncated or damaged: {error}") from error
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """Names, types, shapes and places of the tensors, checked against the length of the file."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(8)
+            length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+            if length > min(size - 8, _HEADER_LIMIT):
+                raise CorruptFile(
+                    f"{path} is truncated or damaged: it declares a header of {length:,} bytes, but has {size:,} in all."
+                )
+            header = json.loads(file.read(length))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise CorruptFile(f"{path} is not a safetensors file: its header is not JSON. Download it again.") from error
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        _check_entry(path, name, entry, size - 8 - length)
+    return dict(header)
+
+
+def _check_entry(path: Path, name: str, entry: Any, room: int) -> None:
+    try:
+        (start, end), shape, kind = entry["data_offsets"], entry["shape"], entry["dtype"]
+        whole = all(isinstance(number, int) and number >= 0 for number in (start, end, *shape))
+    except (TypeError, KeyError, ValueError) as error:
+        raise CorruptFile(f"{path} is damaged: its header does not describe {name}. Download it again.") from error
+    if not whole or end > room or start > end:
+        raise CorruptFile(
+            f"{path} is truncated or damaged: {name} ends at byte {end}, but only {room:,} are there. Download it again."
+        )
+    if kind in _BYTES and math.prod(shape) * _BYTES[kind] != end - start:
+        raise CorruptFile(f"{path} is damaged: {name} has {end - start:,} bytes, which do not fit its shape {tuple(shape)}.")
+
+
+class TorchFile:
+    """pytorch_model.bin, a zip of tensors, read by torch's loader of weights only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._tensors = _loaded(path)
+        except pickle.UnpicklingError as error:
+            raise DataError(f"{path} holds pickled Python objects, which could run any code. {_CONVERT}") from error
+        except (RuntimeError, EOFError, OSError, ValueError) as error:
+            reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+            raise CorruptFile(f"{path} is truncated or damaged: {reason}. Download it again.") from error
+        if not isinstance(self._tensors, dict) or not all(isinstance(one, Tensor) for one in self._tensors.values()):
+            raise DataError(f"{path} is not a table of tensors. {_CONVERT}")
+        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+
+    def dtype(self, name: str) -> torch.dtype | str:
+        found = self._tensors[name].dtype
+        return found if found in _FLOATS.values() else str(found).removeprefix("torch.")
+
+    def tensor(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+
+def _loaded(path: Path) -> dict[str, Tensor]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about versions of pickle, before it refuses
+        found: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    return found
+
+
+class WeightFiles:
+    """All weight files of a folder, as if they were one."""
+
+    def __init__(self, files: Mapping[str, WeightFile]) -> None:
+        self._files = files
+        self.shapes = {name: file.shapes[name] for name, file in files.items()}
+
+    @classmethod
+    def of(cls, folder: Path) -> WeightFiles:
+        for name, kind in (("model.safetensors", SafetensorsFile), ("pytorch_model.bin", TorchFile)):
+            index = folder / f"{name}.index.json"
+            if index.is_file():
+                return cls(_sharded(folder, index, kind))
+            if (folder / name).is_file():
+                file: WeightFile = kind(folder / name)
+                return cls(dict.fromkeys(file.shapes, file))
+        other = sorted(path.name for glob in _OTHER for path in folder.glob(glob))
+        if other:
+            raise DataError(f"{folder} has no model.safetensors or pytorch_model.bin, only {other[0]}. {_CONVERT}")
+        raise DataError(f"{folder} has no weights; expected model.safetensors, or shards with model.safetensors.index.json.")
+
+    def dtype(self, names: Mapping[str, object]) -> torch.dtype:
+        """The type of all the tensors `names`; float32 where they differ."""
+        kinds = {name: self._files[name].dtype(name) for name in names if name in self._files}
+        for name, kind in kinds.items():
+            if isinstance(kind, str):
+                raise DataError(
+                    f"{name} is stored as {kind}, so these weights are quantised. Use the float16 or bfloat16 weights."
+                )
+        found = set(kinds.values())
+        only = found.pop() if len(found) == 1 else torch.float32
+        assert isinstance(only, torch.dtype)
+        return only
+
+    def tensor(self, name: str) -> Tensor:
+        return self._files[name].tensor(name)
+
+
+def _sharded(folder: Path, index: Path, kind: type[SafetensorsFile] | type[TorchFile]) -> dict[str, WeightFile]:
+    try:
+        table: Mapping[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        names = sorted(set(table.values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{index} has no readable weight_map. Download it again.") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise DataError(f"{index} names the file {str(name)!r}, which is not in its folder. Download it again.")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise DataError(f"{len(missing)} of {len(names)} weight files are missing, the first is {missing[0]}. Download them.")
+    files: dict[str, WeightFile] = {name: kind(folder / name) for name in names}
+    for name, file in table.items():
+        if name not in files[file].shapes:
+            raise DataError(f"{index.name} says that {file} holds {name}, but it does not. Download both again.")
+    return {name: file for file in files.values() for name in file.shapes}

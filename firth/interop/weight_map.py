@@ -1,0 +1,150 @@
+"""Weight maps: which tensors of a public checkpoint are which of ours, as a plain table that is read in both directions.
+
+A `Weight` pairs one of our names with one or several of theirs and says how the values correspond. {n} stands for the number of a
+layer, and {p} for "weight" or "bias":
+
+    Weight("blocks.{n}.attention.out.{p}", "transformer.h.{n}.attn.c_proj.{p}", TRANSPOSED)
+    Weight("blocks.{n}.attention.qkv.weight", (q, k, v), QKV)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from firth.errors import DataError
+
+_SHOWN = 4  # names in a message
+
+
+@dataclass(frozen=True)
+class Way:
+    """How values correspond. The second argument is the [model] of a recipe, whose widths may be needed."""
+
+    to_ours: Callable[[Sequence[Tensor], Any], Tensor]
+    to_theirs: Callable[[Tensor, Any], Sequence[Tensor]]
+
+
+def stacked(rows: Callable[[Any], Sequence[int]]) -> Way:
+    """Our matrix holds theirs one below the other; `rows` says how many rows each has."""
+    return Way(lambda theirs, _: torch.cat(list(theirs)), lambda ours, settings: ours.split_with_sizes(list(rows(settings))))
+
+
+def _qkv_rows(settings: Any) -> Sequence[int]:
+    key = settings.groups * settings.per_head
+    return settings.heads * settings.per_head, key, key
+
+
+SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
+TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
+QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
+GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
+
+
+class Weight:
+    def __init__(self, ours: str, theirs: str | tuple[str, ...], way: Way = SAME) -> None:
+        self.ours, self.theirs, self.way = ours, (theirs,) if isinstance(theirs, str) else theirs, way
+        self._pattern = pattern(ours)
+
+    def their_names(self, ours: str, without: str = "") -> tuple[str, ...] | None:
+        """Their names of our tensor `ours`, minus the prefix `without`; None: this line is about another tensor."""
+        match = self._pattern.fullmatch(ours)
+        if match is None:
+            return None
+        return tuple(name.format(**match.groupdict()).removeprefix(without) for name in self.theirs)
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """A name in which {n} matches any number and {p} "weight" or "bias"."""
+    escaped = re.escape(name).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", "(?P<p>weight|bias)")
+    return re.compile(escaped)
+
+
+class Tensors(Protocol):
+    """The tensors of a checkpoint: their shapes at once, their values on demand."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of our tensors, and theirs that it is made of."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    way: Way
+
+
+@dataclass(frozen=True)
+class WeightMap:
+    """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
+    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out."""
+
+    weights: tuple[Weight, ...]
+    ignored: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
+        return [self._place(name, without) for name in ours]
+
+    def _place(self, name: str, without: str) -> Place:
+        for weight in self.weights:
+            theirs = weight.their_names(name, without)
+            if theirs is not None:
+                return Place(name, theirs, weight.way)
+        raise KeyError(name)  # the table of the family is incomplete
+
+    def read(self, theirs: Tensors, shapes: Mapping[str, torch.Size], settings: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Our tensors, of these shapes. Missing, unexpected and mis-shaped ones are refused before any is read."""
+        bare = bool(self.prefix) and not any(name.startswith(self.prefix) for name in theirs.shapes)
+        places = self.places(shapes, self.prefix if bare else "")
+        self._check(places, theirs.shapes, shapes, settings)
+        return {
+            place.ours: place.way.to_ours([theirs.tensor(name) for name in place.theirs], settings).to(dtype) for place in places
+        }
+
+    def write(self, ours: Mapping[str, Tensor], settings: Any) -> dict[str, Tensor]:
+        """Their tensors."""
+        found: dict[str, Tensor] = {}
+        for place in self.places(ours):
+            parts = place.way.to_theirs(ours[place.ours], settings)
+            found |= {name: part.contiguous() for name, part in zip(place.theirs, parts, strict=True)}
+        return found
+
+    def _check(
+        self,
+        places: Sequence[Place],
+        given: Mapping[str, tuple[int, ...]],
+        shapes: Mapping[str, torch.Size],
+        settings: Any,
+    ) -> None:
+        expected: dict[str, tuple[int, ...]] = {}
+        for place in places:
+            parts = place.way.to_theirs(torch.empty(shapes[place.ours], device="meta"), settings)
+            expected |= {name: tuple(part.shape) for name, part in zip(place.theirs, parts, strict=True)}
+        ignored = [pattern(name) for name in self.ignored]
+        problems = {
+            "missing": [name for name in expected if name not in given],
+            "unexpected": [name for name in given if name not in expected and not any(one.fullmatch(name) for one in ignored)],
+            "of another shape": [
+                f"{name} is {given[name]} instead of {shape}"
+                for name, shape in expected.items()
+                if name in given and given[name] != shape
+            ],
+        }
+        told = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
+        if told:
+            raise DataError(f"the weights do not fit config.json. {'; '.join(told)}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"

@@ -1,0 +1,156 @@
+"""A tokenizer that came with a public model: its tokenizer.json, unchanged, does the work.
+
+Two facts about it are not in that file: which token ends a text, and how many rows the embedding of its model has, some of which
+may be padding without a token. `ImportedCodec` shows tokens as those of the other kinds: " cat" begins a word, "s" continues it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import tokenizers
+
+from firth.errors import ConfigError, DataError
+from firth.text.config import TokenizerConfig
+from firth.text.tokenizers.byte_pairs import byte_of
+from firth.text.tokenizers.kind import TokenizerKind, TrainingText
+from firth.text.tokenizers.special_tokens import Ids
+
+Style = Literal["bytes", "metaspace", "word pieces", "plain"]  # how a vocabulary spells its tokens
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_SPACE = "\u2581"  # SentencePiece's mark of a space
+
+
+def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
+    raise ConfigError('tokenizer.kind = "imported" cannot be learned from text; it comes with a model. Use training.init.')
+
+
+class ImportedCodec:
+    """encode, decode and spell as the `tokenizers` package does, without the special tokens."""
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, eos: int | None = None) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer, self.eos = tokenizer, eos
+        table = json.loads(tokenizer.to_str())
+        self.style = _style(table)
+        self.unknown = _unknown(tokenizer, table)
+        self.lossless = self.style == "bytes" and table["normalizer"] is None and not _adds_space(table["pre_tokenizer"])
+        self._special = {token["id"]: token["content"] for token in table["added_tokens"]}
+        self._token_of: dict[Style, Callable[[str], str]] = {
+            "bytes": _of_bytes,
+            "metaspace": _of_metaspace,
+            "word pieces": lambda name: name.removeprefix("##") if name.startswith("##") else f" {name}",
+            "plain": str,
+        }
+        self.begin, self.end = _around(tokenizer)
+
+    def encode(self, text: str) -> Ids:
+        try:
+            return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+        except TypeError as error:
+            raise DataError("the text holds half of a surrogate pair. Remove it.") from error
+
+    def decode(self, ids: Ids) -> str:
+        text: str = self._tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+        return text
+
+    def spell(self, ids: Iterable[int]) -> Iterator[str]:
+        """The difference that a token makes to the text of the few tokens before it, whose last may still be incomplete."""
+        held: list[int] = []
+        told = 0  # tokens of `held` whose text has been yielded
+        for id in ids:
+            held.append(id)
+            before, now = self._text(held[:told]), self._text(held)
+            if now.endswith("\ufffd"):
+                yield ""
+                continue
+            yield now[len(before) :]
+            held, told = held[told:], len(held) - told
+        yield self._text(held)[len(self._text(held[:told])) :]
+
+    def _text(self, ids: list[int]) -> str:
+        return self.decode(np.array(ids, np.int64)) if ids else ""
+
+    def token(self, id: int) -> str:
+        name = self._tokenizer.id_to_token(id)
+        if name is None:
+            return f"<unused {id}>"
+        return self._special.get(id) or self._token_of[self.style](name) or name
+
+    def unseen(self, text: str) -> list[str]:
+        if self.unknown is None:
+            return []
+        return sorted({word for word in text.split() if self.unknown in self.encode(word)})
+
+
+def _around(tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special tokens that this tokenizer puts before and after a text, such as <s> of LLaMA, or [CLS] and [SEP] of BERT."""
+    if not tokenizer.num_special_tokens_to_add(False):
+        return (), ()
+    encoding = tokenizer.encode("a")
+    special = encoding.special_tokens_mask
+    first = next((place for place, mark in enumerate(special) if not mark), len(special))
+    last = next((place for place in range(len(special), first, -1) if not special[place - 1]), len(special))
+    return tuple(encoding.ids[:first]), tuple(encoding.ids[last:])
+
+
+def _parts(table: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:
+    """The steps of a pre-tokenizer, normaliser or decoder, which may be a sequence."""
+    if table is None:
+        return []
+    return [part for one in table.get(key, ()) for part in _parts(one, key)] if table["type"] == "Sequence" else [table]
+
+
+def _style(table: Mapping[str, Any]) -> Style:
+    for part in _parts(table["decoder"], "decoders"):
+        match part["type"]:
+            case "ByteLevel":
+                return "bytes"
+            case "Metaspace":
+                return "metaspace"
+            case "Replace" if part["pattern"].get("String") == _SPACE:
+                return "metaspace"
+            case "WordPiece":
+                return "word pieces"
+            case _:
+                pass
+    return "plain"
+
+
+def _unknown(tokenizer: tokenizers.Tokenizer, table: Mapping[str, Any]) -> int | None:
+    model = table["model"]
+    if model["type"] == "Unigram":
+        found: int | None = model.get("unk_id")
+        return found
+    name = model.get("unk_token")
+    return None if not name or model.get("byte_fallback") else tokenizer.token_to_id(name)
+
+
+def _adds_space(table: Mapping[str, Any] | None) -> bool:
+    return any(part.get("add_prefix_space") for part in _parts(table, "pretokenizers"))
+
+
+def _of_bytes(name: str) -> str:
+    raw = bytes(byte_of()[mark] for mark in name) if all(mark in byte_of() for mark in name) else name.encode()
+    return _shown(raw)
+
+
+def _of_metaspace(name: str) -> str:
+    byte = _BYTE.fullmatch(name)
+    return _shown(bytes.fromhex(byte[1])) if byte else name.replace(_SPACE, " ")
+
+
+def _shown(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+
+# Never recognised by its structure, which may be that of any other kind: a run's recipe says that its tokenizer is imported.
+IMPORTED = TokenizerKind("imported", ("", None, None), "in the next token", build, ImportedCodec)

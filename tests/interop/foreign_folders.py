@@ -1,0 +1,116 @@
+"""Tiny random models of `transformers` in folders as it writes them: the oracles of import and export."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's")
+
+TEXT = "The list is empty. The café serves naïve users 😀, they're 12 of 日本語 speakers.\n\n  Indented lines, too.\n" * 30
+PROMPT = "The café is"
+ROWS = 400  # of the embedding: more than tokens, as in many public models
+
+
+def byte_level(begin: bool = False) -> tokenizers.Tokenizer:
+    """GPT-2's; with `begin`, LLaMA 3's, which puts a token before each text."""
+    found = tokenizers.Tokenizer(models.BPE())
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    split = pre_tokenizers.Split(tokenizers.Regex(r"\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+|\s+|."), "isolated")
+    found.pre_tokenizer = (
+        pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]) if begin else plain
+    )
+    found.decoder = decoders.ByteLevel()
+    special = ["<|end|>", "<|begin|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, special_tokens=special, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+    )
+    found.train_from_iterator([TEXT], trainer)
+    if begin:
+        found.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
+    return found
+
+
+def sentence_piece() -> tokenizers.Tokenizer:
+    """LLaMA 2's: ▁ for spaces, one of them before the text, and bytes for what the vocabulary lacks."""
+    found = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    found.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    special = ["<unk>", "<|begin|>", "<|end|>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, show_progress=False)
+    found.train_from_iterator(["The▁list▁is▁empty▁cafe▁serves▁users"], trainer)
+    table = json.loads(found.to_str())
+    table["added_tokens"] = [token for token in table["added_tokens"] if not token["content"].startswith("<0x")]
+    found = tokenizers.Tokenizer.from_str(json.dumps(table))
+    found.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    found.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
+    return found
+
+
+def gpt2(**options: Any) -> Any:
+    config = transformers.GPT2Config(
+        **(
+            {
+                "vocab_size": ROWS,
+                "n_embd": 32,
+                "n_layer": 3,
+                "n_head": 4,
+                "n_positions": 128,
+                "bos_token_id": 0,
+                "eos_token_id": 0,
+            }
+            | options
+        )
+    )
+    return randomised(transformers.GPT2LMHeadModel(config))
+
+
+def llama(**options: Any) -> Any:
+    config = transformers.LlamaConfig(
+        **(
+            {
+                "vocab_size": ROWS,
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_hidden_layers": 3,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "max_position_embeddings": 128,
+                "rms_norm_eps": 1e-6,
+                "bos_token_id": 1,
+                "eos_token_id": 0,
+            }
+            | options
+        )
+    )
+    return randomised(transformers.LlamaForCausalLM(config))
+
+
+def randomised(model: Any) -> Any:
+    """Every parameter random, the gains and biases too, so that none can be forgotten."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.05, 0.25, generator=generator)
+    return model.eval()
+
+
+def saved(folder: Path, model: Any, tokenizer: tokenizers.Tokenizer | None = None, **options: Any) -> Path:
+    model.save_pretrained(folder, **options)
+    fast(tokenizer or byte_level()).save_pretrained(folder)
+    return folder
+
+
+def fast(tokenizer: tokenizers.Tokenizer) -> Any:
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|end|>", bos_token="<|begin|>", clean_up_tokenization_spaces=False
+    )

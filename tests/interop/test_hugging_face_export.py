@@ -1,0 +1,139 @@
+"""Our models out: what firth writes, `transformers` opens, with the same logits and the same tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from foreign_folders import byte_level, gpt2, llama, saved, sentence_piece, transformers
+from runs import LINES, recipe_table
+
+import firth
+from firth.api import compose, export_model, import_model, train_recipe
+from firth.errors import ConfigError, RunError
+
+GPT2 = {"position": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "untied, one kv head": {"tied": False, "kv_heads": 1, "norm_eps": 1e-6},
+    "gpt2": GPT2,
+    "gpt2, relu": GPT2 | {"activation": "relu"},
+    "stretched": {"rotary_scaling": "yarn", "rotary_context": 8},
+}
+
+
+def trained(folder: Path, model: dict[str, Any], kind: str = "bpe") -> Path:
+    table = recipe_table(kind, model="transformer", steps=3)
+    table["model"] |= model
+    return train_recipe(compose(table), folder / "run").path
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_transformers_computes_the_logits_of_an_exported_run(name: str, tmp_path: Path) -> None:
+    run = trained(tmp_path, SETTINGS[name])
+    folder = export_model(run, tmp_path / "exported")
+    theirs, ours = transformers.AutoModelForCausalLM.from_pretrained(folder).eval(), firth.load(run, "cpu")
+    token_BT = torch.randint(ours.tokenizer.vocab, (2, 20), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        torch.testing.assert_close(theirs(token_BT).logits, ours.network(token_BT)[0], rtol=1e-4, atol=1e-5)
+    assert type(theirs).__name__ == ("GPT2LMHeadModel" if name.startswith("gpt2") else "LlamaForCausalLM")
+
+
+@pytest.mark.parametrize("kind", ["char", "word", "bpe", "wordpiece", "unigram"])
+def test_the_tokenizer_of_an_exported_run_gives_the_same_ids(kind: str, tmp_path: Path) -> None:
+    table = recipe_table(kind, model="transformer", steps=1)
+    if kind == "unigram":
+        table["tokenizer"]["vocab"] = 290
+    run = train_recipe(compose(table), tmp_path / "run").path
+    folder = export_model(run, tmp_path / "exported")
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(folder), firth.load(run, "cpu").tokenizer
+    text = LINES[0].strip() + LINES[1].strip()
+    assert theirs(text, add_special_tokens=False).input_ids == ours.encode(text).tolist()
+    assert theirs.eos_token_id == ours.eos
+
+
+@pytest.mark.parametrize("build", [gpt2, llama])
+def test_import_export_import_is_equal_to_the_bit(build: Any, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "theirs", build().to(torch.bfloat16), byte_level(begin=True))
+    import_model(folder, tmp_path / "run")
+    export_model(tmp_path / "run", tmp_path / "exported")
+    import_model(tmp_path / "exported", tmp_path / "again")
+    once, twice = (firth.load(tmp_path / name, "cpu") for name in ("run", "again"))
+    assert once.recipe.model == twice.recipe.model
+    assert once.tokenizer.to_json() == twice.tokenizer.to_json()
+    weights = twice.network.state_dict()
+    for name, tensor in once.network.state_dict().items():
+        assert tensor.dtype == torch.bfloat16
+        assert torch.equal(tensor.view(torch.int16), weights[name].view(torch.int16)), name
+    first, second = (transformers.AutoModelForCausalLM.from_pretrained(path) for path in (folder, tmp_path / "exported"))
+    assert all(torch.equal(tensor, second.state_dict()[name]) for name, tensor in first.state_dict().items())
+
+
+def test_an_imported_run_gives_the_same_text_as_the_folder(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "theirs", llama(eos_token_id=2), sentence_piece())
+    import_model(folder, tmp_path / "run")
+    runs = [firth.load(path, "cpu") for path in (folder, tmp_path / "run")]
+    texts = [run.generate("The list", tokens=12, seed=3) for run in runs]
+    assert texts[0] == texts[1]
+    assert [run.recipe.imported for run in runs] == ["LlamaForCausalLM"] * 2
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "format",
+        "model.safetensors",
+        "recipe.toml",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+
+
+def test_the_model_card_has_recipe_data_results_and_licence(tmp_path: Path) -> None:
+    folder = export_model(trained(tmp_path, {}), tmp_path / "exported", license="mit")
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\nlicense: mit\n")
+    assert "| loss |" in card
+    assert "SHA-256" in card
+    assert 'position = "rotary"' in card
+    table = json.loads((folder / "generation_config.json").read_text())
+    assert (table["do_sample"], table["max_new_tokens"]) == (True, 40)
+    transformers.GenerationConfig.from_pretrained(folder)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "alibi": ({"position": "alibi"}, r"LLaMA cannot express model\.position = 'alibi'; GPT-2 cannot express"),
+    "additive": ({"score": "additive", "position": "none"}, r"LLaMA cannot express model\.score = 'additive'"),
+    "ntk": ({"rotary_scaling": "ntk", "rotary_context": 8}, r"LLaMA cannot express model\.rotary_scaling = 'ntk'"),
+    "parallel": ({"parallel_block": True}, r"LLaMA cannot express model\.parallel_block = True"),
+    "linear": ({"attention": "linear", "position": "none"}, r"LLaMA cannot express"),
+    "gelu": ({"activation": "gelu"}, r"LLaMA cannot express model\.activation = 'gelu'"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_a_run_without_a_counterpart_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    settings, message = REFUSED[name]
+    run = trained(tmp_path, settings)
+    with pytest.raises(ConfigError, match=message):
+        export_model(run, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_recurrent_run_and_a_folder_in_use_are_refused(tmp_path: Path, char_run: Path, bpe_run: Path) -> None:
+    with pytest.raises(ConfigError, match=r'model\.kind = "gru"'):
+        export_model(char_run, tmp_path / "exported")
+    with pytest.raises(RunError, match="already exists"):
+        export_model(bpe_run, char_run)
+
+
+def test_every_setting_of_a_family_is_one_of_ours() -> None:
+    """A misspelt name in `free` or `limited` would refuse or lose a setting."""
+    import dataclasses
+
+    from firth.interop import FAMILIES
+    from firth.models import TransformerConfig
+
+    names = {field.name for field in dataclasses.fields(TransformerConfig)}
+    for family in FAMILIES:
+        if family.model == "language":
+            assert family.free | set(family.limited) <= names

@@ -1,0 +1,210 @@
+"""Public models in: the same weights give the same states, logits and texts as in `transformers`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from foreign_folders import PROMPT, TEXT, byte_level, fast, gpt2, llama, saved, sentence_piece, transformers
+
+import firth
+from firth.inspection.contextual_vectors import layers
+from firth.tasks.next_token import LanguageModelRun
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+MODELS: dict[str, Any] = {
+    "gpt2": gpt2,
+    "gpt2, exact gelu, inner width": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-6),
+    "llama": llama,
+    "llama, tied, one kv head": lambda: llama(tie_word_embeddings=True, num_key_value_heads=1),
+    "llama, wide heads": lambda: llama(head_dim=16),
+    "llama 3": lambda: llama(rope_parameters=LLAMA3),
+    "llama, linear": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}),
+    "llama, yarn": lambda: llama(
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 10_000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+        }
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A model of theirs, and its folder."""
+    theirs = MODELS[request.param]()
+    return theirs, saved(tmp_path_factory.mktemp("foreign") / "model", theirs)
+
+
+def loaded(folder: Path) -> LanguageModelRun:
+    return firth.load(folder, "cpu", kind=LanguageModelRun)  # type: ignore[no-any-return, call-overload]
+
+
+def tokens(rows: int = 3, length: int = 60) -> torch.Tensor:
+    return torch.randint(330, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
+
+
+@torch.inference_mode()
+def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    run, token_BT = loaded(folder), tokens()
+    expected = theirs(token_BT, output_hidden_states=True)
+    close(run.network(token_BT)[0], expected.logits)
+    found = layers(run.network, token_BT, torch.full((3,), 60))
+    wanted = list(expected.hidden_states)
+    if theirs.config.model_type == "gpt2":  # their first state has the positions added, ours is the embedding alone
+        wanted[0] = theirs.transformer.wte(token_BT)
+    assert len(found) == len(wanted) == 4
+    for ours, other in zip(found, wanted, strict=True):
+        close(ours, other)
+
+
+@torch.inference_mode()
+def test_padding_after_a_text_does_not_change_its_vectors(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    run, texts = loaded(folder), ["The list", "The café serves naïve users"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="<|end|>", padding_side="right")
+    given = tokenizer(texts, return_tensors="pt", padding=True)
+    expected = theirs(given.input_ids, attention_mask=given.attention_mask, output_hidden_states=True).hidden_states[-1]
+    for row, found in enumerate(run.embed(texts, pool=None)):
+        close(torch.from_numpy(found), expected[row, : int(given.attention_mask[row].sum())])
+
+
+def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    run = loaded(folder)
+    ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
+    expected = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
+    from firth.decoding.generate import generate
+    from firth.decoding.sample import DecodingConfig
+
+    found = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))]
+    assert found == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama 3", "llama 2"])
+def test_texts_are_encoded_decoded_and_spelled_as_by_their_tokenizer(kind: str, tmp_path: Path) -> None:
+    tokenizer = {"gpt2": byte_level, "llama 3": lambda: byte_level(begin=True), "llama 2": sentence_piece}[kind]()
+    folder = saved(tmp_path / "model", gpt2() if kind == "gpt2" else llama(eos_token_id=2 if kind == "llama 2" else 0), tokenizer)
+    run, theirs = loaded(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    text = TEXT[:120]
+    expected = theirs(text).input_ids
+    assert run.prompt_ids(text).tolist() == expected
+    assert run.tokenizer.begin == (() if kind == "gpt2" else (1,))
+    own = run.tokenizer.encode(text)
+    assert run.tokenizer.decode(own) == theirs.decode(own, skip_special_tokens=True) == text
+    assert "".join(run.tokenizer.spell(iter(own.tolist()))) == text
+    assert run.tokenizer.lossless == (kind != "llama 2")
+    assert run.tokenizer.eos == theirs.eos_token_id
+    assert run.tokenizer.token(run.tokenizer.vocab - 1) == f"<unused {run.tokenizer.vocab - 1}>"
+
+
+def test_every_ability_of_a_language_model_works(pair: tuple[Any, Path]) -> None:
+    _, folder = pair
+    run = loaded(folder)
+    assert isinstance(run.generate(PROMPT, tokens=5, seed=0), str)
+    assert run.score(["The list is empty."])[0].perplexity > 1
+    assert run.complete("The __ is empty.", ["list", "café"])
+    assert run.embed(["The list", "is"]).shape == (2, 32)
+    assert len(run.senses("list", ["The list is empty.", "a list of users"]).sentences) == 2
+    weights = run.attention(PROMPT).weights(0)
+    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
+    assert len(run.predictions(PROMPT).tokens) > 1
+    assert run.continuations(PROMPT, run.generation({"beam": 3, "tokens": 4}))
+
+
+def test_the_score_of_a_text_is_their_log_probability(tmp_path: Path) -> None:
+    theirs = llama()
+    folder = saved(tmp_path / "model", theirs, byte_level(begin=True))
+    ids = torch.tensor([transformers.AutoTokenizer.from_pretrained(folder)("The list is empty.").input_ids])
+    with torch.inference_mode():
+        log_p = torch.log_softmax(theirs(ids).logits[0, :-1].double(), -1).gather(1, ids[0, 1:, None]).sum()
+    assert loaded(folder).score(["The list is empty."])[0].log_probability == pytest.approx(float(log_p), rel=1e-5)
+
+
+@pytest.mark.parametrize("size", ["2KB", "20KB"])
+def test_a_sharded_folder_is_the_same_model(size: str, tmp_path: Path) -> None:
+    theirs = llama()
+    whole, parts = saved(tmp_path / "whole", theirs), saved(tmp_path / "parts", theirs, max_shard_size=size)
+    assert len(list(parts.glob("*.safetensors"))) > 1
+    one, other = loaded(whole).network.state_dict(), loaded(parts).network.state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_weights_of_torch_save_are_read_without_unpickling_objects(new: bool, tmp_path: Path) -> None:
+    theirs = gpt2()
+    folder = saved(tmp_path / "model", theirs)
+    expected = loaded(folder).network.state_dict()
+    (folder / "model.safetensors").unlink()
+    weights = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
+    weights["transformer.h.0.attn.bias"] = torch.ones(1, 1, 128, 128, dtype=torch.bool)  # old checkpoints store the mask
+    torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
+    found = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> None:
+    """gpt2 as it was published in 2019."""
+    from safetensors.torch import save_file
+
+    theirs = gpt2()
+    folder = saved(tmp_path / "model", theirs)
+    expected = loaded(folder).network.state_dict()
+    bare = {name.removeprefix("transformer."): tensor.clone() for name, tensor in theirs.transformer.state_dict().items()}
+    save_file(bare, folder / "model.safetensors")
+    found = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_the_type_of_the_file_is_kept_unless_another_is_asked_for(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama().to(torch.bfloat16))
+    run = loaded(folder)
+    assert {parameter.dtype for parameter in run.network.parameters()} == {torch.bfloat16}
+    assert isinstance(run.generate(PROMPT, tokens=3, seed=0), str)
+    wide = firth.load(folder, "cpu", dtype="float32")
+    assert {parameter.dtype for parameter in wide.network.parameters()} == {torch.float32}
+
+
+def test_vocab_and_merges_make_the_same_tokenizer(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", gpt2())
+    expected = loaded(folder).tokenizer.encode(TEXT).tolist()
+    table = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps(table["model"]["vocab"]))
+    merges = "\n".join(" ".join(merge) for merge in table["model"]["merges"])
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n")
+    found = loaded(folder).tokenizer
+    assert found.encode(TEXT).tolist() == expected
+    assert found.eos == 0
+
+
+def test_a_chat_template_and_the_way_of_sampling_are_kept(tmp_path: Path) -> None:
+    theirs = llama()
+    theirs.generation_config = transformers.GenerationConfig(do_sample=True, temperature=0.6, top_p=0.9, eos_token_id=[5, 0])
+    folder = saved(tmp_path / "model", theirs)
+    tokenizer = fast(byte_level())
+    tokenizer.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    run = loaded(folder)
+    assert run.tokenizer.settings["chat_template"] == tokenizer.chat_template
+    assert (run.recipe.decoding.temperature, run.recipe.decoding.top_p) == (0.6, 0.9)
+    assert run.tokenizer.eos == 0  # the tokenizer's own among those that end a text
