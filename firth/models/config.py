@@ -14,7 +14,7 @@ from firth.config import Notice, renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
-from firth.layers.block import Placement
+from firth.layers.block import Parallel, Placement
 from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import PositionKind, check_settings
@@ -102,11 +102,15 @@ class TransformerSettings:
     # method that stretches rotary positions of a trained model to a longer context; if not set, "none"
     rotary_scaling: RotaryScaling | None = None
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
+    # share of each head that rotary positions turn, pairs from the fastest on; if not set, all of it
+    rotary_fraction: float | None = None
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_eps: float = EPS  # ε, added to the variance or mean square before the root
+    qk_norm: bool = False  # normalise the queries and keys of each head, before positions turn them
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
-    # compute attention and feed-forward network from the same normalised input, and add both; only for `norm_placement = "pre"`
-    parallel_block: bool = False
+    # compute attention and feed-forward network from the same input, and add both; "two_norms": with one norm for each, not one
+    # for both; only for `norm_placement = "pre"`
+    parallel_block: Parallel = False
     # activation of the feed-forward networks: plain, or gated (swiglu by SiLU, geglu by GELU); "tanh" is an approximation of GELU
     activation: Activation = "swiglu"
     bias: Biases = False  # add biases to linear layers and to LayerNorm; "qkv": only to queries, keys and values
@@ -141,6 +145,11 @@ class TransformerSettings:
         if self.parallel_block and self.norm_placement != "pre":
             raise ConfigError(
                 f'model.parallel_block needs model.norm_placement = "pre"; given "{self.norm_placement}". Change one of them.'
+            )
+        if self.qk_norm and self.position == "disentangled":
+            raise ConfigError(
+                'model.qk_norm normalises queries and keys, but not those of the distances of model.position = "disentangled". '
+                "Remove one of them."
             )
         check_settings(self.position, self)
 
@@ -206,7 +215,7 @@ class TransformerConfig(TransformerSettings):
                 f'model.attention = "{kind}" shares no keys and values between heads, and model.kv_heads is {self.kv_heads}. '
                 "Remove model.kv_heads."
             )
-        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv")):
+        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv"), ("qk_norm", self.qk_norm)):
             if given:
                 raise ConfigError(
                     f'model.{name} = {json.dumps(getattr(self, name))} only applies to model.attention = "softmax"; given '

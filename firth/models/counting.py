@@ -293,13 +293,15 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
                 numbers += normed + len(layer.qkvr.weight) + gates + 3 * layer.out.weight.shape[1]  # o, N(o), swish(r) ⊙ N(o)
             case SelfAttention():
                 turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.scheme.turns else 0
-                numbers += normed + len(layer.qkv.weight) + turned + layer.out.weight.shape[1]
+                scaled = 2 * (layer.heads + layer.kv_heads) * layer.head_width if layer.query_norm is not None else 0
+                numbers += normed + len(layer.qkv.weight) + scaled + turned + layer.out.weight.shape[1]
             case CrossAttention():
-                numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + layer.out.weight.shape[1]
+                scaled = 2 * len(layer.query.weight) + len(layer.kv.weight) if layer.query_norm is not None else 0
+                numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + scaled + layer.out.weight.shape[1]
             case FeedForward():
                 inner = layer.down.weight.shape[1]
                 gated = inner if layer.activation in GATED else 0
-                numbers += 0 if stack.settings.parallel_block else normed  # a parallel block has one norm
+                numbers += 0 if stack.settings.parallel_block is True else normed  # a parallel block may have one norm
                 numbers += len(layer.up.weight) + inner + gated
             case _:
                 pass

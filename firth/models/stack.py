@@ -53,6 +53,7 @@ class Stack(nn.Module):
                 dropout=config.dropout,
                 norm_eps=config.norm_eps,
                 head_width=config.per_head,
+                qk_norm=config.qk_norm,
                 score=config.score,
                 tables=scheme.in_layers(),
                 position_projections=scheme.own_projections,

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from firth.layers.position import partial_order
 from firth.layers.tap import outputs
 from firth.models import TransformerConfig, TransformerLM, language_model
 
@@ -157,3 +158,79 @@ def test_qwen2_with_biases_on_queries_keys_and_values_alone() -> None:
     theirs = randomised(transformers.Qwen2ForCausalLM(config))
     weights = llama_weights(theirs, tied=False)
     check_language(theirs, weights, kv_heads=2, hidden=40, norm_eps=0.01, bias="qkv", tied=False)
+
+
+@pytest.mark.parametrize("head_dim", [6, 8])
+def test_qwen3_with_normalised_queries_and_keys_and_heads_of_their_own_width(head_dim: int) -> None:
+    config = transformers.Qwen3Config(
+        **SHAPE,
+        num_key_value_heads=2,
+        head_dim=head_dim,
+        intermediate_size=40,
+        rms_norm_eps=0.01,
+        tie_word_embeddings=True,
+        max_position_embeddings=16,
+    )
+    theirs = randomised(transformers.Qwen3ForCausalLM(config))
+    norms = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+    weights = llama_weights(theirs, tied=True, more=norms)
+    ours = check_language(theirs, weights, kv_heads=2, head_width=head_dim, hidden=40, norm_eps=0.01, qk_norm=True)
+    check_gradient(ours, theirs)
+
+
+def check_gradient(ours: TransformerLM, theirs: Any) -> None:
+    """That of the embedding has passed through every layer."""
+    mine = torch.autograd.grad(ours(tokens())[0].square().mean(), ours.embedding.weight)[0]
+    exact = torch.autograd.grad(theirs(tokens()).logits.square().mean(), theirs.get_input_embeddings().weight)[0]
+    close(mine, exact, "the gradient of the embedding")
+
+
+@pytest.mark.parametrize(("parallel", "fraction", "base"), [(True, 0.25, 10_000.0), (False, 0.5, 500.0)])
+def test_gpt_neox_with_partial_rotary_positions_and_parallel_residuals(parallel: bool, fraction: float, base: float) -> None:
+    """Its q, k and v alternate by head, and the numbers that it turns stand first; its output layer has no bias."""
+    width, heads, D = 32, 2, 16
+    config = transformers.GPTNeoXConfig(
+        vocab_size=VOCAB,
+        hidden_size=width,
+        num_hidden_layers=DEPTH,
+        num_attention_heads=heads,
+        intermediate_size=40,
+        max_position_embeddings=16,
+        layer_norm_eps=0.01,
+        use_parallel_residual=parallel,
+        rope_parameters={"rope_type": "default", "rope_theta": base, "partial_rotary_factor": fraction},
+    )
+    theirs = randomised(transformers.GPTNeoXForCausalLM(config))
+    given = theirs.state_dict()
+    blocks = {
+        "attention.out": "attention.dense",
+        "attention_norm": "input_layernorm",
+        "feedforward_norm": "post_attention_layernorm",
+        "feedforward.up": "mlp.dense_h_to_4h",
+        "feedforward.down": "mlp.dense_4h_to_h",
+    }
+    once = {"embedding": "gpt_neox.embed_in", "norm": "gpt_neox.final_layer_norm", "output": "lm_head"}
+    weights = renamed(given, once, "gpt_neox.layers", "blocks", blocks)
+    order = partial_order(D, int(fraction * D))
+    for n in range(DEPTH):
+        for kind in ("weight", "bias"):
+            q, k, v = given[f"gpt_neox.layers.{n}.attention.query_key_value.{kind}"].unflatten(0, (heads, 3, D)).unbind(1)
+            parts = (q[:, order], k[:, order], v)
+            weights[f"blocks.{n}.attention.qkv.{kind}"] = torch.cat([part.flatten(0, 1) for part in parts])
+    ours = check_language(
+        theirs,
+        weights,
+        width=width,
+        heads=heads,
+        hidden=40,
+        rotary_fraction=fraction,
+        position_base=base,
+        norm="layer",
+        norm_eps=0.01,
+        parallel_block="two_norms" if parallel else False,
+        activation="gelu",
+        bias=True,
+        tied=False,
+        output_bias=False,
+    )
+    check_gradient(ours, theirs)
