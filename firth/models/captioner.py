@@ -84,6 +84,8 @@ class ImageTransformer(nn.Module):
             rotary_scaling=None,
             rotary_context=None,
             rotary_fraction=None,
+            embedding_norm=False,
+            embedding_scale=False,
             context=self.cells.cells,
         )
         self.stack = Stack(plain, config.layers_over_cells, bidirectional=True) if config.layers_over_cells else None

@@ -24,6 +24,8 @@ from firth.layers.recurrent import CellKind, Reset, cell_class
 from firth.layers.self_attention import Biases
 from firth.layers.token_mixer import SelfAttentionKind
 
+EmbeddingNorm = bool | Literal["replaces_first"]
+
 
 class DropoutRates(NamedTuple):
     """The rates of a recurrent model, at its input, between layers, and before its output layer."""
@@ -116,6 +118,9 @@ class TransformerSettings:
     bias: Biases = False  # add biases to linear layers and to LayerNorm; "qkv": only to queries, keys and values
     # add a bias to the output layer; if not set, as `bias` says, without one if `tied`; masked language models: true
     output_bias: bool | None = None
+    # normalise the embedded tokens; "replaces_first": and leave out the norm before the first attention
+    embedding_norm: EmbeddingNorm = False
+    embedding_scale: bool | None = None  # multiply the token embeddings by √`width`; if not set, only for sinusoidal positions
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
     tied: bool = True  # use the embedding as the output layer, too
 
@@ -146,6 +151,11 @@ class TransformerSettings:
             raise ConfigError(
                 f'model.parallel_block needs model.norm_placement = "pre"; given "{self.norm_placement}". Change one of them.'
             )
+        if self.embedding_norm == "replaces_first" and self.norm_placement != "pre":
+            raise ConfigError(
+                'model.embedding_norm = "replaces_first" needs a norm before the first attention, and model.norm_placement is '
+                f'"{self.norm_placement}". Set model.embedding_norm = true.'
+            )
         if self.qk_norm and self.position == "disentangled":
             raise ConfigError(
                 'model.qk_norm normalises queries and keys, but not those of the distances of model.position = "disentangled". '
@@ -170,9 +180,14 @@ class TransformerSettings:
         """Whether the output layer of a decoder has a bias."""
         return (self.bias is True and not self.tied) if self.output_bias is None else self.output_bias
 
-    def make_norm(self) -> nn.Module:
-        """A norm over the width of the model."""
-        return norm(self.norm, self.width, self.bias is True, self.norm_eps)
+    @property
+    def embedding_width(self) -> int:
+        """The dimension of the token embeddings."""
+        return self.width
+
+    def make_norm(self, width: int | None = None) -> nn.Module:
+        """A norm over this width, or over that of the model."""
+        return norm(self.norm, width or self.width, self.bias is True, self.norm_eps)
 
 
 @dataclass(frozen=True, kw_only=True)

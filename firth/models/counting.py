@@ -170,8 +170,8 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             yield from ((parameter, [Part(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.Embedding():
             yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
-        case nn.Linear() if module is getattr(model, "output", None):
-            yield module.weight, [Part("output", tuple(module.weight.shape), 1)]
+        case nn.Linear() if known := _linear_role(model, module):
+            yield module.weight, [Part(known, tuple(module.weight.shape), 1)]
         case _:
             pass
 
@@ -195,6 +195,14 @@ def _role(model: Network, embedding: nn.Embedding) -> str:
     if embedding is model.embedding:
         return "embedding"
     return "embedding of the source" if embedding is getattr(model, "own_embedding", None) else "other embeddings"
+
+
+def _linear_role(model: Network, linear: nn.Linear) -> str | None:
+    """The role of a matrix that belongs to no layer."""
+    if linear is getattr(model, "output", None):
+        return "output"
+    projects = any(isinstance(part, Stack) and part.embedding_projection is linear for part in model.modules())
+    return "projection of the embedding" if projects else None
 
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:

@@ -42,6 +42,8 @@ _MEANING = (
     "norm_eps",
     "qk_norm",
     "norm_placement",
+    "embedding_norm",
+    "embedding_scale",
     "parallel_block",
     "activation",
     "bias",
