@@ -14,17 +14,19 @@ from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables
-from firth.layers.self_attention import Biases
+from firth.layers.self_attention import Biases, HeadNorm
 from firth.layers.state import LayerState
 from firth.layers.token_mixer import MixerKind, token_mixer
 
 Placement = Literal["pre", "post"]
+Parallel = bool | Literal["two_norms"]
 
 
 class Block(Direct):
     """pre:       x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
     post:      x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)
-    parallel:  x ← x + A(N(x)) + F(N(x))             with one norm (Wang and Komatsuzaki 2021; Chowdhery et al. 2022, §2).
+    parallel:  x ← x + A(N(x)) + F(N(x))             with one norm (Wang and Komatsuzaki 2021; Chowdhery et al. 2022, §2),
+                                                     or with two different ones (Black et al. 2022, §2.1).
 
     With `cross`, attention to a source stands between the two, in the same form; a parallel block has none."""
 
@@ -42,17 +44,19 @@ class Block(Direct):
         dropout: float,
         norm_eps: float = EPS,
         head_width: int | None = None,  # if not given, width / heads
+        qk_norm: bool = False,
         score: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
         position_projections: bool = False,
         cross: bool = False,
-        parallel: bool = False,  # only with placement "pre"
+        parallel: Parallel = False,  # only with placement "pre"
         attention: MixerKind = "softmax",
         span: int | None = None,  # of a window
         key_width: int | None = None,  # of Taylor features
     ) -> None:
         super().__init__()
         self.placement, self.dropout, self.parallel = placement, dropout, parallel
+        of_heads = HeadNorm(norm_kind, bias is True, norm_eps) if qk_norm else None
         self.attention = token_mixer(
             attention,
             width,
@@ -60,6 +64,7 @@ class Block(Direct):
             kv_heads,
             bias,
             head_width=head_width,
+            qk_norm=of_heads,
             score=score,
             tables=tables,
             position_projections=position_projections,
@@ -68,8 +73,10 @@ class Block(Direct):
         )
         self.feedforward = FeedForward(width, hidden, activation, bias is True)
         self.attention_norm = norm(norm_kind, width, bias is True, norm_eps)
-        self.feedforward_norm = nn.Identity() if parallel else norm(norm_kind, width, bias is True, norm_eps)
-        self.cross = CrossAttention(width, heads, kv_heads, bias, score, head_width=head_width) if cross else None
+        self.feedforward_norm = nn.Identity() if parallel is True else norm(norm_kind, width, bias is True, norm_eps)
+        self.cross = None
+        if cross:
+            self.cross = CrossAttention(width, heads, kv_heads, bias, score, head_width=head_width, qk_norm=of_heads)
         self.cross_norm = norm(norm_kind, width, bias is True, norm_eps) if cross else nn.Identity()
 
     def forward(
@@ -84,6 +91,8 @@ class Block(Direct):
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)
                 a_BTd, past = self.attention(n_BTd, allowed, position, past)
+                if self.parallel == "two_norms":
+                    n_BTd = self.feedforward_norm(x_BTd)
                 x_BTd = x_BTd + self._drop(a_BTd) + self._drop(self.feedforward(n_BTd))
             case "pre":
                 a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, position, past)

@@ -12,7 +12,7 @@ from torch import Tensor
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.hook_free import Direct, Linear
-from firth.layers.self_attention import Attend, Biases, register
+from firth.layers.self_attention import Attend, Biases, HeadNorm, normalised, register
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +40,22 @@ class CrossAttention(Direct):
         kind: ScoreKind = "scaled_dot",
         *,
         head_width: int | None = None,
+        qk_norm: HeadNorm | None = None,
     ) -> None:
         super().__init__()
         self.head_width = head_width or width // heads
         self.query = Linear(width, heads * self.head_width, bias=bool(bias))
         self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bool(bias))
         self.out = Linear(heads * self.head_width, width, bias=bias is True)
+        self.query_norm = None if qk_norm is None else qk_norm.over(self.head_width)
+        self.key_norm = None if qk_norm is None else qk_norm.over(self.head_width)
         self.attend = Attend(heads, self.head_width, kind, reduced=True)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())
 
     def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
         k_BGSD, v_BGSD = self._heads(self.kv(y_BSd)).chunk(2, dim=1)
+        k_BGSD = normalised(k_BGSD, self.key_norm)
         if self.score_layer.reduces:
             k_BGSD = self.score_layer.reduce_key(k_BGSD, self)
         return Source(k_BGSD, v_BGSD, length_B)
@@ -60,7 +64,7 @@ class CrossAttention(Direct):
         B, T, d = x_BTd.shape
         texts = len(source.length_B)
         x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
-        q_BHTD = self._heads(self.query(x_BTd))
+        q_BHTD = normalised(self._heads(self.query(x_BTd)), self.query_norm)
         if self.score_layer.reduces:
             q_BHTD = self.score_layer.reduce_query(q_BHTD, self)
         o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)

@@ -64,7 +64,7 @@ class _RMSNorm(torch.autograd.Function):
         both_nd = dy[0] * unit_nd
         along_n1 = (both_nd @ gain_d).unsqueeze(-1)
         dx_nd = (dy[0] * gain_d).addcmul_(unit_nd, along_n1, value=-1 / len(gain_d)).mul_(r_n1)
-        return dx_nd, both_nd.view(-1, len(gain_d)).sum(0), None
+        return dx_nd, both_nd.reshape(-1, len(gain_d)).sum(0), None
 
 
 def _plain_rms_norm(x_nd: Tensor, gain_d: Tensor, eps_1: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +15,22 @@ from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
+from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import KeyValue, LayerState, RecentKeyValue
 
 Biases = bool | Literal["qkv"]  # of linear layers: all, none, or only those that give queries, keys and values
+
+
+class HeadNorm(NamedTuple):
+    """A norm on the queries of each head, and one on its keys, before positions turn them (Dehghani et al. 2023, §2.1)."""
+
+    kind: NormKind
+    bias: bool
+    eps: float = EPS
+
+    def over(self, head_width: int) -> nn.Module:
+        return norm(self.kind, head_width, self.bias, self.eps)
 
 
 class Tapped(Direct, ABC):
@@ -80,7 +92,8 @@ class Attend(Tapped):
 class SelfAttention(TokenMixer):
     """q = x W^Q, k = x W^K, v = x W^V, o = Concat(attend(q, k, v)) W^O (Vaswani et al. 2017, §3.2.2).
 
-    G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023)."""
+    G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023). With `qk_norm`, q
+    and k of each head are normalised first."""
 
     def __init__(
         self,
@@ -92,12 +105,15 @@ class SelfAttention(TokenMixer):
         tables: LayerTables | None = None,  # of a position scheme that has some in every layer
         position_projections: bool = False,  # matrices of its own for the vectors of an Unprojected position
         head_width: int | None = None,
+        qk_norm: HeadNorm | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width = heads, kv_heads, head_width or width // heads
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
         self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bool(bias))
         self.out = Linear(heads * self.head_width, width, bias=bias is True)
+        self.query_norm = None if qk_norm is None else qk_norm.over(self.head_width)
+        self.key_norm = None if qk_norm is None else qk_norm.over(self.head_width)
         self.attend = Attend(heads, self.head_width, kind, tables, reduced=True)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())
@@ -136,12 +152,14 @@ class SelfAttention(TokenMixer):
         return position.projected(key_GRD.repeat_interleave(self.heads // self.kv_heads, 0), query_HRD)
 
     def split(self, qkv_BTn: Tensor, turn: RotaryTurn | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The fused projection as q, k and v; q and k reduced by the score, then turned by their positions."""
+        """The fused projection as q, k and v; q and k normalised, reduced by the score, then turned by their positions."""
         B, T, _ = qkv_BTn.shape
         qkv_BNTD = qkv_BTn.view(B, T, -1, self.head_width).transpose(1, 2)
-        if self.score_layer.reduces:
+        if self.score_layer.reduces or self.query_norm is not None:
             q_BHTD, k_BGTD, v_BGTD = _plain_split(qkv_BNTD, None, self.heads)
-            q_BHTD, k_BGTD = self.score_layer.reduce_query(q_BHTD, self), self.score_layer.reduce_key(k_BGTD, self)
+            q_BHTD, k_BGTD = normalised(q_BHTD, self.query_norm), normalised(k_BGTD, self.key_norm)
+            if self.score_layer.reduces:
+                q_BHTD, k_BGTD = self.score_layer.reduce_query(q_BHTD, self), self.score_layer.reduce_key(k_BGTD, self)
             return (q_BHTD, k_BGTD, v_BGTD) if turn is None else (rotate(q_BHTD, turn), rotate(k_BGTD, turn), v_BGTD)
         if turn is not None and manual_backward.by_hand(qkv_BTn):
             q_BHTD, k_BGTD, v_BGTD = _TurnedSplit.apply(qkv_BNTD, turn.cos_TD, turn.sin_TD, self.heads)  # type: ignore[no-untyped-call]
@@ -166,8 +184,9 @@ class WindowAttention(SelfAttention):
         *,
         span: int,
         head_width: int | None = None,
+        qk_norm: HeadNorm | None = None,
     ) -> None:
-        super().__init__(width, heads, kv_heads, bias, kind, tables, head_width=head_width)
+        super().__init__(width, heads, kv_heads, bias, kind, tables, head_width=head_width, qk_norm=qk_norm)
         self.span, self.window = span, mask.window(span)
 
     def start(self) -> LayerState:
@@ -177,6 +196,14 @@ class WindowAttention(SelfAttention):
         self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
     ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
         return super().forward(x_BTd, self.window, position, past)
+
+
+def normalised(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:
+    """In the type of x: under autocast a norm gives float32, but q and k must have the type of v."""
+    if norm is None:
+        return x_BHTD
+    y_BHTD: Tensor = norm(x_BHTD).to(x_BHTD.dtype)
+    return y_BHTD
 
 
 def register(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 from firth.layers.attention.score import ScoreKind
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention, TaylorAttention
 from firth.layers.position import LayerTables
-from firth.layers.self_attention import Biases, SelfAttention, TokenMixer, WindowAttention
+from firth.layers.self_attention import Biases, HeadNorm, SelfAttention, TokenMixer, WindowAttention
 
 SelfAttentionKind = Literal["softmax", "linear", "gated_linear", "based"]
 MixerKind = Literal["softmax", "linear", "gated_linear", "taylor", "window"]
@@ -29,6 +29,7 @@ def token_mixer(
     bias: Biases,
     *,
     head_width: int | None = None,
+    qk_norm: HeadNorm | None = None,
     score: ScoreKind = "scaled_dot",
     tables: LayerTables | None = None,
     position_projections: bool = False,
@@ -37,9 +38,11 @@ def token_mixer(
 ) -> TokenMixer:
     match kind:
         case "softmax":
-            return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections, head_width)
+            return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections, head_width, qk_norm)
         case "window":
-            return WindowAttention(width, heads, kv_heads, bias, score, tables, span=span or BASED_SPAN, head_width=head_width)
+            return WindowAttention(
+                width, heads, kv_heads, bias, score, tables, span=span or BASED_SPAN, head_width=head_width, qk_norm=qk_norm
+            )
         case "linear":
             return LinearAttention(width, heads, bias is True)
         case "taylor":

@@ -83,6 +83,9 @@ class ImageTransformer(nn.Module):
             distance_buckets=None,
             rotary_scaling=None,
             rotary_context=None,
+            rotary_fraction=None,
+            embedding_norm=False,
+            embedding_scale=False,
             context=self.cells.cells,
         )
         self.stack = Stack(plain, config.layers_over_cells, bidirectional=True) if config.layers_over_cells else None

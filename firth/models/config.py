@@ -14,7 +14,7 @@ from firth.config import Notice, renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
-from firth.layers.block import Placement
+from firth.layers.block import Parallel, Placement
 from firth.layers.feedforward import Activation, default_hidden
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import PositionKind, check_settings
@@ -23,6 +23,8 @@ from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.layers.recurrent import CellKind, Reset, cell_class
 from firth.layers.self_attention import Biases
 from firth.layers.token_mixer import SelfAttentionKind
+
+EmbeddingNorm = bool | Literal["replaces_first"]
 
 
 class DropoutRates(NamedTuple):
@@ -104,16 +106,23 @@ class TransformerSettings:
     rotary_context: int | None = None  # context, in tokens, that the model was trained with; required by `rotary_scaling`
     # factor by which `rotary_scaling` stretches the positions; if not set, `context` / `rotary_context`
     rotary_factor: float | None = None
+    # share of each head that rotary positions turn, pairs from the fastest on; if not set, all of it
+    rotary_fraction: float | None = None
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_eps: float = EPS  # ε, added to the variance or mean square before the root
+    qk_norm: bool = False  # normalise the queries and keys of each head, before positions turn them
     norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
-    # compute attention and feed-forward network from the same normalised input, and add both; only for `norm_placement = "pre"`
-    parallel_block: bool = False
+    # compute attention and feed-forward network from the same input, and add both; "two_norms": with one norm for each, not one
+    # for both; only for `norm_placement = "pre"`
+    parallel_block: Parallel = False
     # activation of the feed-forward networks: plain, or gated (swiglu by SiLU, geglu by GELU); "tanh" is an approximation of GELU
     activation: Activation = "swiglu"
     bias: Biases = False  # add biases to linear layers and to LayerNorm; "qkv": only to queries, keys and values
     # add a bias to the output layer; if not set, as `bias` says, without one if `tied`; masked language models: true
     output_bias: bool | None = None
+    # normalise the embedded tokens; "replaces_first": and leave out the norm before the first attention
+    embedding_norm: EmbeddingNorm = False
+    embedding_scale: bool | None = None  # multiply the token embeddings by √`width`; if not set, only for sinusoidal positions
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
     tied: bool = True  # use the embedding as the output layer, too
 
@@ -144,6 +153,16 @@ class TransformerSettings:
             raise ConfigError(
                 f'model.parallel_block needs model.norm_placement = "pre"; given "{self.norm_placement}". Change one of them.'
             )
+        if self.embedding_norm == "replaces_first" and self.norm_placement != "pre":
+            raise ConfigError(
+                'model.embedding_norm = "replaces_first" needs a norm before the first attention, and model.norm_placement is '
+                f'"{self.norm_placement}". Set model.embedding_norm = true.'
+            )
+        if self.qk_norm and self.position == "disentangled":
+            raise ConfigError(
+                'model.qk_norm normalises queries and keys, but not those of the distances of model.position = "disentangled". '
+                "Remove one of them."
+            )
         check_settings(self.position, self)
 
     @property
@@ -163,9 +182,14 @@ class TransformerSettings:
         """Whether the output layer of a decoder has a bias."""
         return (self.bias is True and not self.tied) if self.output_bias is None else self.output_bias
 
-    def make_norm(self) -> nn.Module:
-        """A norm over the width of the model."""
-        return norm(self.norm, self.width, self.bias is True, self.norm_eps)
+    @property
+    def embedding_width(self) -> int:
+        """The dimension of the token embeddings."""
+        return self.width
+
+    def make_norm(self, width: int | None = None) -> nn.Module:
+        """A norm over this width, or over that of the model."""
+        return norm(self.norm, width or self.width, self.bias is True, self.norm_eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +232,7 @@ class TransformerConfig(TransformerSettings):
                 f'model.attention = "{kind}" shares no keys and values between heads, and model.kv_heads is {self.kv_heads}. '
                 "Remove model.kv_heads."
             )
-        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv")):
+        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv"), ("qk_norm", self.qk_norm)):
             if given:
                 raise ConfigError(
                     f'model.{name} = {json.dumps(getattr(self, name))} only applies to model.attention = "softmax"; given '

@@ -170,8 +170,8 @@ def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Par
             yield from ((parameter, [Part(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.Embedding():
             yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
-        case nn.Linear() if module is getattr(model, "output", None):
-            yield module.weight, [Part("output", tuple(module.weight.shape), 1)]
+        case nn.Linear() if known := _linear_role(model, module):
+            yield module.weight, [Part(known, tuple(module.weight.shape), 1)]
         case _:
             pass
 
@@ -195,6 +195,14 @@ def _role(model: Network, embedding: nn.Embedding) -> str:
     if embedding is model.embedding:
         return "embedding"
     return "embedding of the source" if embedding is getattr(model, "own_embedding", None) else "other embeddings"
+
+
+def _linear_role(model: Network, linear: nn.Linear) -> str | None:
+    """The role of a matrix that belongs to no layer."""
+    if linear is getattr(model, "output", None):
+        return "output"
+    projects = any(isinstance(part, Stack) and part.embedding_projection is linear for part in model.modules())
+    return "projection of the embedding" if projects else None
 
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:
@@ -293,13 +301,15 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
                 numbers += normed + len(layer.qkvr.weight) + gates + 3 * layer.out.weight.shape[1]  # o, N(o), swish(r) ⊙ N(o)
             case SelfAttention():
                 turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.scheme.turns else 0
-                numbers += normed + len(layer.qkv.weight) + turned + layer.out.weight.shape[1]
+                scaled = 2 * (layer.heads + layer.kv_heads) * layer.head_width if layer.query_norm is not None else 0
+                numbers += normed + len(layer.qkv.weight) + scaled + turned + layer.out.weight.shape[1]
             case CrossAttention():
-                numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + layer.out.weight.shape[1]
+                scaled = 2 * len(layer.query.weight) + len(layer.kv.weight) if layer.query_norm is not None else 0
+                numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + scaled + layer.out.weight.shape[1]
             case FeedForward():
                 inner = layer.down.weight.shape[1]
                 gated = inner if layer.activation in GATED else 0
-                numbers += 0 if stack.settings.parallel_block else normed  # a parallel block has one norm
+                numbers += 0 if stack.settings.parallel_block is True else normed  # a parallel block may have one norm
                 numbers += len(layer.up.weight) + inner + gated
             case _:
                 pass

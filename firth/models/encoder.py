@@ -87,14 +87,14 @@ class RecurrentEncoder(Reader):
 class TransformerEncoder(Reader):
     """A stack of bidirectional blocks (Devlin et al. 2019)."""
 
-    embedding_setting = "model.width"
-
     def __init__(self, config: TransformerEncoderConfig, vocab: int) -> None:
         super().__init__()
         self.width, self.context = config.width, config.context if config.position == "learned" else None
-        self.embedding_std = config.width**-0.5
-        self.embedding = nn.Embedding(vocab, config.width)
-        self.segment = nn.Embedding(config.segments, config.width) if config.segments else None
+        inputs = config.embedding_width
+        self.embedding_setting = "model.width" if config.embedding is None else "model.embedding"
+        self.embedding_std = inputs**-0.5
+        self.embedding = nn.Embedding(vocab, inputs)
+        self.segment = nn.Embedding(config.segments, inputs) if config.segments else None
         self.stack = Stack(config, config.depth, bidirectional=True)
 
     def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:

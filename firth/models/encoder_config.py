@@ -64,6 +64,7 @@ class TransformerEncoderConfig(TransformerSettings):
     family: Literal["encoder"] = "encoder"  # turns a text into vectors
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "mean"
+    embedding: int | None = None  # dimension of the token embeddings, with a projection to `width`; if not set, `width`
     segments: int = 0  # number of segment embeddings, such as one for the question and one for the passage; 0: none
     characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
@@ -74,9 +75,14 @@ class TransformerEncoderConfig(TransformerSettings):
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
         _check_characters(self.characters)
+        at_least_one(embedding=self.embedding)
         if self.segments < 0:
             raise ConfigError(f"model.segments is {self.segments}; expected 0 or more")
         super().__post_init__()
+
+    @property
+    def embedding_width(self) -> int:
+        return self.embedding or self.width
 
 
 def _check_characters(characters: int) -> None:

@@ -61,7 +61,7 @@ def _gpt2(width: int, depth: int, heads: int, size: str) -> Preset:
         context=1024,
         position="learned",
         norm="layer",
-        activation="gelu",
+        activation="gelu_tanh",
         bias=True,
         tied=True,
     )
@@ -113,12 +113,11 @@ def _bloom() -> Preset:
         context=2048,
         position="alibi",
         norm="layer",
-        activation="gelu",
+        activation="gelu_tanh",
         bias=True,
+        embedding_norm=True,
     )
-    return Preset(
-        "BLOOM (BigScience 2022)", config, 250_880, "next-token", differs="the published one has a norm on the embedding"
-    )
+    return Preset("BLOOM (BigScience 2022)", config, 250_880, "next-token")
 
 
 def _palm() -> Preset:
@@ -148,11 +147,11 @@ def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: 
         norm_placement="post",
         activation="gelu",
         bias=True,
+        norm_eps=1e-12,
+        embedding_norm=True,
         **settings,
     )
-    return Preset(
-        summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary, and no norm on the embedding"
-    )
+    return Preset(summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary")
 
 
 def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
@@ -166,16 +165,18 @@ def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
         distance_buckets=256,
         max_distance=512,
         norm="layer",
+        norm_eps=1e-7,
         norm_placement="post",
         activation="gelu",
         bias=True,
+        embedding_norm=True,
     )
     return Preset(
         f"DeBERTa-v3, {size} (He et al. 2021)",
         config,
         128_100,
         "masked",
-        differs="ours has a row for <mask> beside the vocabulary, and no norm on the embedding",
+        differs="ours has a row for <mask> beside the vocabulary",
     )
 
 
@@ -227,13 +228,14 @@ def _bart() -> Preset:
         activation="gelu",
         bias=True,
         shared=True,
+        embedding_norm=True,
     )
     return Preset(
         "BART, base (Lewis et al. 2020)",
         config,
         50_265,
         "translation",
-        differs="the published one has a norm on both embeddings and two places more on each side",
+        differs="the published one has two places more on each side, which no text uses",
     )
 
 

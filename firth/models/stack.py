@@ -36,10 +36,14 @@ class Stack(nn.Module):
         super().__init__()
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
-        self.settings = config
+        self.settings, inputs = config, config.embedding_width
         scheme = position_scheme(config.position).of(config, bidirectional)
         self.position_attribute = scheme.attribute
         self.add_module(scheme.attribute, scheme)
+        scaled = scheme.scales_embedding if config.embedding_scale is None else config.embedding_scale
+        self.embedding_scale = inputs**0.5 if scaled else None
+        self.embedding_norm = config.make_norm(inputs) if config.embedding_norm else None
+        self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=config.bias is True)
         self.blocks = nn.ModuleList(
             Block(
                 config.width,
@@ -53,6 +57,7 @@ class Stack(nn.Module):
                 dropout=config.dropout,
                 norm_eps=config.norm_eps,
                 head_width=config.per_head,
+                qk_norm=config.qk_norm,
                 score=config.score,
                 tables=scheme.in_layers(),
                 position_projections=scheme.own_projections,
@@ -64,6 +69,8 @@ class Stack(nn.Module):
             )
             for layer in range(depth)
         )
+        if config.embedding_norm == "replaces_first":
+            self.blocks[0].attention_norm = nn.Identity()
         # A post-norm block already ends in a norm.
         self.norm = config.make_norm() if config.norm_placement == "pre" else nn.Identity()
 
@@ -75,11 +82,17 @@ class Stack(nn.Module):
 
     def embed_positions(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
         """Embedded tokens, the first of them at `start`, with their positions; `before_B` tokens before a row are padding."""
+        if self.embedding_scale is not None:
+            x_BTd = x_BTd * self.embedding_scale
         x_BTd = self.scheme.embed(x_BTd, start, before_B)
+        if self.embedding_norm is not None:
+            x_BTd = self.embedding_norm(x_BTd)
         if torch.is_autocast_enabled(x_BTd.device.type):
             # The residual stream is kept in the type of the products, too: half the memory traffic.
             x_BTd = x_BTd.to(torch.get_autocast_dtype(x_BTd.device.type))
-        return F.dropout(x_BTd, self.settings.dropout, self.training) if self.settings.dropout else x_BTd
+        if self.settings.dropout:
+            x_BTd = F.dropout(x_BTd, self.settings.dropout, self.training)
+        return x_BTd if self.embedding_projection is None else self.embedding_projection(x_BTd)
 
     def run_blocks(
         self,

@@ -10,8 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from firth.layers.position import partial_order
 from firth.layers.tap import outputs
-from firth.models import TransformerConfig, TransformerLM, language_model
+from firth.models import TransformerConfig, TransformerEncoderConfig, TransformerLM, language_model, masked_lm
+from firth.models.encoder import TransformerEncoder
+from firth.models.readouts import MaskedLM
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's; pip install firth[bench]")
@@ -157,3 +160,258 @@ def test_qwen2_with_biases_on_queries_keys_and_values_alone() -> None:
     theirs = randomised(transformers.Qwen2ForCausalLM(config))
     weights = llama_weights(theirs, tied=False)
     check_language(theirs, weights, kv_heads=2, hidden=40, norm_eps=0.01, bias="qkv", tied=False)
+
+
+@pytest.mark.parametrize("head_dim", [6, 8])
+def test_qwen3_with_normalised_queries_and_keys_and_heads_of_their_own_width(head_dim: int) -> None:
+    config = transformers.Qwen3Config(
+        **SHAPE,
+        num_key_value_heads=2,
+        head_dim=head_dim,
+        intermediate_size=40,
+        rms_norm_eps=0.01,
+        tie_word_embeddings=True,
+        max_position_embeddings=16,
+    )
+    theirs = randomised(transformers.Qwen3ForCausalLM(config))
+    norms = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+    weights = llama_weights(theirs, tied=True, more=norms)
+    ours = check_language(theirs, weights, kv_heads=2, head_width=head_dim, hidden=40, norm_eps=0.01, qk_norm=True)
+    check_gradient(ours, theirs)
+
+
+def check_gradient(ours: TransformerLM, theirs: Any) -> None:
+    """That of the embedding has passed through every layer."""
+    theirs.get_input_embeddings().padding_idx = None  # some take token 0 for padding, which learns nothing
+    mine = torch.autograd.grad(ours(tokens())[0].square().mean(), ours.embedding.weight)[0]
+    exact = torch.autograd.grad(theirs(tokens()).logits.square().mean(), theirs.get_input_embeddings().weight)[0]
+    close(mine, exact, "the gradient of the embedding")
+
+
+@pytest.mark.parametrize(("parallel", "fraction", "base"), [(True, 0.25, 10_000.0), (False, 0.5, 500.0)])
+def test_gpt_neox_with_partial_rotary_positions_and_parallel_residuals(parallel: bool, fraction: float, base: float) -> None:
+    """Its q, k and v alternate by head, and the numbers that it turns stand first; its output layer has no bias."""
+    width, heads, D = 32, 2, 16
+    config = transformers.GPTNeoXConfig(
+        vocab_size=VOCAB,
+        hidden_size=width,
+        num_hidden_layers=DEPTH,
+        num_attention_heads=heads,
+        intermediate_size=40,
+        max_position_embeddings=16,
+        layer_norm_eps=0.01,
+        use_parallel_residual=parallel,
+        rope_parameters={"rope_type": "default", "rope_theta": base, "partial_rotary_factor": fraction},
+    )
+    theirs = randomised(transformers.GPTNeoXForCausalLM(config))
+    given = theirs.state_dict()
+    blocks = {
+        "attention.out": "attention.dense",
+        "attention_norm": "input_layernorm",
+        "feedforward_norm": "post_attention_layernorm",
+        "feedforward.up": "mlp.dense_h_to_4h",
+        "feedforward.down": "mlp.dense_4h_to_h",
+    }
+    once = {"embedding": "gpt_neox.embed_in", "norm": "gpt_neox.final_layer_norm", "output": "lm_head"}
+    weights = renamed(given, once, "gpt_neox.layers", "blocks", blocks)
+    order = partial_order(D, int(fraction * D))
+    for n in range(DEPTH):
+        for kind in ("weight", "bias"):
+            q, k, v = given[f"gpt_neox.layers.{n}.attention.query_key_value.{kind}"].unflatten(0, (heads, 3, D)).unbind(1)
+            parts = (q[:, order], k[:, order], v)
+            weights[f"blocks.{n}.attention.qkv.{kind}"] = torch.cat([part.flatten(0, 1) for part in parts])
+    ours = check_language(
+        theirs,
+        weights,
+        width=width,
+        heads=heads,
+        hidden=40,
+        rotary_fraction=fraction,
+        position_base=base,
+        norm="layer",
+        norm_eps=0.01,
+        parallel_block="two_norms" if parallel else False,
+        activation="gelu",
+        bias=True,
+        tied=False,
+        output_bias=False,
+    )
+    check_gradient(ours, theirs)
+
+
+def test_bloom_with_a_norm_on_the_embedding() -> None:
+    """Its q, k and v alternate by head."""
+    config = transformers.BloomConfig(vocab_size=VOCAB, hidden_size=24, n_layer=DEPTH, n_head=4, layer_norm_epsilon=0.01)
+    theirs = randomised(transformers.BloomForCausalLM(config))
+    given = theirs.state_dict()
+    blocks = {
+        "attention.out": "self_attention.dense",
+        "attention_norm": "input_layernorm",
+        "feedforward_norm": "post_attention_layernorm",
+        "feedforward.up": "mlp.dense_h_to_4h",
+        "feedforward.down": "mlp.dense_4h_to_h",
+    }
+    once = {
+        "embedding": "transformer.word_embeddings",
+        "embedding_norm": "transformer.word_embeddings_layernorm",
+        "norm": "transformer.ln_f",
+    }
+    weights = renamed(given, once, "transformer.h", "blocks", blocks)
+    for n in range(DEPTH):
+        for kind in ("weight", "bias"):
+            qkv = given[f"transformer.h.{n}.self_attention.query_key_value.{kind}"].unflatten(0, (4, 3, 6))
+            weights[f"blocks.{n}.attention.qkv.{kind}"] = qkv.transpose(0, 1).flatten(0, 2)
+    settings = {"position": "alibi", "norm": "layer", "norm_eps": 0.01, "activation": "gelu_tanh", "bias": True}
+    check_gradient(check_language(theirs, weights, embedding_norm=True, **settings), theirs)
+
+
+def test_gemma_with_a_scaled_embedding_and_gates_of_approximate_gelu() -> None:
+    config = transformers.GemmaConfig(
+        **SHAPE, num_key_value_heads=1, head_dim=8, intermediate_size=40, rms_norm_eps=0.01, max_position_embeddings=16
+    )
+    theirs = randomised(transformers.GemmaForCausalLM(config))
+    weights = gain_plus_one(llama_weights(theirs, tied=True))
+    settings = {"kv_heads": 1, "head_width": 8, "hidden": 40, "norm_eps": 0.01, "activation": "geglu_tanh"}
+    check_gradient(check_language(theirs, weights, embedding_scale=True, **settings), theirs)
+
+
+BERT: dict[str, Any] = {"position": "learned", "norm": "layer", "norm_eps": 0.01, "norm_placement": "post", "activation": "gelu"}
+BERT |= {"bias": True, "embedding_norm": True}
+BERT_SHAPE = SHAPE | {"intermediate_size": 40, "max_position_embeddings": 16, "layer_norm_eps": 0.01}
+MASK = 3  # the id of [MASK] in their vocabulary
+
+
+def bert_weights(given: Weights, prefix: str) -> Weights:
+    """The names that BERT, RoBERTa and ELECTRA share, under those of our masked language model."""
+    blocks = {
+        "attention.out": "attention.output.dense",
+        "attention_norm": "attention.output.LayerNorm",
+        "feedforward.up": "intermediate.dense",
+        "feedforward.down": "output.dense",
+        "feedforward_norm": "output.LayerNorm",
+    }
+    once = {
+        "encoder.stack.embedding_norm": f"{prefix}.embeddings.LayerNorm",
+        "encoder.stack.embedding_projection": f"{prefix}.embeddings_project",
+        "encoder.segment": f"{prefix}.embeddings.token_type_embeddings",
+    }
+    layer = f"{prefix}.encoder.layer"
+    weights = renamed(given, once, layer, "encoder.stack.blocks", blocks)
+    parts = (f"{layer}.{{}}.attention.self.{part}" for part in ("query", "key", "value"))
+    weights |= joined(given, "encoder.stack.blocks.{}.attention.qkv", *parts)
+    weights["encoder.stack.position.table_Td"] = given[f"{prefix}.embeddings.position_embeddings.weight"]
+    return weights | {"encoder.embedding.weight": with_mask(given[f"{prefix}.embeddings.word_embeddings.weight"])}
+
+
+def with_mask(table_Ve: Tensor) -> Tensor:
+    """Ours has <mask> behind the vocabulary; [MASK] may stand anywhere."""
+    return torch.cat((table_Ve, table_Ve[MASK : MASK + 1]))
+
+
+def check_encoder(theirs: Any, weights: Weights, *, second: bool = False, **settings: Any) -> MaskedLM:
+    """Our masked language model with these settings and weights, compared with theirs on rows of different length."""
+    ours = masked_lm(TransformerEncoderConfig(**(OURS | BERT | {"hidden": 40} | settings)), VOCAB)
+    ours.load_state_dict(weights)
+    ours.eval()
+    reader = ours.encoder
+    assert isinstance(reader, TransformerEncoder)
+    length_B = torch.tensor([T, 7])
+    seen_BT = torch.arange(T) < length_B[:, None]
+    # Token 0 is padding, from which RoBERTa counts positions; the text has none.
+    token_BT = tokens().clamp(min=1).masked_fill(~seen_BT, 0)
+    segment_BT = (torch.arange(T) >= 4).long().expand(2, T) if second else None
+    given = {"token_type_ids": segment_BT} if second else {}
+    with torch.no_grad():
+        exact = theirs(token_BT, attention_mask=seen_BT.long(), output_hidden_states=True, **given)
+        embedded = reader.stack.embed_positions(reader.embedded(token_BT, segment_BT), 0)
+        close(embedded[seen_BT], exact.hidden_states[0][seen_BT], "the embedding")
+        with outputs(list(reader.stack.blocks)) as layers:
+            last = reader(token_BT, length_B, segment_BT)
+        for n, (mine, truth) in enumerate(zip(layers[:-1], exact.hidden_states[1:], strict=False)):
+            close(mine[seen_BT], truth[seen_BT], f"layer {n}")
+        close(last[seen_BT], exact.hidden_states[-1][seen_BT], "the last layer")
+        if not second:
+            close(ours(token_BT, length_B)[seen_BT], exact.logits[seen_BT], "logits")
+    return ours
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_deberta_v3_with_its_norms() -> None:
+    config = transformers.DebertaV2Config(
+        **BERT_SHAPE,
+        relative_attention=True,
+        position_buckets=4,
+        max_relative_positions=8,
+        pos_att_type=["p2c", "c2p"],
+        share_att_key=True,
+        norm_rel_ebd="layer_norm",
+        position_biased_input=False,
+        type_vocab_size=0,
+        pad_token_id=0,
+    )
+    theirs = randomised(transformers.DebertaV2ForMaskedLM(config))
+    given = {name.replace("_proj.", "."): weight for name, weight in theirs.state_dict().items()}
+    given["deberta.embeddings.position_embeddings.weight"] = torch.empty(0)
+    head = {"transform": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"}
+    head["encoder.stack.relative.norm"] = "deberta.encoder.LayerNorm"
+    weights = bert_weights(given, "deberta") | renamed(given, head, "", "", {})
+    del weights["encoder.stack.position.table_Td"]
+    weights["encoder.stack.relative.table_Rd"] = given["deberta.encoder.rel_embeddings.weight"]
+    weights["output_bias"] = given["cls.predictions.bias"]
+    check_encoder(theirs, weights, position="disentangled", distance_buckets=4, max_distance=8)
+
+
+def test_distilbert() -> None:
+    config = transformers.DistilBertConfig(
+        vocab_size=VOCAB, dim=24, n_layers=DEPTH, n_heads=4, hidden_dim=40, max_position_embeddings=16, pad_token_id=0
+    )
+    theirs = randomised(transformers.DistilBertForMaskedLM(config))
+    given = theirs.state_dict()
+    blocks = {
+        "attention.out": "attention.out_lin",
+        "attention_norm": "sa_layer_norm",
+        "feedforward.up": "ffn.lin1",
+        "feedforward.down": "ffn.lin2",
+        "feedforward_norm": "output_layer_norm",
+    }
+    once = {"transform": "vocab_transform", "norm": "vocab_layer_norm"}
+    once["encoder.stack.embedding_norm"] = "distilbert.embeddings.LayerNorm"
+    layer = "distilbert.transformer.layer"
+    weights = renamed(given, once, layer, "encoder.stack.blocks", blocks)
+    weights |= joined(given, "encoder.stack.blocks.{}.attention.qkv", *(f"{layer}.{{}}.attention.{part}_lin" for part in "qkv"))
+    weights["encoder.stack.position.table_Td"] = given["distilbert.embeddings.position_embeddings.weight"]
+    weights["encoder.embedding.weight"] = with_mask(given["distilbert.embeddings.word_embeddings.weight"])
+    weights["output_bias"] = given["vocab_projector.bias"]
+    check_encoder(theirs, weights, norm_eps=1e-12)
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_bert_with_segments_and_its_masked_language_model(second: bool) -> None:
+    theirs = randomised(transformers.BertForMaskedLM(transformers.BertConfig(**BERT_SHAPE)))
+    given = theirs.state_dict()
+    head = {"transform": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"}
+    weights = bert_weights(given, "bert") | renamed(given, head, "", "", {})
+    weights["output_bias"] = given["cls.predictions.bias"]
+    check_encoder(theirs, weights, second=second, segments=2)
+
+
+def test_roberta_whose_positions_begin_behind_two_rows() -> None:
+    config = transformers.RobertaConfig(**(BERT_SHAPE | {"max_position_embeddings": 17}), type_vocab_size=1, pad_token_id=0)
+    theirs = randomised(transformers.RobertaForMaskedLM(config))
+    given = theirs.state_dict()
+    head = {"transform": "lm_head.dense", "norm": "lm_head.layer_norm"}
+    weights = bert_weights(given, "roberta") | renamed(given, head, "", "", {})
+    weights["encoder.stack.position.table_Td"] = weights["encoder.stack.position.table_Td"][1:]  # pad_token_id + 1
+    weights["output_bias"] = given["lm_head.bias"]
+    check_encoder(theirs, weights, segments=1)
+
+
+def test_electras_generator_with_a_narrow_embedding() -> None:
+    config = transformers.ElectraConfig(**BERT_SHAPE, embedding_size=10, tie_word_embeddings=True)
+    theirs = randomised(transformers.ElectraForMaskedLM(config))
+    given = theirs.state_dict()
+    head = {"transform": "generator_predictions.dense", "norm": "generator_predictions.LayerNorm"}
+    # The norm of its head keeps ε at 1e-12, whatever the settings say; the test's numbers are far above either.
+    weights = bert_weights(given, "electra") | renamed(given, head, "", "", {})
+    weights["output_bias"] = given["generator_lm_head.bias"]
+    check_encoder(theirs, weights, segments=2, embedding=10)

@@ -169,6 +169,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"attention": "linear", "position": "none", "bias": "qkv"},
         'model.bias = "qkv" only applies to model.attention = "softmax"; given "linear". Remove model.bias.',
     ),
+    "half a pair that turns": (
+        {"rotary_fraction": 0.4},
+        "model.rotary_fraction is 0.4; expected a number up to 1 that gives an even part of the width of a head",
+    ),
+    "a fraction of no rotation": (
+        {"position": "alibi", "rotary_fraction": 0.5},
+        'model.rotary_fraction = 0.5 only applies to model.position = "rotary"; given "alibi".',
+    ),
+    "normalised queries and distances": (
+        {"position": "disentangled", "qk_norm": True},
+        'but not those of the distances of model.position = "disentangled". Remove one of them.',
+    ),
     "sinusoidal of odd width": (
         {"width": 15, "heads": 3, "position": "sinusoidal"},
         'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15. '

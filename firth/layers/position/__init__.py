@@ -15,7 +15,7 @@ from firth.layers.position.frequencies import angles
 from firth.layers.position.learned import Learned
 from firth.layers.position.none import NoPosition
 from firth.layers.position.relative import Bias, Relative
-from firth.layers.position.rotary import Rotary, Rotation, rotary, rotate
+from firth.layers.position.rotary import Rotary, Rotation, partial_order, rotary, rotate
 from firth.layers.position.scheme import LayerPosition, LayerTables, PositionScheme, PositionSettings, RotaryTurn, Unprojected
 from firth.layers.position.shaw import Shaw, ShawScheme, shaw
 from firth.layers.position.sinusoidal import Sinusoidal, sinusoid
@@ -83,6 +83,7 @@ __all__ = [
     "buckets",
     "check_settings",
     "disentangled",
+    "partial_order",
     "position_scheme",
     "rotary",
     "rotate",

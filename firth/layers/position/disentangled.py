@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
+from firth.layers.norm import EPS
 from firth.layers.position.relative import Relative
 from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, Unprojected
 
@@ -144,11 +145,13 @@ class DisentangledScheme(PositionScheme):
     attribute = "relative"
     oracle = "disentangled"
 
-    def __init__(self, rows: int, width: int, max_distance: int | None, *, own_projections: bool, norm: bool) -> None:
+    def __init__(
+        self, rows: int, width: int, max_distance: int | None, *, own_projections: bool, norm: bool, eps: float = EPS
+    ) -> None:
         super().__init__()
         self.max_distance, self.own_projections = max_distance, own_projections
         self.table_Rd = nn.Parameter(torch.empty(rows, width))
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.norm = nn.LayerNorm(width, eps) if norm else nn.Identity()
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
@@ -170,6 +173,7 @@ class DisentangledScheme(PositionScheme):
             None if buckets is None else farthest,
             own_projections=cls.setting(settings, "position_projections", "shared") == "own",
             norm=cls.setting(settings, "position_norm", True),
+            eps=settings.norm_eps,
         )
 
     def relative(self) -> DistanceVectors:

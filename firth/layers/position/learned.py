@@ -20,7 +20,7 @@ class Learned(AddedPosition):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(context_of(settings), settings.width)
+        return cls(context_of(settings), settings.embedding_width)
 
     @property
     def end(self) -> int:

@@ -2,8 +2,9 @@
 
     R_t q · R_s k = q · R_{s−t} k        ω_i = base^(−2i/D)
 
-Pairs are halves, (x_i, x_{i+D/2}), and the angle is +θ. Other frequencies let a model read longer texts than it was trained on:
-rotary_scaling.py. Letters: B batch, H heads, T time, D head width.
+Pairs are halves, (x_i, x_{i+D/2}), and the angle is +θ. With `rotary_fraction`, only the first R/2 pairs turn, by
+base^(−2i/R), and the others stay (Black et al. 2022, §2.1). Other frequencies let a model read longer texts than it was
+trained on: rotary_scaling.py. Letters: B batch, H heads, T time, D head width, R numbers of a head that turn.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ class Rotary(PositionScheme):
     """The rotations as a table that grows when needed; it is not saved."""
 
     kind = "rotary"
-    settings = ("rotary_scaling", "rotary_context", "rotary_factor")
+    settings = ("rotary_scaling", "rotary_context", "rotary_factor", "rotary_fraction")
     oracle = "rotary"
     turns = True
     turn_2TD: Tensor
 
-    def __init__(self, context: int, head_width: int, base: float, scaling: Scaling | None = None) -> None:
+    def __init__(
+        self, context: int, head_width: int, base: float, scaling: Scaling | None = None, turned: int | None = None
+    ) -> None:
         super().__init__()
         if head_width % 2:
             raise ConfigError(f"rotary positions turn pairs, so width / heads must be even; given {head_width}")
-        self.head_width, self.base, self.scaling = head_width, base, scaling
+        self.head_width, self.base, self.scaling, self.turned = head_width, base, scaling, turned
         self.register_buffer("turn_2TD", self._turns(torch.arange(context)).float(), persistent=False)
 
     @classmethod
@@ -50,6 +53,21 @@ class Rotary(PositionScheme):
                 f"{settings.per_head}. Change either, or the position"
             )
         cls._check_scaling(settings)
+        cls._check_fraction(settings)
+
+    @classmethod
+    def _check_fraction(cls, settings: PositionSettings) -> None:
+        fraction, turned = cls.setting(settings, "rotary_fraction", 1.0), cls._turned(settings)
+        if not 0 < fraction <= 1 or turned < 2 or turned % 2:
+            raise ConfigError(
+                f"model.rotary_fraction is {fraction}; expected a number up to 1 that gives an even part of the width of a head, "
+                f"{settings.per_head}"
+            )
+
+    @classmethod
+    def _turned(cls, settings: PositionSettings) -> int:
+        """R, how many numbers of a head are turned."""
+        return int(settings.per_head * cls.setting(settings, "rotary_fraction", 1.0))
 
     @classmethod
     def _check_scaling(cls, settings: PositionSettings) -> None:
@@ -72,7 +90,7 @@ class Rotary(PositionScheme):
                 f"model.context = {settings.context} is not longer than model.rotary_context = {trained}. "
                 "Set model.context to the longer context, or remove model.rotary_scaling"
             )
-        if settings.per_head < 4 or settings.position_base <= 1:
+        if cls._turned(settings) < 4 or settings.position_base <= 1:
             raise ConfigError(
                 f'model.rotary_scaling = "{kind}" needs heads of width 4 or more and model.position_base above 1; given '
                 f"{settings.per_head} and {settings.position_base}"
@@ -84,7 +102,7 @@ class Rotary(PositionScheme):
         context = context_of(settings)
         factor = cls.setting(settings, "rotary_factor")
         scaling = None if kind == "none" else Scaling(kind, trained, factor or context / trained)
-        return cls(context, settings.per_head, settings.position_base, scaling)
+        return cls(context, settings.per_head, settings.position_base, scaling, cls._turned(settings))
 
     def turn(self, start: int, length: int) -> RotaryTurn:
         """The rotations of positions start … start + length − 1, for every layer."""
@@ -95,7 +113,8 @@ class Rotary(PositionScheme):
         return RotaryTurn(*self.turn_2TD[:, start : start + length].unbind(0))
 
     def _turns(self, position_T: Tensor) -> Tensor:
-        return turns_at(position_T, self.head_width, self.base, self.scaling)
+        turn_2TD = turns_at(position_T, self.turned or self.head_width, self.base, self.scaling)
+        return with_still_pairs(turn_2TD, self.head_width)
 
     @classmethod
     def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
@@ -139,3 +158,22 @@ def turns(angle: Tensor) -> Tensor:
     """(cos θ, cos θ) and (−sin θ, sin θ), each as wide as a head, so that a rotation is two products and a sum."""
     cos, sin = angle.cos(), angle.sin()
     return torch.stack((torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)))
+
+
+def with_still_pairs(turn_2TR: Tensor, width: int) -> Tensor:
+    """The rotations for heads of this width, of which the last pairs stay as they are: cos θ = 1, sin θ = 0."""
+    R = turn_2TR.shape[-1]
+    if width == R:
+        return turn_2TR
+    still_2Tn = torch.zeros_like(turn_2TR[..., :1]).expand(-1, -1, (width - R) // 2).clone()
+    still_2Tn[0] = 1.0
+    first_2Tr, second_2Tr = turn_2TR.chunk(2, dim=-1)
+    return torch.cat((first_2Tr, still_2Tn, second_2Tr, still_2Tn), dim=-1)
+
+
+def partial_order(width: int, turned: int) -> list[int]:
+    """Where each number of our heads stands in those of GPT-NeoX, whose first `turned` numbers are turned in halves of their own:
+    W^Q and W^K with their rows in this order give the same q·k."""
+    rest = range(turned, width)
+    middle = len(rest) // 2
+    return [*range(turned // 2), *rest[:middle], *range(turned // 2, turned), *rest[middle:]]

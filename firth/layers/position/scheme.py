@@ -57,9 +57,13 @@ class PositionSettings(Protocol):
     @property
     def width(self) -> int: ...
     @property
+    def embedding_width(self) -> int: ...
+    @property
     def heads(self) -> int: ...
     @property
     def per_head(self) -> int: ...
+    @property
+    def norm_eps(self) -> float: ...
     @property
     def context(self) -> int | None: ...
     @property
@@ -98,6 +102,7 @@ class PositionScheme(nn.Module):
     settings: ClassVar[tuple[str, ...]] = ()  # optional settings of a model that the scheme understands
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation
+    scales_embedding: ClassVar[bool] = False  # whether embedded tokens are multiplied by √d, unless a recipe says otherwise
     own_projections: bool = False  # whether each layer has matrices of its own for an Unprojected position
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
 

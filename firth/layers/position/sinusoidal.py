@@ -23,6 +23,7 @@ class Sinusoidal(AddedPosition):
     """The sinusoid as a table that grows when needed; it is not saved."""
 
     kind = "sinusoidal"
+    scales_embedding = True  # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid
     oracle = "sinusoid"
     table_Td: Tensor
 
@@ -36,15 +37,15 @@ class Sinusoidal(AddedPosition):
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
         check_base(settings.position_base)
-        if settings.width % 2:
+        if settings.embedding_width % 2:
             raise ConfigError(
                 'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given '
-                f"{settings.width}. Change it, or the position"
+                f"{settings.embedding_width}. Change it, or the position"
             )
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(context_of(settings), settings.width, settings.position_base)
+        return cls(context_of(settings), settings.embedding_width, settings.position_base)
 
     def forward(self, start: int, length: int) -> Tensor:
         if start + length > len(self.table_Td):
@@ -52,10 +53,6 @@ class Sinusoidal(AddedPosition):
                 position_T = torch.arange(2 * (start + length), device=self.table_Td.device)
                 self.table_Td = sinusoid(position_T, self.width, self.base).float().to(self.table_Td.dtype)
         return self.table_Td[start : start + length]
-
-    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
-        # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid.
-        return super().embed(x_BTd * self.width**0.5, start, before_B)
 
     @classmethod
     def example_vectors(cls, length: int, width: int, draw: Draw) -> Tensor:
