@@ -86,10 +86,12 @@ def _family(table: Mapping[str, Any], families: Sequence[Family]) -> Family:
 
 def _decoding(folder: Path) -> dict[str, Any]:
     table = read_json(folder / "generation_config.json", {})
+    tokens = table.get("max_new_tokens")
+    length = {"tokens": tokens} if isinstance(tokens, int) and tokens > 0 else {}
     if not table.get("do_sample"):
-        return {}
+        return length
     found = {key: table[key] for key in _SAMPLING if table.get(key) is not None}
-    return {key: int(value) if key == "top_k" else float(value) for key, value in found.items()}
+    return length | {key: int(value) if key == "top_k" else float(value) for key, value in found.items()}
 
 
 def chosen_family(model: ModelConfig, families: Sequence[Family]) -> Family:

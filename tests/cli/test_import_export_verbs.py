@@ -1,0 +1,68 @@
+"""firth import and firth export, and the other verbs on a Hugging Face folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from shell import Firth
+
+
+@pytest.fixture
+def exported(firth: Firth, bpe_run: Path, tmp_path: Path) -> Path:
+    answer = firth("export", bpe_run, tmp_path / "hf", "--license", "mit")
+    assert answer.code == 0, answer.err
+    assert answer.out == (
+        f"{tmp_path / 'hf'}: README.md, config.json, generation_config.json, model.safetensors, tokenizer.json, "
+        "tokenizer_config.json\n"
+    )
+    return tmp_path / "hf"
+
+
+def test_an_exported_run_is_imported_and_writes_the_same_text(
+    firth: Firth, bpe_run: Path, exported: Path, tmp_path: Path
+) -> None:
+    answer = firth("import", exported, "--out", tmp_path / "run", "--json")
+    assert json.loads(answer.out)["architecture"] == "LlamaForCausalLM"
+    texts = [firth("generate", run, "the list", "--temperature", 0).out for run in (bpe_run, exported, tmp_path / "run")]
+    assert texts[0] == texts[1] == texts[2]
+    assert texts[0].startswith("the list")
+
+
+def test_the_verbs_of_a_run_work_on_a_hugging_face_folder(firth: Firth, exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the list is empty.\n")
+    assert json.loads(firth("score", exported, tmp_path / "a.txt", "--json").out)["perplexity"] > 1
+    assert json.loads(firth("describe", exported, "--json").out)["parameters"] > 0
+    assert list(json.loads(firth("tokenize", exported, "the list", "--json").out)) == ["imported"]
+    assert firth("complete", exported, "the __ is empty.", "--candidates", "list,name").code == 0
+    assert firth("evaluate", exported, "--data", tmp_path / "a.txt").code == 0
+    assert firth("inspect", exported, "the list").code == 0
+    answer = firth("evaluate", exported)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "Give --data PATH" in answer.err
+
+
+def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp_path: Path) -> None:
+    for arguments, message in (
+        (("import", tmp_path / "absent", "--out", tmp_path / "run"), "is not a folder"),
+        (("import", char_run, "--out", tmp_path / "run"), "has no config.json"),
+        (("import", exported, "--out", exported), "already exists"),
+        (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),
+        (("export", char_run, tmp_path / "new", "--format", "gguf"), 'unknown format "gguf"; choose one of: hf'),
+        (("export", tmp_path / "absent", tmp_path / "new"), "is not a folder"),
+    ):
+        answer = firth(*arguments)
+        assert (answer.code, answer.err.count("\n")) == (2, 1), arguments
+        assert message in answer.err
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_core_never_imports_transformers(exported: Path) -> None:
+    use = f"firth.load({str(exported)!r}, 'cpu').generate('the', tokens=2)"
+    code = f"import sys, firth; {use}; print('transformers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
