@@ -127,6 +127,11 @@ def test_what_a_page_says_works(path: Path, tmp_path: Path, monkeypatch: pytest.
     reader.follow(path)
 
 
+def test_every_row_of_the_lectures_has_its_place_on_their_page() -> None:
+    text = (CHECKOUT / "docs" / "lectures.md").read_text(encoding="utf-8")
+    assert {int(row) for row in re.findall(r"\*\*S(\d+)\b", text)} == set(range(1, 37))
+
+
 def page(folder: Path, text: str) -> Path:
     path = folder / "page.md"
     path.write_text(text, encoding="utf-8")
