@@ -1,7 +1,8 @@
 """README and docs run: their sh, console and python fences, in order, in one folder per file.
 
 A fence right after `<!-- not run: reason -->` is left out. In a console fence, what follows "$ " is run and the rest is
-its output. Variables and the folder last from one fence to the next, and so do Python names.
+its output; right after `<!-- known answer -->`, it must be exactly what the commands print.
+Variables and the folder last from one fence to the next, and so do Python names.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Fence:
     language: str
     code: str
     line: int  # of its first line of code, counted from 1
+    known: bool = False  # the output that it shows is a known answer
 
 
 def fences(text: str) -> list[Fence]:
@@ -45,7 +47,7 @@ def fences(text: str) -> list[Fence]:
         assert language not in OTHER_NAMES, f"line {at + 1}: call this fence {OTHER_NAMES[language]}, so that it is run"
         if language in RUN and not _exempt(lines, at):
             code = "\n".join(line.removeprefix(indent) for line in lines[at + 1 : end])
-            found.append(Fence(language, code + "\n", at + 2))
+            found.append(Fence(language, code + "\n", at + 2, at > 0 and lines[at - 1] == "<!-- known answer -->"))
         at = end + 1
     return found
 
@@ -74,7 +76,9 @@ class Reader:
             if fence.language == "python":
                 self._python(fence.code, where)
             else:
-                self._shell(fence.code if fence.language == "sh" else _typed(fence.code), where)
+                out = self._shell(fence.code if fence.language == "sh" else _typed(fence.code), where)
+                if fence.known:
+                    assert out.splitlines() == _shown(fence.code), f"{where} prints\n{out}"
 
     def _python(self, code: str, where: str) -> None:
         try:
@@ -82,7 +86,7 @@ class Reader:
         except Exception as error:
             raise AssertionError(f"{where} raises {error!r}\n{code}") from error
 
-    def _shell(self, commands: str, where: str) -> None:
+    def _shell(self, commands: str, where: str) -> str:
         keep = f"{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > '{self._state}'"
         script = f". '{self._state}'\nset -euo pipefail\n{commands}\n{keep}\n"
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -92,6 +96,7 @@ class Reader:
             bash, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{where} exits with {done.returncode}\n{commands}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
 
 
 def _typed(text: str) -> str:
@@ -104,6 +109,12 @@ def _typed(text: str) -> str:
     return "\n".join(commands)
 
 
+def _shown(text: str) -> list[str]:
+    """The lines of a console fence that are not commands."""
+    commands = set(_typed(text).splitlines())
+    return [line for line in text.splitlines() if line not in commands and line.removeprefix("$ ") not in commands]
+
+
 @pytest.mark.parametrize(
     "path",
     # README is followed each time; the pages of docs/, six minutes of commands in all, by `make test-all`.
@@ -114,6 +125,11 @@ def test_what_a_page_says_works(path: Path, tmp_path: Path, monkeypatch: pytest.
     reader = Reader(tmp_path)
     monkeypatch.chdir(reader.folder)
     reader.follow(path)
+
+
+def test_every_row_of_the_lectures_has_its_place_on_their_page() -> None:
+    text = (CHECKOUT / "docs" / "lectures.md").read_text(encoding="utf-8")
+    assert {int(row) for row in re.findall(r"\*\*S(\d+)\b", text)} == set(range(1, 37))
 
 
 def page(folder: Path, text: str) -> Path:
@@ -165,6 +181,7 @@ assert Path("sub/third.txt").read_text().endswith("/sub\\n")
         ("```sh\ntrue\nfalse\n```\n", "page.md:2 exits with 1"),
         ("```sh\nfalse | true\n```\n", "exits with 1"),
         ("```console\n$ no-such-command\n```\n", "exits with 127"),
+        ("<!-- known answer -->\n```console\n$ echo 7 && \\\n    echo 8\n7\n9\n```\n", "page.md:3 prints"),
         ("```sh\nmake tour\n```\n", "exits with 2"),
         ("```python\nassert 1 == 2\n```\n", "page.md:2 raises AssertionError"),
         ("```bash\ntrue\n```\n", "call this fence sh"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firth.cli.app import Json, app, print_json, verb
 from firth.cli.html_page import Save, save_page, section
+
+if TYPE_CHECKING:
+    from firth.text import DataConfig
 
 group = typer.Typer(rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
 app.add_typer(group, name="compare")
@@ -81,6 +84,10 @@ def cost(
     print(costs.text())
 
 
+def _table(data: DataConfig) -> dict[str, str | None]:
+    return {"path": data.path} if data.name is None else {"name": data.name}
+
+
 @verb(within=group)
 def learning(
     out: Annotated[Path, typer.Option(help="Folder for the runs, one per kind of model.")],
@@ -88,7 +95,7 @@ def learning(
     kinds: Annotated[
         str, typer.Option(help="Models to train, separated by commas.")
     ] = "rnn,lstm,gru,mingru,transformer,linear,gla,based",
-    data: Annotated[str | None, typer.Option(help="Text to learn. [default: the documentation on this disk]")] = None,
+    data: Annotated[str | None, typer.Option(help="Text file or named data set to learn. [default: docs]")] = None,
     save: Save = None,
     as_json: Json = False,
 ) -> None:
@@ -97,9 +104,10 @@ def learning(
     Loss against tokens, steps and seconds."""
     from firth.cli.progress import watching
     from firth.experiments.learning import learning as train_all
+    from firth.text import running_text
 
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    found = train_all(out, steps, chosen, watching, None if data is None else {"path": data})
+    found = train_all(out, steps, chosen, watching, _table(running_text(data or "docs")))
     if save is not None:
         lead = f"Character models with equally many parameters, {steps:,} steps each. Dotted: held-out text."
         figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in found.figures().items()]

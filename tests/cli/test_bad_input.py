@@ -72,7 +72,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "a setting without value": ([*TRAIN, "--model.depth"], ['"--model.depth" has no value; write --model.depth=value']),
     "not a setting": ([*TRAIN, "--depth=3"], ['unknown argument "--depth=3"; settings look like --model.depth=6']),
     "unknown recipe": (["train", "hallo", "--out", "run"], ['there is no recipe "hallo". Did you mean "hello"?']),
-    "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: dates-luong,', "hello"]),
+    "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: chat-decoder,', "hello"]),
     "missing recipe file": (
         ["train", "my.toml", "--out", "run"],
         ["there is no file my.toml; give a TOML file or the name of a shipped recipe (see `firth recipes`)"],

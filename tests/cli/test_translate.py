@@ -573,7 +573,7 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
         ((run, "--split", "test"), "this run has no test data, only valid and train"),
         ((run, "--streams", 2), "--streams only applies to a language model; this run is a translator. Remove it."),
         ((run, "--beam", 0), "decoding.beam is 0"),
-        ((char_run, "--beam", 2), "--beam only applies to a translator; this run is a language model. Remove it."),
+        ((char_run, "--beam", 2), "--beam only applies to a translator and a captioner; this run is a language model."),
         ((char_run, "--target", target), "--target only applies to a translator"),
     ):
         answer = firth("evaluate", *arguments)

@@ -167,7 +167,7 @@ def test_a_bucket_of_sentences_too_short_for_bleu_has_none() -> None:
 def test_all_of_it_is_plain_json_data() -> None:
     plain = asdict(found(language="de"))
     back = json.loads(json.dumps(plain, allow_nan=False))
-    assert back == plain | {name: list(plain[name]) for name in ("buckets", "tasks")}
+    assert back == plain | {name: list(plain[name]) for name in ("buckets", "tasks", "by_skill")}
     assert set(back["buckets"][0]) == {"shortest", "longest", "sentences", "bleu", "exact"}
 
 

@@ -16,7 +16,7 @@ from firth.api import load
 from firth.errors import ConfigError, DataError
 from firth.inspection.gradient_flow import KINDS, compare_flow, flow, flows_figure, fresh
 from firth.layers.state import RecurrentState
-from firth.models import LanguageModel, RecurrentLM, TransformerLM
+from firth.models import LanguageModel, RecurrentConfig, RecurrentLM, TransformerConfig, TransformerLM
 
 VOCAB = 11
 IDS = np.array([3, 1, 4, 1, 5, 9, 2])
@@ -48,7 +48,7 @@ def by_starting_again(network: RecurrentLM) -> list[float]:
     return found[::-1]
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if not name.startswith("transformer")])
+@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, RecurrentConfig)])
 def test_of_a_recurrent_model_it_is_the_gradient_at_all_that_it_knows(name: str) -> None:
     network = random_model(name, VOCAB)
     assert isinstance(network, RecurrentLM)
@@ -57,7 +57,7 @@ def test_of_a_recurrent_model_it_is_the_gradient_at_all_that_it_knows(name: str)
     assert found.tokens == tuple(reversed(TOKENS[:-1]))
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("transformer")])
+@pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, TransformerConfig)])
 def test_of_a_transformer_it_is_the_gradient_at_what_enters_the_first_block(name: str) -> None:
     network = random_model(name, VOCAB)
     assert isinstance(network, TransformerLM)

@@ -22,13 +22,13 @@ from firth.errors import ConfigError, DataError
 from firth.inspection.inputs import Reading
 from firth.inspection.states import States, states
 from firth.layers.tap import outputs
-from firth.models import LanguageModel
+from firth.models import LanguageModel, RecurrentConfig
 from firth.oracles import recurrent as oracle
 from firth.tasks.run import Run
 
 VOCAB = 11
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
-RECURRENT = [name for name in CONFIGS if not name.startswith("transformer")]
+RECURRENT = [name for name, config in CONFIGS.items() if isinstance(config, RecurrentConfig)]
 MADE_OF = {
     "rnn": {"h"},
     "lstm": {"h", "c", "input", "forget", "candidate", "output"},
