@@ -12,8 +12,9 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -40,9 +41,12 @@ from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import BucketedConversations
 from firth.text.batches.padding import PADDING
+from firth.text.chat_template import ChatTemplate, read_template
 from firth.text.config import ConversationsConfig
 from firth.text.conversation import Asked, ChatFormat, Message, check_messages
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
+from firth.text.template_format import TemplateFormat, special_tokens
+from firth.text.tokenizers.special_tokens import EOS
 from firth.training.loop import Loss
 
 AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
@@ -56,6 +60,28 @@ class ConversationConfig(ObjectiveConfig):
     kind: Literal["conversation"] = "conversation"
     # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
     per: Literal["token", "answer"] = "token"
+    # chat template (Jinja) that writes the conversations, or the file that has it: a .jinja file or a tokenizer_config.json;
+    # if not set, the markers <system>, <user>, <assistant> and <end>
+    template: str | None = None
+    bos_token: str = ""  # bos_token of the template
+    eos_token: str = ""  # eos_token of the template; if not set, <eos> if the tokenizer has it
+    special_tokens: tuple[str, ...] = ()  # strings of the template that are one token each, besides those of the tokenizer
+
+    def resolved(self) -> Self:
+        if self.template is None or "{" in self.template:
+            return self
+        found = read_template(Path(self.template))
+        bos, eos = self.bos_token or found.bos_token, self.eos_token or found.eos_token
+        return dataclasses.replace(self, template=found.source, bos_token=bos, eos_token=eos)
+
+    def format(self, tokenizer: Tokenizer) -> ChatFormat:
+        """How messages become tokens."""
+        if self.template is None:
+            return ChatFormat(tokenizer)
+        own = self.resolved()
+        eos = own.eos_token or (EOS if tokenizer.eos is not None else "")
+        special = special_tokens(tokenizer, self.special_tokens)
+        return TemplateFormat(tokenizer, ChatTemplate(str(own.template), own.bos_token, eos), special)
 
 
 def conversation(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
@@ -90,10 +116,16 @@ class ConversationRun(LanguageModelRun):
     wanted = "a run that was trained on conversations"
     after_prompt = "\n"
 
-    @property
+    @cached_property
     def format(self) -> ChatFormat:
         """How messages become tokens."""
-        return ChatFormat(self.tokenizer)
+        found: ChatFormat = self.recipe.objective.format(self.tokenizer)
+        return found
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer."""
+        return self.format.end
 
     def chat(
         self,
@@ -167,8 +199,11 @@ class ConversationRun(LanguageModelRun):
 
     def _conversations(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Conversations]:
         if path is not None:
-            return str(path), encode_conversations(path, self.tokenizer, self.recipe.data, progress)
-        return chosen(prepare_conversations(self.recipe.data, self.tokenizer, progress=progress), split)
+            return str(path), encode_conversations(path, self.tokenizer, self.recipe.data, progress, self._format_of)
+        return chosen(prepare_conversations(self.recipe.data, self.tokenizer, None, progress, self._format_of), split)
+
+    def _format_of(self, tokenizer: Tokenizer) -> ChatFormat:
+        return self.format
 
     def _reading(self, text: str) -> Reading:
         return one_reading(self.network, self.tokenizer, self.prompt_ids(text), self._forward)
@@ -209,7 +244,7 @@ def measured(
         return result
     batch = AT_ONCE.get(next(network.parameters()).device.type, AT_ONCE["cpu"])
     tokens = recipe.decoding.tokens
-    written = answers(network, ChatFormat(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
+    written = answers(network, recipe.objective.format(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
     references = [one.messages[place].content for one in conversations.texts for place in one.answers]
     asked = [asked for one in conversations.texts for asked in Asked.of(one)]
     skills = [dataclasses.asdict(one) for one in by_skill(asked, written, references)]
@@ -240,7 +275,9 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         self.expect_context()
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:
-        return prepare_conversations(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
+        data, training, objective = self.recipe.data, self.recipe.training, self.recipe.objective
+        tokenizer, special = target_of(tokenizers), objective.special_tokens
+        return prepare_conversations(data, tokenizer, training.context, progress, objective.format, special)
 
     def network(self, source_vocab: int, vocab: int) -> LanguageModel:
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
@@ -43,6 +43,10 @@ class ObjectiveConfig:
     """The `[objective]` table of a recipe; each task has its own, with `kind` as a Literal."""
 
     kind: str  # task to train
+
+    def resolved(self) -> Self:
+        """The same with what files say, so that it means the same anywhere and later."""
+        return self
 
 
 C = TypeVar("C", bound=DataConfig)
