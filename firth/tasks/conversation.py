@@ -28,7 +28,7 @@ from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import LanguageConfig, LanguageModel, language_model
+from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress, silent
 from firth.tasks.abilities.continuation import Continuation, search
 from firth.tasks.abilities.inspection_inputs import one_reading
@@ -40,6 +40,7 @@ from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import BucketedConversations
+from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template
 from firth.text.config import ConversationsConfig
@@ -60,6 +61,9 @@ class ConversationConfig(ObjectiveConfig):
     kind: Literal["conversation"] = "conversation"
     # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
     per: Literal["token", "answer"] = "token"
+    # pack several conversations into each window of training.context tokens, instead of one with padding; they do not see each
+    # other
+    pack: bool = False
     # chat template (Jinja) that writes the conversations, or the file that has it: a .jinja file or a tokenizer_config.json;
     # if not set, the markers <system>, <user>, <assistant> and <end>
     template: str | None = None
@@ -84,15 +88,27 @@ class ConversationConfig(ObjectiveConfig):
         return TemplateFormat(tokenizer, ChatTemplate(str(own.template), own.bos_token, eos), special)
 
 
-def conversation(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
-    """−mean log p(token of an answer | everything before it), in nats; targets of −1 are not learned."""
-    x_BTd, _ = model.hidden(token_BT)
+def conversation(
+    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+) -> tuple[Tensor, None]:
+    """−mean log p(token of an answer | everything before it in its conversation), in nats; targets of −1 are not learned."""
+    x_BTd = _hidden(model, token_BT, document_BT)
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
 
 
-def conversation_by_answer(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+def _hidden(model: LanguageModel, token_BT: Tensor, document_BT: Tensor | None) -> Tensor:
+    if document_BT is None:
+        x_BTd: Tensor = model.hidden(token_BT)[0]
+        return x_BTd
+    assert isinstance(model, TransformerLM)  # the task's check
+    return model.packed(token_BT, document_BT)
+
+
+def conversation_by_answer(
+    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+) -> tuple[Tensor, None]:
     """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
-    x_BTd, _ = model.hidden(token_BT)
+    x_BTd = _hidden(model, token_BT, document_BT)
     learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
     logits_NV = model.readout(x_BTd[learned_BT]).float()
     nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
@@ -273,6 +289,21 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     def check(self) -> None:
         super().check()
         self.expect_context()
+        if self.recipe.objective.pack:
+            self._expect_packable()
+
+    def _expect_packable(self) -> None:
+        model = self.recipe.model
+        if not isinstance(model, TransformerConfig) or model.attention != "softmax":
+            raise ConfigError(
+                "objective.pack is true, but only softmax attention can keep conversations in one row apart. Remove it, or set "
+                'model.kind = "transformer".'
+            )
+        if model.position in ("learned", "sinusoidal"):
+            raise ConfigError(
+                f'objective.pack is true, but positions would count on from one conversation to the next, and "{model.position}" '
+                "positions are absolute. Remove it, or choose rotary ones."
+            )
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:
         data, training, objective = self.recipe.data, self.recipe.training, self.recipe.objective
@@ -283,8 +314,11 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
         return language_model(self.recipe.model, vocab)
 
-    def batches(self, data: ChatData) -> BucketedConversations:
-        return BucketedConversations(data.train.encoded, self.recipe.training.batch, self.recipe.training.seed)
+    def batches(self, data: ChatData) -> BucketedConversations | PackedConversations:
+        training = self.recipe.training
+        if self.recipe.objective.pack:
+            return PackedConversations(data.train.encoded, training.batch, training.context, training.seed)
+        return BucketedConversations(data.train.encoded, training.batch, training.seed)
 
     def loss(self, data: ChatData) -> Loss:
         return conversation if self.recipe.objective.per == "token" else conversation_by_answer
