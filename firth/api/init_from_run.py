@@ -16,7 +16,7 @@ from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, RunError
 from firth.models import Network
-from firth.models.pretrained import check_meaning, initialise
+from firth.models.pretrained import Initialised, check_meaning, initialise
 from firth.tasks.task import Tokenizers
 from firth.text import TokenizerConfig
 from firth.text.cache import cache_folder
@@ -72,8 +72,8 @@ def with_tokenizer_of_run(recipe: Recipe, old: Recipe) -> Recipe:
     return dataclasses.replace(recipe, tokenizer=old.tokenizer)
 
 
-def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> str:
-    """Copy the weights of the run that training.init names into `network`; the message says which were copied."""
+def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[Initialised, str]:
+    """Copy the weights of the run that training.init names into `network`. Which were copied, also as a message."""
     folder, there = _opened(recipe)
     notices: list[str] = []
     weights = checkpoint.load_weights(folder, notices.append)
@@ -82,7 +82,7 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> str:
     initialised = initialise(network, weights, vocab, whole=same)
     if not initialised.taken:
         raise ConfigError(f'training.init = "{recipe.training.init}" has no weights in common with this model. Remove it.')
-    return "\n".join([*notices, initialised.told(str(recipe.training.init))])
+    return initialised, "\n".join([*notices, initialised.told(str(recipe.training.init))])
 
 
 def _opened(recipe: Recipe) -> tuple[RunFolder, Recipe]:

@@ -108,7 +108,7 @@ class Recipe(Tables[Any, Any]):
         if init is not None and not init.startswith(FROM_RECIPE):
             init = _absolute(init)
         training = dataclasses.replace(self.training, init=init)
-        return dataclasses.replace(self, model=model, data=data, training=training)
+        return dataclasses.replace(self, model=model, data=data, training=training, objective=self.objective.resolved())
 
     def toml(self) -> str:
         return to_toml(self)

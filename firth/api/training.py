@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from firth.api.tokenizers import read_tokenizers
 from firth.config import read_toml, to_table
 from firth.errors import ConfigError, DataError, RunError
 from firth.models import Network
+from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed, read_embedding
 from firth.progress import Progress, silent
@@ -27,6 +28,7 @@ from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Tokenizer, TokenizerConfig
 from firth.training import checkpoint, loop, trainer
+from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import expect_tensorboard
 from firth.training.trainer import StepReport
@@ -123,7 +125,10 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     if notice := getattr(data, "notice", ""):
         watcher.notice(notice)
     recipe = with_facts(recipe, data, old)
-    training = start(recipe, data, watcher.notice, resuming=old is not None)
+    resumed = (
+        folder if old is not None and checkpoint.checkpoints(folder) else None
+    )  # stopped before the first one: from the start
+    training = start(recipe, data, watcher.notice, resumed)
     if old:
         files.write_text(folder.recipe, recipe.toml())
         checkpoint.restore(training, folder, watcher.notice)
@@ -132,6 +137,8 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         tokenizer = data.tokenizer
         source = None if own is tokenizer else own.to_json()
         RunFolder.create(out, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
+    if recipe.training.lora and resumed is None:
+        checkpoint.save_base(training.model, folder)
     watcher.begin(training, recipe)
     task = recipe.task
     trainer.train(
@@ -163,21 +170,42 @@ def source_tokenizer(data: Any) -> Tokenizer:
 
 
 def start(
-    recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resuming: bool = False
+    recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resumed: RunFolder | None = None
 ) -> loop.Training:
-    """A training at step 0: initial weights drawn, or read from model.vectors or another run."""
+    """A training at step 0: initial weights drawn, or read from model.vectors or another run. A checkpoint of the run `resumed`
+    will replace whatever is trained; model.vectors and the other run may be gone."""
     config, task = recipe.training, recipe.task
     source = source_tokenizer(data)
     network = task.network(source.vocab, data.tokenizer.vocab)
-    initialise(network, torch.Generator().manual_seed(config.seed))
+    generator = torch.Generator().manual_seed(config.seed)
+    initialise(network, generator)
     if recipe.model.vectors is not None:
-        if resuming:  # the checkpoint has the weights, and the file may be gone
+        if resumed is not None:
             read_embedding(network).weight.requires_grad_(not recipe.model.vectors_fixed)
         else:
             notice(_embedded(network, source, recipe.model.vectors, recipe.model.vectors_fixed))
-    if config.init is not None and not resuming:
-        notice(initialise_from_run(network, recipe, data.tokenizer.vocab))
+    trained: Collection[str] = ()
+    if config.init is not None and resumed is None:
+        initialised, message = initialise_from_run(network, recipe, data.tokenizer.vocab)
+        trained = {*initialised.new, *initialised.partly}
+        notice(message)
+    elif config.lora and resumed is not None:
+        weights, trained = checkpoint.load_base(resumed)
+        network.load_state_dict(weights)
+    if config.lora:
+        notice(_adapted(network, config, trained, generator))
     return loop.start(network, task.batches(data), config)
+
+
+def _adapted(network: Network, config: TrainingConfig, trained: Collection[str], generator: torch.Generator) -> str:
+    whole = sum(parameter.numel() for parameter in network.parameters())
+    adapt(network, config.adapters, generator)
+    freeze(network, trained)
+    besides = f", and {len(trained)} weights that are new" if trained else ""
+    return (
+        f"{trained_parameters(network):,} parameters are trained, those of LoRA adapters of rank {config.lora}{besides}; "
+        f"the {whole:,} of the model stay as they are"
+    )
 
 
 def _embedded(network: Network, tokenizer: Tokenizer, file: str, fixed: bool) -> str:

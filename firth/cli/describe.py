@@ -38,7 +38,7 @@ def _table(found: Description) -> dict[str, Any]:
         {"name": part.name, "shape": part.shape, "count": part.count, "weights": part.weights, "matrix": part.is_matrix}
         for part in found.of.parts
     ]
-    names = ("name", "summary", "parameters", "left_out", "context", "flops_per_token", "training_flops_per_token")
+    names = ("name", "summary", "parameters", "trained", "left_out", "context", "flops_per_token", "training_flops_per_token")
     memory = ("training_bytes", "inference_bytes")
     facts = {key: getattr(found, key) for key in names + memory}
     own = {key: getattr(found.of, key) for key in ("weights", "matrices", "state_per_token", "state", "activations_per_token")}
@@ -60,6 +60,8 @@ def _print(found: Description) -> None:
     print()
     note = f", without {found.left_out:,} in norms and biases" if found.left_out else ""
     print(f"{'parameters':<20}{found.parameters:,}{note}")
+    if found.trained is not None:
+        print(f"{'trained':<20}{found.trained:,}: LoRA adapters, and layers that are new; the parameters above are frozen")
     print(f"{'matrices':<20}{of.matrices:,}, with {of.weights:,} weights")
     keys = f", attending to {found.context:,} tokens" if found.context and of.flops_per_key else ""
     print(

@@ -9,18 +9,22 @@ from pathlib import Path
 
 import torch
 
+from firth.api.init_from_run import initialise_from_run, with_kept_run, with_vocabulary
 from firth.api.loading import network_of
 from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
 from firth.interop import is_folder
 from firth.models import Network
+from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.counting import Count, count
 from firth.models.presets import PRESETS, Preset, preset, varied
 from firth.progress import Progress, silent
 from firth.shipped import FOLDER
 from firth.tasks import task_class
-from firth.tasks.task import Tables
+from firth.tasks.task import Tables, Tokenizers
+from firth.text import TokenizerConfig
+from firth.training.checkpoint import load_base
 from firth.training.folder import RunFolder
 
 
@@ -34,6 +38,7 @@ class Description:
     tokens: int  # per training batch
     differs: str  # from the model published under this name
     of: Count
+    trained: int | None = None  # parameters of LoRA adapters and of new layers, where the others are frozen
 
     @property
     def flops_per_token(self) -> int:
@@ -46,7 +51,7 @@ class Description:
 
     @property
     def training_bytes(self) -> int:
-        return self.of.training_bytes(self.tokens)
+        return self.of.training_bytes(self.tokens, self.trained)
 
     @property
     def inference_bytes(self) -> int:
@@ -64,16 +69,21 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
     if RunFolder(path).exists():
         if assignments:
             raise ConfigError(f"{name} is a run, whose settings are fixed. Describe {path / 'recipe.toml'} instead.")
-        return _of_recipe(name, *network_of(path))
+        return _of_recipe(name, *network_of(path), RunFolder.open(path))
     if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
         raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
     if is_folder(path):
         return _of_recipe(name, *network_of(path))
-    recipe = find_recipe(name, assignments).resolved()
-    data = recipe.task.read(recipe.tokenizer, progress)
+    recipe, first = with_kept_run(find_recipe(name, assignments).resolved())
+    init = recipe.training.init
+    tokenizers: TokenizerConfig | Tokenizers = recipe.tokenizer
+    if init is not None and first is None and RunFolder(Path(init)).exists():
+        recipe, tokenizers = with_vocabulary(recipe)
+    data = recipe.task.read(tokenizers, progress)
+    recipe = with_facts(recipe, data)
     with torch.device("meta"):
-        network = with_facts(recipe, data).task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
+        network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
     return _of_recipe(name, recipe, network)
 
 
@@ -97,9 +107,25 @@ def preset_network(chosen: Preset) -> Network:
     return task(tables).network(chosen.vocab, chosen.vocab)
 
 
-def _of_recipe(name: str, recipe: Recipe, network: Network) -> Description:
+def _of_recipe(name: str, recipe: Recipe, network: Network, folder: RunFolder | None = None) -> Description:
     training = recipe.training
     tokens = training.batch_tokens if "training.batch_tokens" in recipe.task.uses else training.batch * training.context
     context = None if network.carries or recipe.model.kind != "transformer" else training.context
     found = count(network)
-    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found)
+    trained = _trained(recipe, network, folder) if training.lora else None
+    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained)
+
+
+def _trained(recipe: Recipe, network: Network, folder: RunFolder | None) -> int | None:
+    """Parameters that are trained beside the frozen ones; None if the run to start from is not there. The network is adapted."""
+    if folder is not None:
+        names: Sequence[str] = load_base(folder)[1]
+    elif RunFolder(Path(str(recipe.training.init))).exists():
+        vocab = with_vocabulary(recipe)[1][1].vocab
+        initialised, _ = initialise_from_run(network, recipe, vocab)
+        names = [*initialised.new, *initialised.partly]
+    else:
+        return None
+    adapt(network, recipe.training.adapters, torch.Generator())
+    freeze(network, names)
+    return trained_parameters(network)

@@ -75,7 +75,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool) -> Tensor:
-        loss, *gradients = _loss_and_gradients(x_Nd, weight_Vd, bias_V, target_N, padded)
+        loss, *gradients = _loss_and_gradients(x_Nd, weight_Vd, bias_V, target_N, padded, ctx.needs_input_grad[1])
         ctx.save_for_backward(x_Nd, weight_Vd, bias_V, target_N, *gradients)
         return loss
 
@@ -86,16 +86,20 @@ class _CrossEntropy(torch.autograd.Function):
             inputs = (x_Nd, weight_Vd) if bias_V is None else (x_Nd, weight_Vd, bias_V)
             found = manual_backward.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
             return *found, *[None] * (5 - len(found))
-        return *_times(gradients, dloss[0], bias_V is not None), None, None
+        dx_Nd, dweight_Vd, dbias_V = _times(gradients, dloss[0], bias_V is not None)
+        return dx_Nd, dweight_Vd if ctx.needs_input_grad[1] else None, dbias_V, None, None
 
 
 def _loss_and_gradients(
-    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool, weight_trained: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The mean loss, and its derivative by x, W and b; that of b is empty if there is no b. Products are in the type of x."""
+    """The mean loss, and its derivative by x, W and b; that of b is empty if there is no b, that of W if it is frozen. Products
+    are in the type of x."""
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
     loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
+    if not weight_trained:
+        dweight_Vd = weight_Vd.new_empty(0)
     low_Vd = weight_Vd.to(x_Nd.dtype)
     logits = x_Nd.new_empty(rows, -(-V // ALIGNED) * ALIGNED)[:, :V]
     for first in range(0, N, rows):
@@ -107,7 +111,8 @@ def _loss_and_gradients(
             torch.addmm(bias_V.to(x_Nd.dtype), x_Rd, low_Vd.T, out=logits_RV)
         loss_N[first : first + rows] = turn_into_gradient(logits_RV, target_R, 1 / N)
         torch.mm(logits_RV, low_Vd, out=dx_Nd[first : first + rows])
-        _add_product(dweight_Vd, logits_RV, x_Rd, first == 0)
+        if weight_trained:
+            _add_product(dweight_Vd, logits_RV, x_Rd, first == 0)
         if bias_V is not None:
             dbias_V += logits_RV.sum(0, dtype=dbias_V.dtype)
     if not padded:

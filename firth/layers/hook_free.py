@@ -26,3 +26,8 @@ class Direct(nn.Module):
 
 class Linear(Direct, nn.Linear):
     """y = x Wᵀ + b."""
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """W, as an expression that autograd follows; with corrections (lora.py) it is not a parameter."""
+        return self.weight

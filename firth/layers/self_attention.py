@@ -145,7 +145,7 @@ class SelfAttention(TokenMixer):
         if self.position_query is None or self.position_key is None:
             count = wide + self.kv_heads * self.head_width
             bias = None if self.qkv.bias is None else self.qkv.bias[:count]
-            query_Rn, key_Rn = F.linear(x_Rd, self.qkv.weight[:count], bias).split_with_sizes((wide, count - wide), dim=-1)
+            query_Rn, key_Rn = F.linear(x_Rd, self.qkv.matrix[:count], bias).split_with_sizes((wide, count - wide), dim=-1)
         else:
             query_Rn, key_Rn = self.position_query(x_Rd), self.position_key(x_Rd)
         query_HRD, key_GRD = (x_Rn.reshape(len(x_Rn), -1, self.head_width).transpose(0, 1) for x_Rn in (query_Rn, key_Rn))

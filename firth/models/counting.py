@@ -70,9 +70,11 @@ class Count:
         """For one token that attends to `keys` others."""
         return self.flops_per_token + keys * self.flops_per_key
 
-    def training_bytes(self, tokens: int = 0) -> int:
-        """Weights, gradients and AdamW's two means in float32, and the activations of `tokens` of a batch."""
-        return 4 * FLOAT * self.parameters + tokens * self.activations_per_token
+    def training_bytes(self, tokens: int = 0, adapters: int | None = None) -> int:
+        """Weights, gradients and AdamW's two means in float32, and the activations of `tokens` of a batch. With `adapters`, only
+        that many further numbers are trained."""
+        numbers = 4 * self.parameters if adapters is None else self.parameters + 4 * adapters
+        return FLOAT * numbers + tokens * self.activations_per_token
 
     def inference_bytes(self, tokens: int = 0) -> int:
         """Weights, and the state of one text of `tokens`."""

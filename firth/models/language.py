@@ -103,6 +103,12 @@ class TransformerLM(Stack, LanguageModel):
         x_BTd = self.embed_positions(self.embedding(token_BT), state.length if state else 0)
         return self.run_blocks(x_BTd, self.allowed(), state)
 
+    def packed(self, token_BT: Tensor, document_BT: Tensor) -> Tensor:
+        """The input of the output layer for rows of several texts, which do not see each other; document_BT numbers them.
+        Positions count on from text to text, which relative ones and rotations do not notice."""
+        x_BTd = self.embed_positions(self.embedding(token_BT), 0)
+        return self.run_blocks(x_BTd, self.allowed() & mask.documents(document_BT))[0]
+
     def allowed(self) -> mask.Mask:
         match self.config.mask:
             case "strictly_causal":

@@ -95,6 +95,7 @@ class Initialised:
 
     taken: int
     new: tuple[str, ...]  # weights that keep their initial values
+    partly: tuple[str, ...] = ()  # tables of which only the common tokens were taken
 
     def told(self, run: str) -> str:
         more = f" and {len(self.new) - _SHOWN} more" if len(self.new) > _SHOWN else ""
@@ -131,7 +132,8 @@ def initialise(model: Network, weights: Mapping[str, Tensor], vocab: int, *, who
     with torch.no_grad():
         for name, other in source.items():
             _copy(own[name], weights[other], vocab, name)
-    return Initialised(len(source), tuple(name for name in own if name not in source))
+    cut = [name for name, other in source.items() if own[name].shape != weights[other].shape and len(own[name]) > vocab]
+    return Initialised(len(source), tuple(name for name in own if name not in source), tuple(cut))
 
 
 def _setting(config: ModelConfig, name: str) -> Any:

@@ -12,8 +12,9 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import LanguageConfig, LanguageModel, language_model
+from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress, silent
 from firth.tasks.abilities.continuation import Continuation, search
 from firth.tasks.abilities.inspection_inputs import one_reading
@@ -39,10 +40,14 @@ from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import BucketedConversations
+from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
+from firth.text.chat_template import ChatTemplate, read_template
 from firth.text.config import ConversationsConfig
 from firth.text.conversation import Asked, ChatFormat, Message, check_messages
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
+from firth.text.template_format import TemplateFormat, special_tokens
+from firth.text.tokenizers.special_tokens import EOS
 from firth.training.loop import Loss
 
 AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
@@ -56,17 +61,54 @@ class ConversationConfig(ObjectiveConfig):
     kind: Literal["conversation"] = "conversation"
     # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
     per: Literal["token", "answer"] = "token"
+    # pack several conversations into each window of training.context tokens, instead of one with padding; they do not see each
+    # other
+    pack: bool = False
+    # chat template (Jinja) that writes the conversations, or the file that has it: a .jinja file or a tokenizer_config.json;
+    # if not set, the markers <system>, <user>, <assistant> and <end>
+    template: str | None = None
+    bos_token: str = ""  # bos_token of the template
+    eos_token: str = ""  # eos_token of the template; if not set, <eos> if the tokenizer has it
+    special_tokens: tuple[str, ...] = ()  # strings of the template that are one token each, besides those of the tokenizer
+
+    def resolved(self) -> Self:
+        if self.template is None or "{" in self.template:
+            return self
+        found = read_template(Path(self.template))
+        bos, eos = self.bos_token or found.bos_token, self.eos_token or found.eos_token
+        return dataclasses.replace(self, template=found.source, bos_token=bos, eos_token=eos)
+
+    def format(self, tokenizer: Tokenizer) -> ChatFormat:
+        """How messages become tokens."""
+        if self.template is None:
+            return ChatFormat(tokenizer)
+        own = self.resolved()
+        eos = own.eos_token or (EOS if tokenizer.eos is not None else "")
+        special = special_tokens(tokenizer, self.special_tokens)
+        return TemplateFormat(tokenizer, ChatTemplate(str(own.template), own.bos_token, eos), special)
 
 
-def conversation(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
-    """−mean log p(token of an answer | everything before it), in nats; targets of −1 are not learned."""
-    x_BTd, _ = model.hidden(token_BT)
+def conversation(
+    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+) -> tuple[Tensor, None]:
+    """−mean log p(token of an answer | everything before it in its conversation), in nats; targets of −1 are not learned."""
+    x_BTd = _hidden(model, token_BT, document_BT)
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
 
 
-def conversation_by_answer(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+def _hidden(model: LanguageModel, token_BT: Tensor, document_BT: Tensor | None) -> Tensor:
+    if document_BT is None:
+        x_BTd: Tensor = model.hidden(token_BT)[0]
+        return x_BTd
+    assert isinstance(model, TransformerLM)  # the task's check
+    return model.packed(token_BT, document_BT)
+
+
+def conversation_by_answer(
+    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+) -> tuple[Tensor, None]:
     """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
-    x_BTd, _ = model.hidden(token_BT)
+    x_BTd = _hidden(model, token_BT, document_BT)
     learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
     logits_NV = model.readout(x_BTd[learned_BT]).float()
     nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
@@ -90,10 +132,16 @@ class ConversationRun(LanguageModelRun):
     wanted = "a run that was trained on conversations"
     after_prompt = "\n"
 
-    @property
+    @cached_property
     def format(self) -> ChatFormat:
         """How messages become tokens."""
-        return ChatFormat(self.tokenizer)
+        found: ChatFormat = self.recipe.objective.format(self.tokenizer)
+        return found
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer."""
+        return self.format.end
 
     def chat(
         self,
@@ -167,8 +215,11 @@ class ConversationRun(LanguageModelRun):
 
     def _conversations(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Conversations]:
         if path is not None:
-            return str(path), encode_conversations(path, self.tokenizer, self.recipe.data, progress)
-        return chosen(prepare_conversations(self.recipe.data, self.tokenizer, progress=progress), split)
+            return str(path), encode_conversations(path, self.tokenizer, self.recipe.data, progress, self._format_of)
+        return chosen(prepare_conversations(self.recipe.data, self.tokenizer, None, progress, self._format_of), split)
+
+    def _format_of(self, tokenizer: Tokenizer) -> ChatFormat:
+        return self.format
 
     def _reading(self, text: str) -> Reading:
         return one_reading(self.network, self.tokenizer, self.prompt_ids(text), self._forward)
@@ -209,7 +260,7 @@ def measured(
         return result
     batch = AT_ONCE.get(next(network.parameters()).device.type, AT_ONCE["cpu"])
     tokens = recipe.decoding.tokens
-    written = answers(network, ChatFormat(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
+    written = answers(network, recipe.objective.format(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
     references = [one.messages[place].content for one in conversations.texts for place in one.answers]
     asked = [asked for one in conversations.texts for asked in Asked.of(one)]
     skills = [dataclasses.asdict(one) for one in by_skill(asked, written, references)]
@@ -238,16 +289,36 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     def check(self) -> None:
         super().check()
         self.expect_context()
+        if self.recipe.objective.pack:
+            self._expect_packable()
+
+    def _expect_packable(self) -> None:
+        model = self.recipe.model
+        if not isinstance(model, TransformerConfig) or model.attention != "softmax":
+            raise ConfigError(
+                "objective.pack is true, but only softmax attention can keep conversations in one row apart. Remove it, or set "
+                'model.kind = "transformer".'
+            )
+        if model.position in ("learned", "sinusoidal"):
+            raise ConfigError(
+                f'objective.pack is true, but positions would count on from one conversation to the next, and "{model.position}" '
+                "positions are absolute. Remove it, or choose rotary ones."
+            )
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:
-        return prepare_conversations(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
+        data, training, objective = self.recipe.data, self.recipe.training, self.recipe.objective
+        tokenizer, special = target_of(tokenizers), objective.special_tokens
+        return prepare_conversations(data, tokenizer, training.context, progress, objective.format, special)
 
     def network(self, source_vocab: int, vocab: int) -> LanguageModel:
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
         return language_model(self.recipe.model, vocab)
 
-    def batches(self, data: ChatData) -> BucketedConversations:
-        return BucketedConversations(data.train.encoded, self.recipe.training.batch, self.recipe.training.seed)
+    def batches(self, data: ChatData) -> BucketedConversations | PackedConversations:
+        training = self.recipe.training
+        if self.recipe.objective.pack:
+            return PackedConversations(data.train.encoded, training.batch, training.context, training.seed)
+        return BucketedConversations(data.train.encoded, training.batch, training.seed)
 
     def loss(self, data: ChatData) -> Loss:
         return conversation if self.recipe.objective.per == "token" else conversation_by_answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
@@ -43,6 +43,10 @@ class ObjectiveConfig:
     """The `[objective]` table of a recipe; each task has its own, with `kind` as a Literal."""
 
     kind: str  # task to train
+
+    def resolved(self) -> Self:
+        """The same with what files say, so that it means the same anywhere and later."""
+        return self
 
 
 C = TypeVar("C", bound=DataConfig)
@@ -126,9 +130,18 @@ class Task(ABC, Generic[C, O, D]):
             raise ConfigError(
                 f'model.vectors and training.init = "{training.init}" both initialise the embedding. Remove one of them.'
             )
+        self._check_adapters()
         self.check_metric("training.select", training.select, self.selecting)
         if isinstance(model, TransformerSettings) and training.carry:
             raise ConfigError("training.carry is true, but a Transformer has no state to carry between windows. Remove it.")
+
+    def _check_adapters(self) -> None:
+        """LoRA acts on the matrices of attention and feed-forward layers; every gate of a recurrent cell would need its own."""
+        training, model = self.recipe.training, self.recipe.model
+        if training.lora and not isinstance(model, TransformerSettings):
+            raise ConfigError(
+                f'training.lora is {training.lora}, which only applies to Transformers; model.kind is "{model.kind}". Remove it.'
+            )
 
     def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:
         """Raise a ConfigError unless runs of this recipe are measured by `metric`."""

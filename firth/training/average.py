@@ -18,8 +18,8 @@ from torch import Tensor, nn
 class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-        self._parameters = list(model.parameters())
+        self.weights = {name: weight.detach().clone() for name, weight in _trained(model)}
+        self._parameters = [weight for _, weight in _trained(model)]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
@@ -37,9 +37,14 @@ class WeightAverage:
             self._swap(model)
 
     def _swap(self, model: nn.Module) -> None:
-        for name, weight in model.named_parameters():
+        for name, weight in _trained(model):
             weight.data, self.weights[name] = self.weights[name], weight.data
 
     def load(self, weights: dict[str, Tensor]) -> None:
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
+
+
+def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The average of a frozen weight is the weight."""
+    return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]

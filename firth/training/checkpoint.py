@@ -2,7 +2,10 @@
 
 A checkpoint is one safetensors file. Weights, optimiser state, random states and the carried recurrent state are tensors; step,
 data position, recipe and tokenizers are in its header; a checksum covers all of it. It is written under a temporary name and
-renamed, so a checkpoint is either complete or absent."""
+renamed, so a checkpoint is either complete or absent.
+
+A run that trains adapters keeps the weights that they adapt in one file, base.safetensors; its checkpoints hold the adapters and
+whatever else is trained."""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ from torch import Tensor
 from firth import files
 from firth.errors import CorruptFile, RunError
 from firth.layers.state import RecurrentState
+from firth.models import Network
+from firth.models.adapters import base_weights, facts, merge, merged_weights, trained_names
+from firth.models.peft_format import save_adapter
 from firth.training.folder import FORMAT, RunFolder
 from firth.training.loop import Training
 
@@ -34,6 +40,8 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
         "recipe": folder.recipe.read_text(encoding="utf-8"),
         "tokenizer": folder.tokenizer.read_text(encoding="utf-8"),
     }
+    if adapters := facts(training.model):
+        metadata["lora"] = adapters
     if folder.source_tokenizer.is_file():
         metadata["source_tokenizer"] = folder.source_tokenizer.read_text(encoding="utf-8")
     files.save_tensors(path, _tensors(training), metadata)
@@ -79,8 +87,25 @@ def _newest_intact(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor]
 
 
 def save_weights(training: Training, folder: RunFolder) -> None:
-    """Write model.safetensors: the best weights on validation, or the newest where nothing is validated."""
-    files.save_tensors(folder.model, training.model.state_dict(), {"format": str(FORMAT), "step": str(training.step)})
+    """Write model.safetensors: the best weights on validation, or the newest where nothing is validated. Adapters are merged
+    into them, and also written by themselves."""
+    weights = merged_weights(training.model)
+    files.save_tensors(folder.model, weights, {"format": str(FORMAT), "step": str(training.step)})
+    if facts(training.model):
+        save_adapter(training.model, folder.adapter, base=str(folder.base.name))
+
+
+def save_base(model: Network, folder: RunFolder) -> None:
+    """Write the weights that adapters adapt, and the names of the others that are trained."""
+    metadata = {"format": str(FORMAT), "trained": json.dumps(trained_names(model))}
+    files.save_tensors(folder.base, base_weights(model), metadata)
+
+
+def load_base(folder: RunFolder) -> tuple[dict[str, Tensor], list[str]]:
+    """What `save_base` wrote."""
+    tensors, metadata = files.load_tensors(folder.base)
+    _check_format(folder.base, metadata)
+    return tensors, json.loads(metadata["trained"])
 
 
 def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
@@ -98,17 +123,19 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
         raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
     newest = _newest_intact(found, notice)
     if newest is not None:
-        return _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
+        base = load_base(folder)[0] if "lora" in newest[1] else {}
+        found_weights = base | _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
+        return merge(found_weights, newest[1].get("lora", ""))
     raise RunError(f"all weights in {folder.path} are damaged: {folder.model.name} and every checkpoint. Train the run again")
 
 
 def _facts(training: Training) -> dict[str, object]:
-    facts = {name: getattr(training, name) for name in ("step", "tokens", "seconds", "best", "best_step", "since_best")}
-    return {**facts, "recent": [float(loss) for loss in training.recent], "position": training.batches.position}
+    told = {name: getattr(training, name) for name in ("step", "tokens", "seconds", "best", "best_step", "since_best")}
+    return {**told, "recent": [float(loss) for loss in training.recent], "position": training.batches.position}
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
-    tensors = {f"model/{name}": tensor for name, tensor in training.model.state_dict().items()}
+    tensors = {f"model/{name}": tensor for name, tensor in _saved(training.model).items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state.get(parameter, {}).items():
             if value is not None:
@@ -124,8 +151,18 @@ def _tensors(training: Training) -> dict[str, Tensor]:
     return tensors
 
 
-def _restore_state(training: Training, tensors: dict[str, Tensor], facts: dict[str, object]) -> None:
-    training.model.load_state_dict(_with_prefix("model/", tensors))
+def _saved(model: Network) -> dict[str, Tensor]:
+    """The weights that a checkpoint holds: all, or with adapters those that are trained."""
+    if not facts(model):
+        return model.state_dict()
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[str, object]) -> None:
+    weights = _with_prefix("model/", tensors)
+    if weights.keys() != _saved(training.model).keys():
+        raise RunError("the checkpoint holds other weights than this run trains. Restore its recipe.toml, or start a new run")
+    training.model.load_state_dict(weights, strict=False)
     moments = _with_prefix("optimizer/", tensors)
     for name, parameter in training.model.named_parameters():
         own = _with_prefix(f"{name}/", moments)
@@ -136,9 +173,9 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], facts: dict[s
     training.random.state.update(_with_prefix("random/", tensors))
     carried = {name: tensor.to(training.device) for name, tensor in _with_prefix("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None
-    training.batches.seek(int(facts.pop("position")))  # type: ignore[call-overload]
-    training.recent = [torch.tensor(loss, device=training.device) for loss in facts.pop("recent")]  # type: ignore[attr-defined]
-    for name, value in facts.items():
+    training.batches.seek(int(told.pop("position")))  # type: ignore[call-overload]
+    training.recent = [torch.tensor(loss, device=training.device) for loss in told.pop("recent")]  # type: ignore[attr-defined]
+    for name, value in told.items():
         setattr(training, name, value)
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 from firth.config import renamed
 from firth.errors import ConfigError
+from firth.layers.lora import Target
+from firth.models.adapters import Lora
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -17,6 +19,12 @@ class TrainingConfig:
     # run folder to start from, with its weights and its vocabulary; "recipe:NAME" trains that recipe first, once, and keeps its
     # run in the cache folder; if not set, the initial weights are random
     init: str | None = None
+    # rank of LoRA adapters (Hu et al. 2021), which are trained in place of the weights of `init`; 0: train all weights
+    lora: int = 0
+    lora_alpha: float | None = None  # adapters are multiplied by lora_alpha / lora; if not set, by 1
+    lora_dropout: float = 0.0  # dropout of the input of adapters
+    # projections that have adapters, in every layer; those of attention to a source included
+    lora_targets: tuple[Target, ...] = ("query", "value")
     steps: int = 1000  # number of updates
     batch: int = 32  # sequences per step; for sentence pairs, see `batch_tokens`
     batch_tokens: int = 4096  # maximum number of tokens per step on each side of the sentence pairs, padding included
@@ -64,16 +72,29 @@ class TrainingConfig:
             "weight_decay",
             "final_rate_ratio",
             "seed",
+            "lora",
         ):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _expect("rate", self.rate, self.rate > 0, "more than 0")
         _expect("average", self.average, 0 <= self.average < 1, "0 ≤ average < 1, for example 0.999")
         _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
+        _expect("lora_alpha", self.lora_alpha, self.lora_alpha is None or self.lora_alpha > 0, "more than 0")
+        _expect("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "0 ≤ lora_dropout < 1")
+        _expect("lora_targets", list(self.lora_targets), len(self.lora_targets) > 0, "at least one projection")
+        if self.lora and self.init is None:
+            raise ConfigError(
+                f"training.lora is {self.lora}, but adapters need a trained model to adapt. Set training.init to its run."
+            )
         if self.batch % self.accumulate:
             raise ConfigError(
                 f"training.batch = {self.batch} is not a multiple of training.accumulate = {self.accumulate}; change one of them"
             )
+
+    @property
+    def adapters(self) -> Lora:
+        alpha = float(self.lora) if self.lora_alpha is None else self.lora_alpha
+        return Lora(self.lora, alpha, self.lora_dropout, self.lora_targets)
 
 
 def _expect(name: str, value: object, holds: bool, expected: str) -> None:

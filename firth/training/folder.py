@@ -20,6 +20,8 @@ class RunFolder:
         self.tokenizer_config = path / "tokenizer_config.json"  # of an imported tokenizer: special tokens, chat template
         self.source_tokenizer = path / "source_tokenizer.json"  # sentence pairs with a vocabulary per side
         self.model = path / "model.safetensors"
+        self.base = path / "base.safetensors"  # with adapters: the weights that they adapt, which no checkpoint repeats
+        self.adapter = path / "adapter"  # the adapters alone, in the format of the package peft
         self.log = path / "log.jsonl"
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"

@@ -51,6 +51,8 @@ def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> li
 
 def end_token(model: LanguageRun) -> int | None:
     """The token that ends a text: <end> of a message, or <eos>; for word tokenizers <eos> ends only a line."""
+    if (own := getattr(model, "end", None)) is not None:  # of a chat template
+        return int(own)
     if model.tokenizer.end_of_message is not None:
         return model.tokenizer.end_of_message
     return None if model.tokenizer.kind == "word" else model.tokenizer.eos

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from firth.text.readers.pieces import pieces_of_texts
 from firth.text.tokenizers.special_tokens import MARKERS
 from firth.text.tokenizers.tokenizer import Tokenizer
 
+FormatOf = Callable[[Tokenizer], ChatFormat]
 _CONVERSATION_END = b"\xfe"  # hashed after each conversation; no UTF-8 text contains it
 
 
@@ -61,13 +62,15 @@ def prepare_conversations(
     tokenizer: TokenizerConfig | Tokenizer,
     limit: int | None = None,
     progress: Progress = silent,
+    format: FormatOf = ChatFormat,
+    special: Sequence[str] = (),
 ) -> ChatData:
     """Read, split, tokenise.
 
     Without validation data, `data.valid` of the conversations are held out: the end of a shuffle that depends on their number
     alone. The vocabulary is learned from the training part alone (characters also from the held-out part, as for running text);
-    it has the markers of roles and ends. Conversations of more than `limit` tokens are left out of training, but not of
-    validation and test.
+    it has the markers of roles and ends, and the tokens `special` of a chat template, of which `format` is then made.
+    Conversations of more than `limit` tokens are left out of training, but not of validation and test.
     """
     whole, valid, test = (_part(data, part, progress) for part in ("train", "valid", "test"))
     assert whole is not None
@@ -78,15 +81,15 @@ def prepare_conversations(
         known = train + (valid or [] if tokenizer.kind == "char" else [])
         known += test or [] if tokenizer.kind == "char" and data.name is not None else []  # generated: known in advance
         texts = pieces_of_texts(message.content for one in known for message in one.messages)
-        tokenizer = Tokenizer.train(tokenizer, texts, documents=1, markers=MARKERS)
-    encoded = encode(train, tokenizer, progress)
+        tokenizer = Tokenizer.train(tokenizer, texts, documents=1, markers=(*MARKERS, *special))
+    encoded = encode(train, tokenizer, progress, format)
     kept = [one for one, length in zip(train, encoded.encoded.length_N, strict=True) if limit is None or length <= limit]
     refuse_all_longer(len(train), len(kept), "training conversations", f"{limit} tokens", "Raise training.context.")
     return ChatData(
         tokenizer,
-        encoded if len(kept) == len(train) else encode(kept, tokenizer, progress),
-        None if valid is None else encode(valid, tokenizer, progress),
-        None if test is None else encode(test, tokenizer, progress),
+        encoded if len(kept) == len(train) else encode(kept, tokenizer, progress, format),
+        None if valid is None else encode(valid, tokenizer, progress, format),
+        None if test is None else encode(test, tokenizer, progress, format),
         sha256_of_texts(((text for message in one.messages for text in message) for one in whole), _CONVERSATION_END),
         len(train) - len(kept),
         limit,
@@ -94,18 +97,24 @@ def prepare_conversations(
 
 
 def encode_conversations(
-    path: str | Path, tokenizer: Tokenizer, data: ConversationsConfig, progress: Progress = silent
+    path: str | Path,
+    tokenizer: Tokenizer,
+    data: ConversationsConfig,
+    progress: Progress = silent,
+    format: FormatOf = ChatFormat,
 ) -> Conversations:
     """The conversations at `path`."""
     with open_corpus(ConversationsConfig(path=str(path), format=data.format), progress) as corpus:
-        return encode(read_conversations(corpus, progress), tokenizer, progress)
+        return encode(read_conversations(corpus, progress), tokenizer, progress, format)
 
 
-def encode(conversations: Sequence[Conversation], tokenizer: Tokenizer, progress: Progress = silent) -> Conversations:
-    format, rendered = ChatFormat(tokenizer), []
+def encode(
+    conversations: Sequence[Conversation], tokenizer: Tokenizer, progress: Progress = silent, format: FormatOf = ChatFormat
+) -> Conversations:
+    chosen, rendered = format(tokenizer), []
     for one in reported(conversations, "encoding", progress):
         try:
-            rendered.append(format.render(one.messages))
+            rendered.append(chosen.render(one.messages))
         except DataError as error:
             raise DataError(f"{one.where}: {error}") from error
     return Conversations(tuple(conversations), EncodedConversations.of(rendered))

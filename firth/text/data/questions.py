@@ -137,6 +137,11 @@ def _encoded(one: Question, text: str, tokenizer: Tokenizer) -> Ids:
 
 
 def _windows(one: Question, tokenizer: Tokenizer, context: Ids, spans: list[Span], limit: int) -> list[_Window]:
+    if tokenizer.eos is None:  # of a run that training.init names
+        raise DataError(
+            "the vocabulary has no <eos> to put between question and passage. Start from a run that was trained on several "
+            "documents, or remove training.init."
+        )
     asked, end = _encoded(one, one.question, tokenizer), np.array([tokenizer.eos], tokenizer.dtype)
     if not len(asked):
         raise DataError(f"{one.where} has the question {one.question!r}, which has no tokens; expected a word or more")

@@ -1,0 +1,123 @@
+"""Messages → token ids by a chat template: what ChatFormat is for firth's own markers.
+
+The answers are what the template has in {% generation %} blocks. Without them, an answer is what the text of the conversation up
+to it has beyond the text up to where the assistant begins to write:
+
+    answer k = render(messages 1 … k) − render(messages 1 … k − 1, answer_next)      up to the token that ends it
+
+An answer is tokenised by itself, because that is how it is generated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tokenizers
+
+from firth.errors import DataError
+from firth.text.chat_template import ChatTemplate
+from firth.text.conversation import ChatFormat, Message, Rendered
+from firth.text.tokenizers.special_tokens import EOS, Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
+
+_HIDING = "\ufdd2"  # within a special token that a user typed; Unicode reserves it for use within a program
+_PROBE = (Message("user", "a"), Message("assistant", "b"))
+
+
+class TemplateFormat(ChatFormat):
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate, special: Mapping[str, int]) -> None:
+        """`special`: strings of the template that are one token each."""
+        self.tokenizer, self.template, self._special = tokenizer, template, dict(special)
+        names = sorted(self._special, key=len, reverse=True)
+        self._any_special = re.compile("|".join(map(re.escape, names)) if names else r"(?!)")
+        self._end_name = self._found_end()
+        self.end = self._special[self._end_name]
+
+    def render(self, messages: Sequence[Message]) -> Rendered:
+        """The whole conversation. The answers are learned, each with the token that ends it."""
+        text, spans = self._answers([self._safe(message) for message in messages])
+        parts, learned, before = [], [], 0
+        for start, end in [*spans, (len(text), len(text))]:
+            for piece, own in ((text[before:start], False), (text[start:end], True)):
+                ids = self._encode(piece)
+                parts.append(ids)
+                learned.append(np.full(len(ids), own))
+            before = end
+        return Rendered(np.concatenate(parts).astype(self.tokenizer.dtype), np.concatenate(learned))
+
+    def prompt(self, messages: Sequence[Message]) -> Ids:
+        return self._encode(self.template.render([self._safe(one) for one in messages], answer_next=True))
+
+    def _answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
+        if self.template.marks_answers:
+            return self.template.marked_answers(messages)
+        text, spans = self.template.render(messages), []
+        for place, message in enumerate(messages):
+            if message.role != "assistant":
+                continue
+            before = self.template.render(messages[:place], answer_next=True)
+            after = self.template.render(messages[: place + 1])
+            if not after.startswith(before) or not text.startswith(after):
+                raise DataError(
+                    "the chat template writes earlier messages in another way once others follow, so the answers cannot be told "
+                    "apart. Put {% generation %} and {% endgeneration %} around them in the template."
+                )
+            spans.append((len(before), self._cut(text, len(before), len(after))))
+        return text, spans
+
+    def _cut(self, text: str, start: int, end: int) -> int:
+        """Where the last end token of an answer ends; a newline after it is not the assistant's."""
+        name = getattr(self, "_end_name", None)
+        place = -1 if name is None else text.rfind(name, start, end)
+        return end if place < 0 or name is None else place + len(name)
+
+    def _found_end(self) -> str:
+        """The first special token after an answer."""
+        text, spans = self._answers(_PROBE)
+        start, end = spans[0] if spans else (0, len(text))
+        behind = text[text.find(_PROBE[1].content, start, end) + 1 :]
+        found = self._any_special.search(behind)
+        if found is None:
+            raise DataError(
+                "the chat template puts no special token after an answer, so it would never end. List the token that ends it in "
+                "objective.special_tokens."
+            )
+        return found.group()
+
+    def _safe(self, message: Message) -> Message:
+        """A special token that a user types is text."""
+        if message.role != "user":
+            return message
+        plain = message.content.replace(_HIDING, "")
+        hidden = self._any_special.sub(lambda found: found.group()[0] + _HIDING + found.group()[1:], plain)
+        return Message(message.role, hidden)
+
+    def _encode(self, text: str) -> Ids:
+        parts: list[Ids] = []
+        before = 0
+        for found in self._any_special.finditer(text):
+            parts += [self._content(text[before : found.start()].replace(_HIDING, "")), np.array([self._special[found.group()]])]
+            before = found.end()
+        parts.append(self._content(text[before:].replace(_HIDING, "")))
+        return np.concatenate(parts).astype(self.tokenizer.dtype)
+
+    def _content(self, text: str) -> Ids:
+        return self.tokenizer.encode(text) if text else np.empty(0, self.tokenizer.dtype)
+
+
+def special_tokens(tokenizer: Tokenizer, names: Sequence[str] = ()) -> dict[str, int]:
+    """The special tokens of a tokenizer: those that tokenizer.json adds to the vocabulary, <eos>, and the entries `names`."""
+    own = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    found = {one["content"]: one["id"] for one in json.loads(tokenizer.to_json()).get("added_tokens") or []}
+    if tokenizer.eos is not None:
+        found.setdefault(EOS, tokenizer.eos)
+    for name in names:
+        if (id := own.token_to_id(name)) is None:
+            raise DataError(
+                f'"{name}" of objective.special_tokens is not in the vocabulary. Remove it, or train a new tokenizer.'
+            )
+        found[name] = id
+    return found

@@ -1,0 +1,212 @@
+"""Chat templates against Hugging Face's: the text, the assistant's part of it, the tokens; and templates that must be stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR
+
+from firth.errors import DataError
+from firth.text import Tokenizer, TokenizerConfig
+from firth.text.chat_template import ChatTemplate, read_template
+from firth.text.conversation import Message
+from firth.text.readers.pieces import Piece
+from firth.text.template_format import TemplateFormat, special_tokens
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+SPECIAL = (
+    "<s>",
+    "</s>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|begin|>",
+    "<|header|>",
+    "<|close|>",
+    "<|eot|>",
+    "<|user|>",
+    "<|assistant|>",
+)
+
+TEMPLATES = {"chatml": CHATML, "inst": INST, "headers": HEADERS, "zephyr": ZEPHYR, "marked": MARKED}
+TALKS = {
+    "one round": [("user", "name 3"), ("assistant", "three")],
+    "two rounds": [("user", " name 3"), ("assistant", "three "), ("user", "and 4"), ("assistant", "four")],
+    "with a system": [("system", "be brief"), ("user", "name 3"), ("assistant", "three")],
+}
+
+
+def messages_of(name: str) -> list[Message]:
+    return [Message(*turn) for turn in TALKS[name]]  # type: ignore[arg-type]
+
+
+def template(name: str) -> ChatTemplate:
+    return ChatTemplate(TEMPLATES[name], "<s>", "</s>")
+
+
+def tokenizer() -> Tokenizer:
+    text = "name 3 three and 4 four be brief system user assistant [INST] helpful\n" * 9
+    return Tokenizer.train(TokenizerConfig(kind="bpe", vocab=330), [Piece(text, True)], documents=1, markers=SPECIAL)
+
+
+def formatted(name: str) -> TemplateFormat:
+    own = tokenizer()
+    return TemplateFormat(own, template(name), special_tokens(own, SPECIAL))
+
+
+@pytest.fixture(scope="module")
+def hugging_face() -> Any:
+    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(tokenizer().to_json()), bos_token="<s>", eos_token="</s>"
+    )
+    theirs.add_special_tokens({"additional_special_tokens": list(SPECIAL[2:])})
+    return theirs
+
+
+def dicts(messages: list[Message]) -> list[dict[str, str]]:
+    return [message._asdict() for message in messages]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("talk", TALKS)
+def test_text_and_tokens_are_hugging_faces(name: str, talk: str, hugging_face: Any) -> None:
+    messages, own = messages_of(talk), formatted(name)
+    for given, answer_next in ((messages, False), (messages[:-1], True)):
+        theirs = hugging_face.apply_chat_template(
+            dicts(given), chat_template=TEMPLATES[name], tokenize=False, add_generation_prompt=answer_next
+        )
+        assert template(name).render(given, answer_next=answer_next) == theirs
+    expected = hugging_face.apply_chat_template(dicts(messages), chat_template=TEMPLATES[name], return_dict=True)["input_ids"]
+    assert own.render(messages).ids.tolist() == expected
+    expected = hugging_face.apply_chat_template(
+        dicts(messages[:-1]), chat_template=TEMPLATES[name], add_generation_prompt=True, return_dict=True
+    )["input_ids"]
+    assert own.prompt(messages[:-1]).tolist() == expected
+
+
+@pytest.mark.parametrize("talk", TALKS)
+def test_the_learned_tokens_are_those_of_generation_blocks(talk: str, hugging_face: Any) -> None:
+    theirs = hugging_face.apply_chat_template(
+        dicts(messages_of(talk)), chat_template=MARKED, return_dict=True, return_assistant_tokens_mask=True
+    )
+    assert formatted("marked").render(messages_of(talk)).learned.astype(int).tolist() == theirs["assistant_masks"]
+
+
+ENDS = {"chatml": "<|im_end|>", "inst": "</s>", "headers": "<|eot|>", "zephyr": "</s>", "marked": "<|im_end|>"}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_answers_and_their_ends_are_learned_and_nothing_else(name: str) -> None:
+    own, found = formatted(name), formatted(name).render(messages_of("two rounds"))
+    starts = np.flatnonzero(np.diff(np.r_[0, found.learned.astype(int)]) == 1)
+    ends = np.flatnonzero(np.diff(np.r_[found.learned.astype(int), 0]) == -1)
+    texts = [own.tokenizer.decode(found.ids[a:b]).strip() for a, b in zip(starts, ends, strict=True)]
+    assert texts == ["three", "four"]
+    assert [own.tokenizer.token(int(found.ids[b])) for b in ends] == [ENDS[name]] * 2
+    assert own.end == own.tokenizer.encode("x").dtype.type(found.ids[ends[0]])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_prompt_is_the_conversation_up_to_the_answer(name: str) -> None:
+    own, messages = formatted(name), messages_of("two rounds")
+    ids = own.render(messages).ids
+    if name == "zephyr":  # its prompt has no newline after <|assistant|>, so the model writes it
+        messages = messages[:3]
+        assert ids[: len(own.prompt(messages))].tolist() == own.prompt(messages).tolist()
+        return
+    last = np.flatnonzero(np.diff(own.render(messages).learned.astype(int)) == 1)[-1]
+    assert own.prompt(messages[:3]).tolist() == ids[: last + 1].tolist()
+
+
+def test_special_tokens_that_a_user_types_are_text() -> None:
+    own = formatted("chatml")
+    ids = own.render([Message("user", "a<|im_end|>b"), Message("assistant", "three")]).ids
+    assert (ids == own.end).sum() == 3, "of the system, the user, and the answer"
+    assert "a<|im_end|>b" in own.tokenizer.decode(ids)
+
+
+def test_a_template_that_rewrites_the_past_needs_generation_blocks() -> None:
+    forgetful = "{% for m in messages %}{{ m.content if loop.last else '…' }}</s>{% endfor %}"
+    own = tokenizer()
+    format = TemplateFormat(
+        own, ChatTemplate(forgetful.replace("'…'", "m.content[:1]"), "", "</s>"), special_tokens(own, SPECIAL)
+    )
+    with pytest.raises(DataError, match="writes earlier messages in another way"):
+        format.render(messages_of("two rounds"))
+
+
+ENDLESS = {
+    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "a long range": "{% for a in range(10000000) %}{% endfor %}",
+    "a macro that calls itself": "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+    "a recursive loop": "{% for a in [[1]] recursive %}{{ loop([a, a]) }}{% endfor %}",
+    "doubling": "{% set s = namespace(x='aaaaaaaa') %}{% for a in range(60) %}{% set s.x = s.x ~ s.x %}{% endfor %}",
+    "adding": "{% set s = namespace(x='aaaaaaaa') %}{% for a in range(60) %}{% set s.x = s.x + s.x %}{% endfor %}",
+    "lists": "{% set s = namespace(x=[1]) %}{% for a in range(60) %}{% set s.x = s.x + s.x %}{% endfor %}",
+    "times": "{{ 'a' * 9999999999 }}",
+    "a power": "{{ 10 ** (10 ** 10) }}",
+    "a width": "{{ 'a'.ljust(9999999999) }}",
+    "a filter": "{{ 'a' | center(9999999999) }}",
+    "a keyword": "{{ 'a' | indent(width=9999999999) }}",
+    "percent": "{{ '%9999999999d' % 1 }}",
+    "format": "{{ '{:>9999999999}'.format(1) }}",
+    "replacing": "{% set s = namespace(x='a' * 10000) %}{{ s.x.replace('a', s.x) }}",
+    "the filter replace": "{% set x = 'a' * 10000 %}{{ x | replace('a', x) }}",
+    "joining": "{% set x = 'a' * 10000 %}{{ x.join([x] * 10000) }}",
+    "the filter join": "{% set x = 'a' * 10000 %}{{ ([x] * 10000) | join }}",
+    "output": "{% set x = 'a' * 10000 %}{% for a in range(9999) %}{{ x }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_template_that_would_not_end_is_stopped(name: str) -> None:
+    with pytest.raises(DataError, match=r"the chat template (was stopped|refuses this conversation)"):
+        ChatTemplate(ENDLESS[name]).render(messages_of("one round"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{{ ''.__class__.__base__ }}",
+        "{% set n = namespace(_x=1) %}",
+    ],
+)
+def test_a_template_does_not_leave_its_sandbox(source: str) -> None:
+    with pytest.raises(DataError, match="the chat template refuses this conversation"):
+        ChatTemplate(source).render(messages_of("one round"))
+
+
+def test_what_a_template_says_of_a_conversation_is_told() -> None:
+    with pytest.raises(DataError, match="the chat template refuses this conversation: roles must alternate"):
+        template("inst").render([Message("assistant", "three")])
+    with pytest.raises(DataError, match=r"not valid Jinja: .* Correct it\."):
+        ChatTemplate("{% for %}")
+    with pytest.raises(DataError, match="puts no special token after an answer"):
+        TemplateFormat(tokenizer(), ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}"), {"<s>": 1})
+    with pytest.raises(DataError, match=r'"<no>" of objective\.special_tokens is not in the vocabulary'):
+        special_tokens(tokenizer(), ["<no>"])
+
+
+def test_a_template_is_read_from_a_tokenizer_config(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"chat_template": INST, "bos_token": "<s>", "eos_token": {"content": "</s>", "special": True}}))
+    assert read_template(path) == template("inst")
+    named = [{"name": "tools", "template": "x"}, {"name": "default", "template": INST}]
+    path.write_text(json.dumps({"chat_template": named, "bos_token": "<s>", "eos_token": "</s>"}))
+    assert read_template(path) == template("inst")
+    path.write_text("{}")
+    with pytest.raises(DataError, match='has no "chat_template"'):
+        read_template(path)
+    with pytest.raises(DataError, match="cannot read the chat template"):
+        read_template(tmp_path / "absent.jinja")
+    (tmp_path / "chat.jinja").write_text(CHATML)
+    assert read_template(tmp_path / "chat.jinja") == ChatTemplate(CHATML)
