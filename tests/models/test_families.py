@@ -419,7 +419,6 @@ def test_electras_generator_with_a_narrow_embedding() -> None:
     theirs = randomised(transformers.ElectraForMaskedLM(config))
     given = theirs.state_dict()
     head = {"transform": "generator_predictions.dense", "norm": "generator_predictions.LayerNorm"}
-    # The norm of its head keeps ε at 1e-12, whatever the settings say; the test's numbers are far above either.
     weights = bert_weights(given, "electra") | renamed(given, head, "", "", {})
     weights["output_bias"] = given["generator_lm_head.bias"]
     check_encoder(theirs, weights, segments=2, embedding=10)
