@@ -18,13 +18,14 @@ from firth.layers.self_attention import Biases, HeadNorm
 from firth.layers.state import LayerState
 from firth.layers.token_mixer import MixerKind, token_mixer
 
-Placement = Literal["pre", "post"]
+Placement = Literal["pre", "post", "sandwich"]
 Parallel = bool | Literal["two_norms"]
 
 
 class Block(Direct):
     """pre:       x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
     post:      x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)
+    sandwich:  x ← x + N'(A(N(x))), x ← x + N'(F(N(x)))   (Ding et al. 2021, §3.2)
     parallel:  x ← x + A(N(x)) + F(N(x))             with one norm (Wang and Komatsuzaki 2021; Chowdhery et al. 2022, §2),
                                                      or with two different ones (Black et al. 2022, §2.1).
 
@@ -52,6 +53,7 @@ class Block(Direct):
         parallel: Parallel = False,  # only with placement "pre"
         attention: MixerKind = "softmax",
         span: int | None = None,  # of a window
+        around: bool = False,  # whether the window also reaches to later tokens
         key_width: int | None = None,  # of Taylor features
     ) -> None:
         super().__init__()
@@ -69,11 +71,16 @@ class Block(Direct):
             tables=tables,
             position_projections=position_projections,
             span=span,
+            around=around,
             key_width=key_width,
         )
         self.feedforward = FeedForward(width, hidden, activation, bias is True)
         self.attention_norm = norm(norm_kind, width, bias is True, norm_eps)
         self.feedforward_norm = nn.Identity() if parallel is True else norm(norm_kind, width, bias is True, norm_eps)
+        around_layers = placement == "sandwich"
+        self.attention_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers else None
+        self.feedforward_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers else None
+        self.cross_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers and cross else None
         self.cross = None
         if cross:
             self.cross = CrossAttention(width, heads, kv_heads, bias, score, head_width=head_width, qk_norm=of_heads)
@@ -94,12 +101,14 @@ class Block(Direct):
                 if self.parallel == "two_norms":
                     n_BTd = self.feedforward_norm(x_BTd)
                 x_BTd = x_BTd + self._drop(a_BTd) + self._drop(self.feedforward(n_BTd))
-            case "pre":
+            case "pre" | "sandwich":
                 a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, position, past)
-                x_BTd = x_BTd + self._drop(a_BTd)
+                x_BTd = x_BTd + self._drop(_after(self.attention_post_norm, a_BTd))
                 if self.cross is not None:
-                    x_BTd = x_BTd + self._drop(self.cross(self.cross_norm(x_BTd), source))
-                x_BTd = x_BTd + self._drop(self.feedforward(self.feedforward_norm(x_BTd)))
+                    c_BTd = self.cross(self.cross_norm(x_BTd), source)
+                    x_BTd = x_BTd + self._drop(_after(self.cross_post_norm, c_BTd))
+                f_BTd = self.feedforward(self.feedforward_norm(x_BTd))
+                x_BTd = x_BTd + self._drop(_after(self.feedforward_post_norm, f_BTd))
             case "post":
                 a_BTd, past = self.attention(x_BTd, allowed, position, past)
                 x_BTd = self.attention_norm(x_BTd + self._drop(a_BTd))
@@ -110,3 +119,10 @@ class Block(Direct):
 
     def _drop(self, x_BTd: Tensor) -> Tensor:
         return F.dropout(x_BTd, self.dropout, self.training) if self.dropout else x_BTd
+
+
+def _after(post_norm: nn.Module | None, y_BTd: Tensor) -> Tensor:
+    if post_norm is None:
+        return y_BTd
+    normed_BTd: Tensor = post_norm(y_BTd)
+    return normed_BTd

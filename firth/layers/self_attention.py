@@ -171,7 +171,8 @@ class SelfAttention(TokenMixer):
 
 
 class WindowAttention(SelfAttention):
-    """Self-attention to the last `span` tokens, with a cache of only those. Positions must be relative, or turn q and k."""
+    """Self-attention to the last `span` tokens, with a cache of only those; `around`: to `span` tokens around the current one.
+    Positions must be relative, or act on embeddings, q and k."""
 
     def __init__(
         self,
@@ -181,13 +182,15 @@ class WindowAttention(SelfAttention):
         bias: Biases,
         kind: ScoreKind = "scaled_dot",
         tables: LayerTables | None = None,
-        *,
-        span: int,
+        position_projections: bool = False,
         head_width: int | None = None,
         qk_norm: HeadNorm | None = None,
+        *,
+        span: int,
+        around: bool = False,
     ) -> None:
-        super().__init__(width, heads, kv_heads, bias, kind, tables, head_width=head_width, qk_norm=qk_norm)
-        self.span, self.window = span, mask.window(span)
+        super().__init__(width, heads, kv_heads, bias, kind, tables, position_projections, head_width, qk_norm)
+        self.span, self.window = span, mask.around(span) if around else mask.window(span)
 
     def start(self) -> LayerState:
         return RecentKeyValue(self.span)
@@ -195,7 +198,8 @@ class WindowAttention(SelfAttention):
     def forward(
         self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
     ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
-        return super().forward(x_BTd, self.window, position, past)
+        implied = allowed in (mask.CAUSAL, mask.FULL)
+        return super().forward(x_BTd, self.window if implied else allowed & self.window, position, past)
 
 
 def normalised(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:

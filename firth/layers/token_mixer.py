@@ -34,6 +34,7 @@ def token_mixer(
     tables: LayerTables | None = None,
     position_projections: bool = False,
     span: int | None = None,
+    around: bool = False,
     key_width: int | None = None,
 ) -> TokenMixer:
     match kind:
@@ -41,7 +42,17 @@ def token_mixer(
             return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections, head_width, qk_norm)
         case "window":
             return WindowAttention(
-                width, heads, kv_heads, bias, score, tables, span=span or BASED_SPAN, head_width=head_width, qk_norm=qk_norm
+                width,
+                heads,
+                kv_heads,
+                bias,
+                score,
+                tables,
+                position_projections,
+                head_width,
+                qk_norm,
+                span=span or BASED_SPAN,
+                around=around,
             )
         case "linear":
             return LinearAttention(width, heads, bias is True)

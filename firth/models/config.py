@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from torch import nn
 
@@ -111,7 +112,8 @@ class TransformerSettings:
     norm: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     norm_eps: float = EPS  # ε, added to the variance or mean square before the root
     qk_norm: bool = False  # normalise the queries and keys of each head, before positions turn them
-    norm_placement: Placement = "pre"  # where to normalise: before each sublayer, or after its residual sum
+    # where to normalise: before each sublayer, after its residual sum, or ("sandwich") before each sublayer and its output
+    norm_placement: Placement = "pre"
     # compute attention and feed-forward network from the same input, and add both; "two_norms": with one norm for each, not one
     # for both; only for `norm_placement = "pre"`
     parallel_block: Parallel = False
@@ -187,6 +189,14 @@ class TransformerSettings:
         """The dimension of the token embeddings."""
         return self.width
 
+    def is_local(self, layer: int) -> bool:
+        """Whether this layer attends to a window."""
+        return False
+
+    def in_windows(self) -> TransformerSettings | None:
+        """The settings of the positions of layers that attend to a window, if they differ."""
+        return None
+
     def make_norm(self, width: int | None = None) -> nn.Module:
         """A norm over this width, or over that of the model."""
         return norm(self.norm, width or self.width, self.bias is True, self.norm_eps)
@@ -204,6 +214,11 @@ class TransformerConfig(TransformerSettings):
     # number of tokens in the window, the current one included; required by `mask = "window"`; for `attention = "based"`, if not
     # set, 64; only for these
     span: int | None = None
+    # layers that attend to the window: "L" (local) or "G" (global) for each, repeated over all layers, as "LLLLLG"; only for
+    # `mask = "window"`; if not set, all
+    window_pattern: str | None = None
+    # base of the wavelengths of rotary positions in the layers that attend to a window; if not set, `position_base`
+    position_base_local: float | None = None
     # dimension of queries and keys in the Taylor layers of `attention = "based"` (if not set, 16), and only for it
     feature_width: int | None = None
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
@@ -213,8 +228,17 @@ class TransformerConfig(TransformerSettings):
         at_least_one(span=self.span, feature_width=self.feature_width)
         check_vectors(self.vectors, self.vectors_fixed)
         self._check_mask()
+        check_windows(
+            self.mask == "window", 'model.mask = "window"', self.window_pattern, self.position_base_local, self.position
+        )
         super().__post_init__()
         self._check_attention()
+
+    def is_local(self, layer: int) -> bool:
+        return self.mask == "window" and in_pattern(self.window_pattern, layer)
+
+    def in_windows(self) -> TransformerConfig | None:
+        return with_local_base(self, self.position_base_local)
 
     def _check_attention(self) -> None:
         """Refuse settings that this kind of attention has no place for."""
@@ -278,6 +302,31 @@ class TransformerConfig(TransformerSettings):
 
 
 LanguageConfig = RecurrentConfig | TransformerConfig
+Settings = TypeVar("Settings", bound=TransformerSettings)
+
+
+def in_pattern(pattern: str | None, layer: int) -> bool:
+    """Whether a pattern such as "LLG" makes this layer local."""
+    return pattern is None or pattern[layer % len(pattern)] == "L"
+
+
+def with_local_base(config: Settings, base: float | None) -> Settings | None:
+    """The settings of positions in windows: they need no stretching, because no distance is longer than the window."""
+    if base is None:
+        return None
+    local: dict[str, Any] = {"position_base": base, "position_base_local": None, "rotary_scaling": None, "rotary_context": None}
+    return dataclasses.replace(config, **local)
+
+
+def check_windows(has: bool, needed: str, pattern: str | None, base: float | None, position: PositionKind) -> None:
+    """Refuse a pattern or a base without windows."""
+    for name, given in (("window_pattern", pattern), ("position_base_local", base)):
+        if given is not None and not has:
+            raise ConfigError(f"model.{name} = {json.dumps(given)} needs {needed}. Remove one, or set the other.")
+    if pattern is not None and (not pattern or set(pattern) - set("LG")):
+        raise ConfigError(f'model.window_pattern is "{pattern}"; expected "L" (local) and "G" (global), such as "LLG"')
+    if base is not None and position != "rotary":
+        raise ConfigError(f'model.position_base_local only applies to model.position = "rotary"; given "{position}". Remove it.')
 
 
 def at_least_one(**values: int | None) -> None:

@@ -294,6 +294,7 @@ def _kept(model: Network) -> Iterator[int]:
 def _kept_by(block: nn.Module, stack: Stack) -> int:
     width, numbers = stack.settings.width, 0
     normed = 3 * width if stack.settings.norm == "rms" else 2 * width  # x, x over its length, and that times the gains
+    normed *= 2 if stack.settings.norm_placement == "sandwich" else 1
     for layer in block.modules():
         match layer:
             case LinearAttention():

@@ -8,7 +8,15 @@ from typing import Literal
 from firth.errors import ConfigError
 from firth.layers.pool import PoolKind
 from firth.layers.recurrent import CellKind
-from firth.models.config import TransformerSettings, at_least_one, check_fraction, check_vectors
+from firth.models.config import (
+    TransformerSettings,
+    at_least_one,
+    check_fraction,
+    check_vectors,
+    check_windows,
+    in_pattern,
+    with_local_base,
+)
 from firth.models.tag_readouts import TagReadoutKind
 
 
@@ -65,6 +73,12 @@ class TransformerEncoderConfig(TransformerSettings):
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "mean"
     embedding: int | None = None  # dimension of the token embeddings, with a projection to `width`; if not set, `width`
+    # number of tokens in the window that a token attends to, itself in the middle; must be odd; if not set, the whole text
+    span: int | None = None
+    # layers that attend to the window: "L" (local) or "G" (global) for each, repeated over all layers, as "GLL"; if not set, all
+    window_pattern: str | None = None
+    # base of the wavelengths of rotary positions in the layers that attend to a window; if not set, `position_base`
+    position_base_local: float | None = None
     segments: int = 0  # number of segment embeddings, such as one for the question and one for the passage; 0: none
     characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
@@ -75,7 +89,10 @@ class TransformerEncoderConfig(TransformerSettings):
     def __post_init__(self) -> None:
         check_vectors(self.vectors, self.vectors_fixed)
         _check_characters(self.characters)
-        at_least_one(embedding=self.embedding)
+        at_least_one(embedding=self.embedding, span=self.span)
+        if self.span is not None and self.span % 2 == 0:
+            raise ConfigError(f"model.span is {self.span}; expected an odd number, with the current token in the middle")
+        check_windows(self.span is not None, "model.span", self.window_pattern, self.position_base_local, self.position)
         if self.segments < 0:
             raise ConfigError(f"model.segments is {self.segments}; expected 0 or more")
         super().__post_init__()
@@ -83,6 +100,12 @@ class TransformerEncoderConfig(TransformerSettings):
     @property
     def embedding_width(self) -> int:
         return self.embedding or self.width
+
+    def is_local(self, layer: int) -> bool:
+        return self.span is not None and in_pattern(self.window_pattern, layer)
+
+    def in_windows(self) -> TransformerEncoderConfig | None:
+        return with_local_base(self, self.position_base_local)
 
 
 def _check_characters(characters: int) -> None:

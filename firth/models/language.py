@@ -110,13 +110,8 @@ class TransformerLM(Stack, LanguageModel):
         return self.run_blocks(x_BTd, self.allowed() & mask.documents(document_BT))[0]
 
     def allowed(self) -> mask.Mask:
-        match self.config.mask:
-            case "strictly_causal":
-                return mask.STRICTLY_CAUSAL
-            case "window" if self.config.span is not None:
-                return mask.window(self.config.span)
-            case _:
-                return mask.CAUSAL
+        """The mask of all layers; those that attend to a window narrow it themselves."""
+        return mask.STRICTLY_CAUSAL if self.config.mask == "strictly_causal" else mask.CAUSAL
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)

@@ -38,6 +38,8 @@ _MEANING = (
     "max_distance",
     "distance_buckets",
     "rotary_fraction",
+    "window_pattern",
+    "position_base_local",
     "norm",
     "norm_eps",
     "qk_norm",

@@ -40,6 +40,8 @@ class Stack(nn.Module):
         scheme = position_scheme(config.position).of(config, bidirectional)
         self.position_attribute = scheme.attribute
         self.add_module(scheme.attribute, scheme)
+        local = config.in_windows()  # rotary tables are not saved, so that it adds no names to a checkpoint
+        self.local_scheme = None if local is None else position_scheme(local.position).of(local, bidirectional)
         scaled = scheme.scales_embedding if config.embedding_scale is None else config.embedding_scale
         self.embedding_scale = inputs**0.5 if scaled else None
         self.embedding_norm = config.make_norm(inputs) if config.embedding_norm else None
@@ -63,8 +65,9 @@ class Stack(nn.Module):
                 position_projections=scheme.own_projections,
                 cross=cross,
                 parallel=config.parallel_block,
-                attention=of_layer(attention, layer),
+                attention="window" if config.is_local(layer) else of_layer(attention, layer),
                 span=span,
+                around=bidirectional,
                 key_width=key_width,
             )
             for layer in range(depth)
@@ -72,7 +75,7 @@ class Stack(nn.Module):
         if config.embedding_norm == "replaces_first":
             self.blocks[0].attention_norm = nn.Identity()
         # A post-norm block already ends in a norm.
-        self.norm = config.make_norm() if config.norm_placement == "pre" else nn.Identity()
+        self.norm = nn.Identity() if config.norm_placement == "post" else config.make_norm()
 
     @property
     def scheme(self) -> PositionScheme:
@@ -102,15 +105,19 @@ class Stack(nn.Module):
         sources: Sequence[Source] | None = None,
     ) -> tuple[Tensor, AttentionState | None]:
         """The output of the last block, normalised, and the state after x if one was given."""
-        position = self._position(state.length if state else 0, x_BTd.shape[1])
+        start, length = state.length if state else 0, x_BTd.shape[1]
+        position = _of_layers(self.scheme, start, length)
+        local = position if self.local_scheme is None else _of_layers(self.local_scheme, start, length)
         layers = []
         for n, block in enumerate(self.blocks):
             source = sources[n] if sources is not None else None
-            x_BTd, layer = block(x_BTd, allowed, position, state.layers[n] if state else None, source)
+            where = local if self.settings.is_local(n) else position
+            x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None, source)
             layers.append(layer)
         return self.norm(x_BTd), AttentionState(tuple(layers)) if state else None
 
-    def _position(self, start: int, length: int) -> LayerPosition:
-        scheme = self.scheme
-        turn = scheme.turn(start, length)
-        return scheme.relative() if turn is None else turn
+
+def _of_layers(scheme: PositionScheme, start: int, length: int) -> LayerPosition:
+    """What a scheme passes to the attention layers."""
+    turn = scheme.turn(start, length)
+    return scheme.relative() if turn is None else turn

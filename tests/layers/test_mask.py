@@ -44,6 +44,10 @@ def windowed(span: int) -> Said:
     return Said(mask.window(span), lambda b, h, q, k: q - span < k <= q, 0)
 
 
+def surrounded(span: int) -> Said:
+    return Said(mask.around(span), lambda b, h, q, k: abs(q - k) <= span // 2, 0)
+
+
 def padded(length: list[int]) -> Said:
     return Said(mask.lengths(torch.tensor(length)), lambda b, h, q, k: k < length[b], 0)
 
@@ -65,6 +69,7 @@ SIMPLE = {
     "strictly causal": Said(mask.STRICTLY_CAUSAL, lambda b, h, q, k: k < q, 0),
     "all but self": Said(mask.ALL_BUT_SELF, lambda b, h, q, k: k != q, 1),
     "window": windowed(3),
+    "window around": surrounded(3),
     "lengths": padded([0, 4]),
     "prefix": prefixed([5, 2]),
     "documents": packed([[1, 1, 2, 2, 1] + [1] * 15, [5, 0, 0, 0, 0] + [3] * 15]),

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from firth.layers.position import partial_order
 from firth.layers.tap import outputs
-from firth.models import TransformerConfig, TransformerEncoderConfig, TransformerLM, language_model, masked_lm
+from firth.models import (
+    TransformerConfig,
+    TransformerEncoderConfig,
+    TransformerLM,
+    TransformerSeq2SeqConfig,
+    language_model,
+    masked_lm,
+    seq2seq,
+)
 from firth.models.encoder import TransformerEncoder
 from firth.models.readouts import MaskedLM
 
@@ -411,7 +419,286 @@ def test_electras_generator_with_a_narrow_embedding() -> None:
     theirs = randomised(transformers.ElectraForMaskedLM(config))
     given = theirs.state_dict()
     head = {"transform": "generator_predictions.dense", "norm": "generator_predictions.LayerNorm"}
-    # The norm of its head keeps ε at 1e-12, whatever the settings say; the test's numbers are far above either.
     weights = bert_weights(given, "electra") | renamed(given, head, "", "", {})
     weights["output_bias"] = given["generator_lm_head.bias"]
     check_encoder(theirs, weights, segments=2, embedding=10)
+
+
+@pytest.mark.parametrize("span", [3, 5])
+def test_mistral_with_windows_in_all_layers(span: int) -> None:
+    config = transformers.MistralConfig(
+        **SHAPE,
+        num_key_value_heads=2,
+        intermediate_size=40,
+        rms_norm_eps=0.01,
+        sliding_window=span,
+        tie_word_embeddings=False,
+        max_position_embeddings=16,
+        attn_implementation="eager",
+    )
+    theirs = randomised(transformers.MistralForCausalLM(config))
+    settings = {"kv_heads": 2, "hidden": 40, "norm_eps": 0.01, "tied": False}
+    ours = check_language(theirs, llama_weights(theirs, tied=False), mask="window", span=span, **settings)
+    check_gradient(ours, theirs)
+    _, state = ours.step(tokens(), ours.start(2))
+    assert {layer.kept for layer in state.layers} == {span - 1}, "the cache keeps no more than the next window needs"
+
+
+def test_gemma_3_with_windows_in_two_layers_of_three_and_a_base_of_their_own() -> None:
+    """Its scale of scores is folded into the gain of the queries."""
+    config = transformers.Gemma3TextConfig(
+        **SHAPE,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=40,
+        rms_norm_eps=0.01,
+        sliding_window=4,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        query_pre_attn_scalar=5,
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+        },
+        max_position_embeddings=16,
+        attn_implementation="eager",
+    )
+    theirs = randomised(transformers.Gemma3ForCausalLM(config))
+    more = {
+        "attention.query_norm": "self_attn.q_norm",
+        "attention.key_norm": "self_attn.k_norm",
+        "attention_post_norm": "post_attention_layernorm",
+        "feedforward_norm": "pre_feedforward_layernorm",
+        "feedforward_post_norm": "post_feedforward_layernorm",
+    }
+    weights = gain_plus_one(llama_weights(theirs, tied=True, more=more))
+    for n in range(DEPTH):
+        weights[f"blocks.{n}.attention.query_norm.weight"] = weights[f"blocks.{n}.attention.query_norm.weight"] * (8 / 5) ** 0.5
+    ours = check_language(
+        theirs,
+        weights,
+        kv_heads=2,
+        head_width=8,
+        hidden=40,
+        norm_eps=0.01,
+        norm_placement="sandwich",
+        activation="geglu_tanh",
+        qk_norm=True,
+        embedding_scale=True,
+        mask="window",
+        span=4,
+        window_pattern="LLG",
+        position_base=500.0,
+        position_base_local=20.0,
+    )
+    check_gradient(ours, theirs)
+
+
+def test_modernbert_with_windows_around_each_token_and_gates_of_gelu() -> None:
+    """It has no norm before its first attention; its head has biases that ours cannot do without, here zero."""
+    config = transformers.ModernBertConfig(
+        **SHAPE,
+        intermediate_size=40,
+        max_position_embeddings=16,
+        norm_eps=0.01,
+        local_attention=4,
+        global_attn_every_n_layers=3,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+        },
+        pad_token_id=0,
+        attn_implementation="eager",
+    )
+    theirs = randomised(transformers.ModernBertForMaskedLM(config))
+    given = theirs.state_dict()
+    blocks = {
+        "attention.qkv": "attn.Wqkv",
+        "attention.out": "attn.Wo",
+        "attention_norm": "attn_norm",
+        "feedforward.up": "mlp.Wi",
+        "feedforward.down": "mlp.Wo",
+        "feedforward_norm": "mlp_norm",
+    }
+    once = {"encoder.stack.embedding_norm": "model.embeddings.norm", "encoder.stack.norm": "model.final_norm"}
+    once |= {"transform": "head.dense", "norm": "head.norm"}
+    weights = renamed(given, once, "model.layers", "encoder.stack.blocks", blocks)
+    weights |= {"transform.bias": torch.zeros(24), "norm.bias": torch.zeros(24), "output_bias": given["decoder.bias"]}
+    weights["encoder.embedding.weight"] = with_mask(given["model.embeddings.tok_embeddings.weight"])
+    check_encoder(
+        theirs,
+        weights,
+        position="rotary",
+        position_base=500.0,
+        position_base_local=20.0,
+        span=5,
+        window_pattern="GLL",
+        norm_placement="pre",
+        embedding_norm="replaces_first",
+        activation="geglu",
+        bias=False,
+    )
+
+
+def check_pair(theirs: Any, weights: Weights, *, factor: float = 1.0, **settings: Any) -> None:
+    """Our encoder–decoder with these settings and weights, compared with theirs. `factor` is what they multiply the decoder's
+    output by; in ours, its last norm does that."""
+    ours = seq2seq(TransformerSeq2SeqConfig(**(OURS | {"hidden": 40, "shared": True} | settings)), VOCAB, VOCAB)
+    ours.load_state_dict(weights)
+    ours.eval()
+    length_B, target_BT = torch.tensor([T, 7]), tokens().flip(0)[:, :9]
+    seen_BT = torch.arange(T) < length_B[:, None]
+    source_BT = tokens().clamp(min=1).masked_fill(~seen_BT, 0)
+    with torch.no_grad():
+        exact = theirs(input_ids=source_BT, attention_mask=seen_BT.long(), decoder_input_ids=target_BT, output_hidden_states=True)
+        with outputs([*ours.encoder.blocks, *ours.decoder.blocks]) as layers:
+            memory = ours.encode(source_BT, length_B)
+            last_BTd = ours.teacher_forced(target_BT, memory)
+        for n in range(DEPTH - 1):
+            close(layers[n][seen_BT], exact.encoder_hidden_states[n + 1][seen_BT], f"layer {n} of the encoder")
+            close(layers[DEPTH + n], exact.decoder_hidden_states[n + 1], f"layer {n} of the decoder")
+        close(last_BTd, factor * exact.decoder_hidden_states[-1], "the last layer")
+        close(ours.readout(last_BTd), exact.logits, "logits")
+        state, found = ours.start(memory), []
+        for part_BT in target_BT.split((4, *[1] * 5), dim=1):
+            logits, state = ours.step(part_BT, state)
+            found.append(logits)
+        close(torch.cat(found, dim=1), exact.logits, "cached decoding")
+
+
+@pytest.mark.parametrize(("version", "tied"), [("t5", True), ("t5 1.1", False)])
+def test_t5_with_scores_that_are_not_scaled_and_heads_of_their_own_width(version: str, tied: bool) -> None:
+    gated = version == "t5 1.1"
+    config = transformers.T5Config(
+        vocab_size=VOCAB,
+        d_model=24,
+        d_kv=8,
+        d_ff=40,
+        num_layers=DEPTH,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=12,
+        layer_norm_epsilon=0.01,
+        feed_forward_proj="gated-gelu" if gated else "relu",
+        tie_word_embeddings=tied,
+    )
+    theirs = randomised(transformers.T5ForConditionalGeneration(config))
+    given = theirs.state_dict()
+    weights: Weights = {"embedding.weight": given["shared.weight"]}
+    for side in ("encoder", "decoder"):
+        layers, last = f"{side}.block", 1 if side == "encoder" else 2
+        blocks = {
+            "attention.out": "layer.0.SelfAttention.o",
+            "attention_norm": "layer.0.layer_norm",
+            "feedforward.down": f"layer.{last}.DenseReluDense.wo",
+            "feedforward_norm": f"layer.{last}.layer_norm",
+        }
+        if side == "decoder":
+            blocks |= {
+                "cross.query": "layer.1.EncDecAttention.q",
+                "cross.out": "layer.1.EncDecAttention.o",
+                "cross_norm": "layer.1.layer_norm",
+            }
+            parts = (f"{layers}.{{}}.layer.1.EncDecAttention.{part}" for part in "kv")
+            weights |= joined(given, f"{side}.blocks.{{}}.cross.kv", *parts)
+        weights |= renamed(given, {f"{side}.norm": f"{side}.final_layer_norm"}, layers, f"{side}.blocks", blocks)
+        parts = (f"{layers}.{{}}.layer.0.SelfAttention.{part}" for part in "qkv")
+        weights |= joined(given, f"{side}.blocks.{{}}.attention.qkv", *parts)
+        ups = ("wi_0", "wi_1") if gated else ("wi",)
+        parts = (f"{layers}.{{}}.layer.{last}.DenseReluDense.{part}" for part in ups)
+        weights |= joined(given, f"{side}.blocks.{{}}.feedforward.up", *parts)
+        weights[f"{side}.relative.table_NH"] = given[f"{layers}.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    factor = 24**-0.5 if tied else 1.0
+    weights["decoder.norm.weight"] = factor * weights["decoder.norm.weight"]
+    if not tied:
+        weights["output.weight"] = given["lm_head.weight"]
+    check_pair(
+        theirs,
+        weights,
+        factor=factor,
+        head_width=8,
+        position="t5",
+        distance_buckets=8,
+        max_distance=12,
+        score="dot",
+        norm_eps=0.01,
+        activation="geglu_tanh" if gated else "relu",
+        tied=tied,
+    )
+
+
+@pytest.mark.parametrize("family", ["bart", "marian"])
+def test_bart_and_marian_with_a_bias_on_tied_logits(family: str) -> None:
+    """BART leaves two places of its positions unused; Marian's positions are a table of sines, then cosines, and its
+    embeddings are scaled, not normalised."""
+    shape = {"vocab_size": VOCAB, "d_model": 24, "max_position_embeddings": 16, "pad_token_id": 0}
+    for side in ("encoder", "decoder"):
+        shape |= {f"{side}_layers": DEPTH, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 40}
+    if family == "bart":
+        theirs = transformers.BartForConditionalGeneration(transformers.BartConfig(**shape, activation_function="gelu"))
+    else:
+        config = transformers.MarianConfig(
+            **shape,
+            activation_function="swish",
+            scale_embedding=True,
+            decoder_start_token_id=0,
+            forced_eos_token_id=1,
+            eos_token_id=1,
+        )
+        theirs = transformers.MarianMTModel(config)
+    positions = {side: getattr(theirs.model, side).embed_positions.weight.detach().clone() for side in ("encoder", "decoder")}
+    theirs = randomised(theirs)
+    if family == "marian":
+        for side, table_Td in positions.items():
+            getattr(theirs.model, side).embed_positions.weight.data.copy_(table_Td)
+    theirs.final_logits_bias.normal_(generator=torch.Generator().manual_seed(2))
+    given = theirs.state_dict()
+    weights: Weights = {"embedding.weight": given["model.shared.weight"], "output_bias": given["final_logits_bias"].flatten()}
+    for side in ("encoder", "decoder"):
+        layers = f"model.{side}.layers"
+        blocks = {
+            "attention.out": "self_attn.out_proj",
+            "attention_norm": "self_attn_layer_norm",
+            "feedforward.up": "fc1",
+            "feedforward.down": "fc2",
+            "feedforward_norm": "final_layer_norm",
+        }
+        if side == "decoder":
+            blocks |= {
+                "cross.query": "encoder_attn.q_proj",
+                "cross.out": "encoder_attn.out_proj",
+                "cross_norm": "encoder_attn_layer_norm",
+            }
+            weights |= joined(
+                given, f"{side}.blocks.{{}}.cross.kv", *(f"{layers}.{{}}.encoder_attn.{part}_proj" for part in "kv")
+            )
+        once = {f"{side}.embedding_norm": f"model.{side}.layernorm_embedding"}
+        weights |= renamed(given, once, layers, f"{side}.blocks", blocks)
+        parts = (f"{layers}.{{}}.self_attn.{part}_proj" for part in "qkv")
+        weights |= joined(given, f"{side}.blocks.{{}}.attention.qkv", *parts)
+        table_Td = given[f"model.{side}.embed_positions.weight"]
+        weights[f"{side}.position.table_Td"] = table_Td[2:] if family == "bart" else table_Td
+    settings = (
+        {"embedding_norm": True, "activation": "gelu"} if family == "bart" else {"embedding_scale": True, "activation": "silu"}
+    )
+    check_pair(theirs, weights, position="learned", norm="layer", norm_placement="post", bias=True, output_bias=True, **settings)
+
+
+@pytest.mark.parametrize("placement", ["pre", "sandwich"])
+def test_an_encoder_decoder_with_these_norms_decodes_the_same_with_a_cache_and_in_bfloat16(placement: Any) -> None:
+    settings = {"qk_norm": True, "norm_placement": placement, "head_width": 8, "embedding_norm": True, "bias": "qkv"}
+    ours = randomised(seq2seq(TransformerSeq2SeqConfig(**(OURS | settings)), VOCAB, VOCAB))
+    length_B, target_BT = torch.tensor([T, 7]), tokens()[:, :6]
+    with torch.no_grad():
+        memory = ours.encode(tokens(), length_B)
+        whole = ours.readout(ours.teacher_forced(target_BT, memory))
+        state, found = ours.start(memory), []
+        for part_BT in target_BT.split(1, dim=1):
+            logits, state = ours.step(part_BT, state)
+            found.append(logits)
+    close(torch.cat(found, dim=1), whole, "cached decoding")
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = ours(tokens(), length_B, target_BT).float().logsumexp(-1).mean()
+    loss.backward()
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in ours.parameters() if parameter.grad is not None)
+    assert ours.decoder.blocks[0].cross.query_norm.weight.grad is not None

@@ -181,6 +181,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"position": "disentangled", "qk_norm": True},
         'but not those of the distances of model.position = "disentangled". Remove one of them.',
     ),
+    "a pattern without windows": (
+        {"window_pattern": "LG"},
+        'model.window_pattern = "LG" needs model.mask = "window". Remove one, or set the other.',
+    ),
+    "a pattern of other letters": (
+        {"mask": "window", "span": 4, "window_pattern": "LX"},
+        'model.window_pattern is "LX"; expected "L" (local) and "G" (global), such as "LLG"',
+    ),
+    "a base of windows without rotations": (
+        {"mask": "window", "span": 4, "position": "alibi", "position_base_local": 100.0},
+        'model.position_base_local only applies to model.position = "rotary"; given "alibi". Remove it.',
+    ),
+    "an embedding norm instead of one that is not there": (
+        {"norm_placement": "post", "embedding_norm": "replaces_first"},
+        'needs a norm before the first attention, and model.norm_placement is "post". Set model.embedding_norm = true.',
+    ),
     "sinusoidal of odd width": (
         {"width": 15, "heads": 3, "position": "sinusoidal"},
         'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given 15. '

@@ -132,6 +132,30 @@ class Window(Mask):
         return True
 
 
+@dataclass(frozen=True)
+class Around(Mask):
+    """`span` keys around the query, its own in the middle: |q − k| ≤ (span − 1)/2."""
+
+    span: int
+
+    def __post_init__(self) -> None:
+        if self.span < 1 or self.span % 2 == 0:
+            raise ConfigError(f"a window of {self.span} keys has no middle for the query; expected an odd span")
+
+    @property
+    def side(self) -> int:
+        return self.span // 2
+
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (k <= q + self.side) & (k >= q - self.side)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
+        return Span(q - self.side, q + self.side + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
     """Row b has `length_B[b]` real keys; the rest is padding."""
@@ -255,6 +279,10 @@ ALL_BUT_SELF = AllButSelf()
 
 def window(span: int) -> Mask:
     return Window(span)
+
+
+def around(span: int) -> Mask:
+    return Around(span)
 
 
 def lengths(length_B: Tensor | Sequence[int]) -> Mask:
