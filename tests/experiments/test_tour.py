@@ -200,6 +200,7 @@ def test_the_command_prints_the_table_and_where_the_report_is(
     firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_tiny(monkeypatch, tmp_path)
+    monkeypatch.setattr(words, "docs_corpus", lambda progress: _documentation(tmp_path))
     out = tmp_path / "my tour"
     for _ in range(2):  # a second tour takes the place of the first
         answer = firth("tour", "--effort", 0.001, "--out", out, "--no-open")

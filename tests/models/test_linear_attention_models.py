@@ -59,7 +59,7 @@ def test_settings_that_have_no_place_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("attention", "position"), KINDS)
-@pytest.mark.parametrize("time", [20, 130])
+@pytest.mark.parametrize("time", [20, pytest.param(130, marks=pytest.mark.long)])
 def test_a_compiled_model_is_the_same(attention: str, position: str, time: int) -> None:
     made = model(attention, position)
     parameters = list(made.parameters())
