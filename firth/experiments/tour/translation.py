@@ -74,7 +74,7 @@ def _section(results: list[Result], alignment: Figure, recipe: Recipe) -> Sectio
     return Section(
         title="From one vector to attention: dates in many languages",
         lead=f"Each model was trained to translate dates of {locales} locales to ISO 8601. Exact: the share of "
-        f" {results[0].sentences:,} dates without a wrong digit, for days that never occur in training in any language. "
+        f"{results[0].sentences:,} dates without a wrong digit, for days that never occur in training in any language. "
         "RNNenc must keep the whole date in one vector; RNNsearch and the Transformer attend to it for each digit. The "
         "Transformer gets more of its faster steps: it must also learn from examples what order means.",
         table=Table(("model", "parameters", "steps", "exact", *SHOWN), rows),
