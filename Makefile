@@ -1,4 +1,4 @@
-# make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about five minutes
+# make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about four minutes
 # make test       everything that is quick; make test-all adds what is not
 # make docs       the site, into site/
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Seed, complain, verb
+from firth.cli.decoding_options import GreedyBeam, LengthPenalty, SampledTemperature
 from firth.cli.html_page import Save, save_page, section
 from firth.errors import ConfigError
 
@@ -24,19 +25,14 @@ _BATCH = 256  # images captioned at once
 def caption(
     run: Annotated[Path, typer.Argument(help="Run folder of a captioner.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, PNG or JPEG.")],
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy decoding. [default: the recipe's]")] = None,
-    penalty: Annotated[
-        float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
-    ] = None,
+    beam: GreedyBeam = None,
+    penalty: LengthPenalty = None,
     nbest: Annotated[int, typer.Option(help="Captions per image, printed as `number ||| text ||| score`.", min=1)] = 1,
     tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Sample a caption instead of searching for the most probable one.")
     ] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="With --sample: below 1 sharpens the distribution, above 1 flattens it. [default: the recipe's]"),
-    ] = None,
+    temperature: SampledTemperature = None,
     seed: Seed = None,
     save: Save = None,
     overlay: Annotated[Path | None, typer.Option(help="PNG to write: each image, and for each word where it attends.")] = None,

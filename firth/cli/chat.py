@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Seed, complain, verb
+from firth.cli.decoding_options import MinP, RepetitionPenalty, SamplingBeam, Stop, Temperature, TopK, TopP
 from firth.cli.lines import given
 
 if TYPE_CHECKING:
@@ -27,28 +28,13 @@ def chat(
     run: Annotated[Path, typer.Argument(help="Run folder of a model trained on conversations.")],
     system: Annotated[str | None, typer.Option(help="A first message that sets the scene. [default: none]")] = None,
     tokens: Annotated[int | None, typer.Option(help="Maximum length of an answer, in tokens. [default: the recipe's]")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="Sample only from the K most probable tokens. [default: the recipe's]")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Sample only from the smallest set of tokens with total probability P. [default: the recipe's]"),
-    ] = None,
-    min_p: Annotated[
-        float | None,
-        typer.Option(help="Sample only from tokens with at least P times the highest probability. [default: the recipe's]"),
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option(help="End before the first occurrence of this string; may be given several times. [default: the recipe's]"),
-    ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size of beam search; 1 samples instead. [default: the recipe's]")] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    repetition_penalty: RepetitionPenalty = None,
+    stop: Stop = None,
+    beam: SamplingBeam = None,
     seed: Seed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
 ) -> None:

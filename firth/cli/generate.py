@@ -10,6 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, Seed, print_json, verb
+from firth.cli.decoding_options import (
+    BeamGroups,
+    Diversity,
+    LengthPenalty,
+    MinP,
+    RepetitionPenalty,
+    SamplingBeam,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+)
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,37 +33,16 @@ def generate(
     run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
     prompt: Annotated[str, typer.Argument(help="Text to continue; '-' reads it from standard input.")],
     tokens: Annotated[int | None, typer.Option(help="Number of tokens to generate. [default: the recipe's]")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="Sample only from the K most probable tokens. [default: the recipe's]")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Sample only from the smallest set of tokens with total probability P. [default: the recipe's]"),
-    ] = None,
-    min_p: Annotated[
-        float | None,
-        typer.Option(help="Sample only from tokens with at least P times the highest probability. [default: the recipe's]"),
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option(help="End before the first occurrence of this string; may be given several times. [default: the recipe's]"),
-    ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size of beam search; 1 samples instead. [default: the recipe's]")] = None,
-    penalty: Annotated[
-        float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
-    ] = None,
-    beam_groups: Annotated[
-        int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")
-    ] = None,
-    diversity: Annotated[
-        float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
-    ] = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    repetition_penalty: RepetitionPenalty = None,
+    stop: Stop = None,
+    beam: SamplingBeam = None,
+    penalty: LengthPenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity: Diversity = None,
     nbest: Annotated[int, typer.Option(help="Texts of the beam to print, as `rank ||| text ||| score`.", min=1)] = 1,
     seed: Seed = None,
     as_json: Json = False,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Seed, complain, verb
+from firth.cli.decoding_options import BeamGroups, Diversity, GreedyBeam, LengthPenalty, RepetitionPenalty, SampledTemperature
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
 from firth.errors import ConfigError
@@ -35,19 +36,14 @@ def translate(
         Path | None, typer.Option(help="Output file, written completely or not at all. [default: standard output]")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out.")] = False,
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy decoding. [default: the recipe's]")] = None,
-    penalty: Annotated[
-        float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
-    ] = None,
+    beam: GreedyBeam = None,
+    penalty: LengthPenalty = None,
     nbest: Annotated[int, typer.Option(help="Translations per text, printed as `number ||| text ||| score`.", min=1)] = 1,
     tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Sample a translation instead of searching for the most probable one.")
     ] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="With --sample: below 1 sharpens the distribution, above 1 flattens it. [default: the recipe's]"),
-    ] = None,
+    temperature: SampledTemperature = None,
     top_k: Annotated[
         int | None, typer.Option(help="With --sample: only the K most probable tokens. [default: the recipe's]")
     ] = None,
@@ -60,15 +56,9 @@ def translate(
         typer.Option(help="With --sample: only tokens with at least P times the highest probability. [default: the recipe's]"),
     ] = None,
     seed: Seed = None,
-    repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
-    ] = None,
-    beam_groups: Annotated[
-        int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")
-    ] = None,
-    diversity: Annotated[
-        float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
-    ] = None,
+    repetition_penalty: RepetitionPenalty = None,
+    beam_groups: BeamGroups = None,
+    diversity: Diversity = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each text.")] = False,
 ) -> None:
     """Translate texts, one per line. An empty line stays empty."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from firth.figures.figure import COLOURS, Figure, Table
 
 
-def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0]) -> Figure:
-    """One bar per word, the first at the top."""
+def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0], negative: str | None = None) -> Figure:
+    """One bar per word, the first at the top; to the left, in the colour `negative` if given, where the value is negative."""
     import plotly.graph_objects as go
 
     places = list(range(len(rows)))  # numbers, not words: equal words would share a bar
@@ -18,7 +18,7 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
             x=[value for _, value in rows],
             y=places,
             orientation="h",
-            marker={"color": colour},
+            marker={"color": [colour if value >= 0 else negative or colour for _, value in rows]},
             text=[f"{value:.3g}" for _, value in rows],
             customdata=[word for word, _ in rows],
             hoverinfo="x",

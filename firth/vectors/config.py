@@ -58,10 +58,11 @@ class VectorsConfig:
         """Number of training threads."""
         if self.deterministic or self.device == "cuda":
             return 1
-        return self.threads or _available()
+        return self.threads or cores()
 
 
-def _available() -> int:
+def cores() -> int:
+    """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # a container or `taskset` may allow fewer cores than the machine has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

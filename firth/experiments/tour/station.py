@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from firth.api import Recipe, Watcher
+from firth.experiments.side_by_side import train_side_by_side
 from firth.figures.page import Section
 from firth.training.folder import RunFolder
 
@@ -42,9 +43,19 @@ class Guide:
         )
         return dataclasses.replace(recipe, training=training, expected=None)
 
-    def cleared(self, run: str) -> Path:
+    def run(self, name: str) -> Path:
+        """The folder of a run."""
+        return self.out / "runs" / name
+
+    def train(self, what: str, runs: Mapping[str, tuple[str, Recipe]]) -> None:
+        """Train recipes side by side. `runs`: for each model, as the reader calls it, the name of its run and its recipe."""
+        prepared = {model: (recipe, self._cleared(run)) for model, (run, recipe) in runs.items()}
+        with self.watching(what) as watcher:
+            train_side_by_side(prepared, watcher)
+
+    def _cleared(self, run: str) -> Path:
         """The folder of a run, after removing the run of an earlier tour from it."""
-        path = self.out / "runs" / run
+        path = self.run(run)
         if RunFolder(path).exists():
             shutil.rmtree(path)
         return path

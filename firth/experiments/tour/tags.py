@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Recipe, compose, load, train_recipe
+from firth.api import Recipe, compose, load
 from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
@@ -17,7 +17,7 @@ from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
 
 KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
-_STEPS = 500
+_STEPS = 300
 _WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
 
 
@@ -32,14 +32,12 @@ class Result:
 
 def visit(guide: Guide) -> Section:
     paths = _written(guide.out / "source")
-    recipes = {kind: _recipe(kind, paths) for kind in KINDS}
-    results = []
-    for kind, recipe in recipes.items():
-        with guide.watching(KINDS[kind]) as watcher:
-            folder = train_recipe(guide.shortened(recipe, _STEPS), guide.cleared(f"tags-{kind}"), watcher=watcher)
-            model = load(folder.path, kind=TaggerRun)
-            results.append(_result(KINDS[kind], model, model.evaluate(progress=watcher.work, split="test")))
-    return _section(results, model)
+    recipes = {kind: guide.shortened(_recipe(kind, paths), _STEPS) for kind in KINDS}
+    guide.train("taggers", {name: (f"tags-{kind}", recipes[kind]) for kind, name in KINDS.items()})
+    models = {kind: load(guide.run(f"tags-{kind}"), kind=TaggerRun) for kind in KINDS}
+    with guide.watching("taggers") as watcher:
+        measured = {kind: model.evaluate(progress=watcher.work, split="test") for kind, model in models.items()}
+    return _section([_result(name, models[kind], measured[kind]) for kind, name in KINDS.items()], models["lstm"])
 
 
 def _written(folder: Path) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,16 @@ from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import decode, greedy, sampling
 from firth.models import ConditionalDecoder
 from firth.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Written:
+    """One text of the beam."""
+
+    text: str
+    log_probability: float  # Σ log p(token | earlier tokens, source), <eos> included
+    score: float  # the beam's ranking: log_probability over the length penalty
+    finished: bool = True  # False: cut off at decoding.tokens
 
 
 def search(

@@ -16,7 +16,7 @@ from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention
 from firth.models import Captioner, TransformerCaptioner
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import search, text_of
+from firth.tasks.abilities.conditional_search import Written, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables
 from firth.text import Tokenizer
@@ -29,12 +29,8 @@ from firth.text.readers.images import Bytes
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # images captioned together
 
 
-@dataclass(frozen=True)
-class Caption:
-    text: str
-    log_probability: float  # Σ log p(token | earlier tokens, image), <eos> included
-    score: float  # the beam's ranking: log_probability over the length penalty
-    finished: bool = True  # False: cut off at decoding.tokens
+class Caption(Written):
+    """A caption of an image."""
 
 
 @dataclass(frozen=True)

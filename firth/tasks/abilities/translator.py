@@ -18,7 +18,7 @@ from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import search, text_of
+from firth.tasks.abilities.conditional_search import Written, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
@@ -32,12 +32,8 @@ _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
 _CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included
 
 
-@dataclass(frozen=True)
-class Translation:
-    text: str
-    log_probability: float  # Σ log p(token | earlier tokens, source), <eos> included
-    score: float  # the beam's ranking: log_probability over the length penalty
-    finished: bool = True  # False: cut off at decoding.tokens
+class Translation(Written):
+    """A translation of a text."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""Models trained side by side, each in a process of its own, are those that are trained alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from runs import recipe_table
+
+from firth.api import Recipe, Watcher, compose, train_recipe
+from firth.errors import DataError
+from firth.experiments import side_by_side
+from firth.experiments.side_by_side import train_side_by_side
+from firth.training import log
+from firth.training.folder import RunFolder
+
+
+def recipe(kind: str, steps: int = 20) -> Recipe:
+    table = recipe_table(model=kind)
+    return compose(table | {"training": {**table["training"], "steps": steps}})
+
+
+def losses(path: Path) -> list[float]:
+    return [line["loss"] for line in log.read(RunFolder(path).log)]
+
+
+def test_they_are_the_models_that_are_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    runs = {kind: (recipe(kind), tmp_path / kind) for kind in ("rnn", "gru")}
+    heard: dict[str, list[tuple[int, int]]] = {}
+    train_side_by_side(runs, Watcher(work=lambda what, done, total: heard.setdefault(what, []).append((done, total))))
+    assert {name: steps[-1] for name, steps in heard.items()} == {"rnn": (20, 20), "gru": (20, 20)}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for kind in runs:
+            train_recipe(recipe(kind), tmp_path / f"{kind} alone")
+            assert losses(tmp_path / kind) == losses(tmp_path / f"{kind} alone")
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_an_error_of_one_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    broken = compose({**recipe_table(model="rnn"), "data": {"path": str(tmp_path / "missing.txt")}})
+    endless = recipe("gru", steps=1_000_000)
+    with pytest.raises(DataError, match=r"missing\.txt"):
+        train_side_by_side({"broken": (broken, tmp_path / "a"), "endless": (endless, tmp_path / "b")}, Watcher())
