@@ -94,10 +94,11 @@ def _decoding(folder: Path) -> dict[str, Any]:
     return length | {key: int(value) if key == "top_k" else float(value) for key, value in found.items()}
 
 
-def chosen_family(model: ModelConfig, families: Sequence[Family]) -> Family:
-    """The first family that this model belongs to; otherwise an error with the reason of each."""
+def chosen_family(model: ModelConfig, families: Sequence[Family], imported: str | None = None) -> Family:
+    """The first family that this model belongs to, preferably the architecture `imported` that it came from; otherwise an error
+    with the reason of each."""
     reasons = {}
-    for family in families:
+    for family in sorted(families, key=lambda family: family.architecture != imported):
         reason = family.why_not(model)
         if reason is None:
             return family

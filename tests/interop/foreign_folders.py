@@ -74,25 +74,35 @@ def gpt2(**options: Any) -> Any:
     return randomised(transformers.GPT2LMHeadModel(config))
 
 
+LLAMA_SHAPE: dict[str, Any] = {
+    "vocab_size": ROWS,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "bos_token_id": 1,
+    "eos_token_id": 0,
+}
+
+
 def llama(**options: Any) -> Any:
-    config = transformers.LlamaConfig(
-        **(
-            {
-                "vocab_size": ROWS,
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "max_position_embeddings": 128,
-                "rms_norm_eps": 1e-6,
-                "bos_token_id": 1,
-                "eos_token_id": 0,
-            }
-            | options
-        )
-    )
-    return randomised(transformers.LlamaForCausalLM(config))
+    return randomised(transformers.LlamaForCausalLM(transformers.LlamaConfig(**(LLAMA_SHAPE | options))))
+
+
+def mistral(**options: Any) -> Any:
+    config = transformers.MistralConfig(**(LLAMA_SHAPE | {"sliding_window": 7} | options))
+    return randomised(transformers.MistralForCausalLM(config))
+
+
+def qwen2(**options: Any) -> Any:
+    return randomised(transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**(LLAMA_SHAPE | options))))
+
+
+def qwen3(**options: Any) -> Any:
+    return randomised(transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
 
 
 def randomised(model: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from foreign_folders import byte_level, gpt2, llama, saved, sentence_piece, transformers
+from foreign_folders import byte_level, gpt2, llama, mistral, qwen2, qwen3, saved, sentence_piece, transformers
 from runs import LINES, recipe_table
 
 import firth
@@ -22,6 +22,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gpt2": GPT2,
     "gpt2, relu": GPT2 | {"activation": "relu"},
     "stretched": {"rotary_scaling": "yarn", "rotary_context": 8},
+    "mistral": {"mask": "window", "span": 4},
+    "qwen2": {"bias": "qkv", "mask": "window", "span": 4, "window_pattern": "GL"},
+    "qwen3": {"qk_norm": True, "head_width": 16, "tied": False},
+}
+ARCHITECTURES = {
+    "gpt2": "GPT2LMHeadModel",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
 }
 
 
@@ -39,7 +48,7 @@ def test_transformers_computes_the_logits_of_an_exported_run(name: str, tmp_path
     token_BT = torch.randint(ours.tokenizer.vocab, (2, 20), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         torch.testing.assert_close(theirs(token_BT).logits, ours.network(token_BT)[0], rtol=1e-4, atol=1e-5)
-    assert type(theirs).__name__ == ("GPT2LMHeadModel" if name.startswith("gpt2") else "LlamaForCausalLM")
+    assert type(theirs).__name__ == ARCHITECTURES.get(name.split(",")[0], "LlamaForCausalLM")
 
 
 @pytest.mark.parametrize("kind", ["char", "word", "bpe", "wordpiece", "unigram"])
@@ -55,7 +64,7 @@ def test_the_tokenizer_of_an_exported_run_gives_the_same_ids(kind: str, tmp_path
     assert theirs.eos_token_id == ours.eos
 
 
-@pytest.mark.parametrize("build", [gpt2, llama])
+@pytest.mark.parametrize("build", [gpt2, llama, mistral, qwen2, qwen3])
 def test_import_export_import_is_equal_to_the_bit(build: Any, tmp_path: Path) -> None:
     folder = saved(tmp_path / "theirs", build().to(torch.bfloat16), byte_level(begin=True))
     import_model(folder, tmp_path / "run")
@@ -69,6 +78,7 @@ def test_import_export_import_is_equal_to_the_bit(build: Any, tmp_path: Path) ->
         assert tensor.dtype == torch.bfloat16
         assert torch.equal(tensor.view(torch.int16), weights[name].view(torch.int16)), name
     first, second = (transformers.AutoModelForCausalLM.from_pretrained(path) for path in (folder, tmp_path / "exported"))
+    assert type(first) is type(second)
     assert all(torch.equal(tensor, second.state_dict()[name]) for name, tensor in first.state_dict().items())
 
 

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign_folders import PROMPT, TEXT, byte_level, fast, gpt2, llama, saved, sentence_piece, transformers
+from foreign_folders import (
+    PROMPT,
+    TEXT,
+    byte_level,
+    fast,
+    gpt2,
+    llama,
+    mistral,
+    qwen2,
+    qwen3,
+    saved,
+    sentence_piece,
+    transformers,
+)
 
 import firth
 from firth.inspection.contextual_vectors import layers
@@ -38,6 +51,17 @@ MODELS: dict[str, Any] = {
             "factor": 4.0,
             "original_max_position_embeddings": 32,
         }
+    ),
+    "mistral": mistral,
+    "mistral without windows": lambda: mistral(sliding_window=None, head_dim=16),
+    "qwen2": qwen2,
+    "qwen2, windows in the last layer": lambda: qwen2(use_sliding_window=True, sliding_window=5, max_window_layers=2),
+    "qwen3": qwen3,
+    "qwen3, tied, a window in the first layer": lambda: qwen3(
+        tie_word_embeddings=True,
+        use_sliding_window=True,
+        sliding_window=6,
+        layer_types=["sliding_attention", "full_attention", "full_attention"],
     ),
 }
 
@@ -70,22 +94,26 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Path])
     close(run.network(token_BT)[0], expected.logits)
     found = layers(run.network, token_BT, torch.full((3,), 60))
     wanted = list(expected.hidden_states)
-    if theirs.config.model_type == "gpt2":  # their first state has the positions added, ours is the embedding alone
-        wanted[0] = theirs.transformer.wte(token_BT)
+    # Some of theirs first add positions, normalise or scale; our first state is the embedding alone.
+    wanted[0] = torch.nn.functional.embedding(token_BT, theirs.get_input_embeddings().weight)
     assert len(found) == len(wanted) == 4
     for ours, other in zip(found, wanted, strict=True):
         close(ours, other)
 
 
 @torch.inference_mode()
-def test_padding_after_a_text_does_not_change_its_vectors(pair: tuple[Any, Path]) -> None:
+def test_their_padding_on_either_side_and_ours_do_not_change_the_vectors_of_a_text(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
-    run, texts = loaded(folder), ["The list", "The café serves naïve users"]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="<|end|>", padding_side="right")
-    given = tokenizer(texts, return_tensors="pt", padding=True)
-    expected = theirs(given.input_ids, attention_mask=given.attention_mask, output_hidden_states=True).hidden_states[-1]
-    for row, found in enumerate(run.embed(texts, pool=None)):
-        close(torch.from_numpy(found), expected[row, : int(given.attention_mask[row].sum())])
+    texts = ["The list", "The café serves naïve users"]
+    ours = loaded(folder).embed(texts, pool=None)
+    for side in ("right", "left"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="<|end|>", padding_side=side)
+        given = tokenizer(texts, return_tensors="pt", padding=True)
+        seen_BT = given.attention_mask
+        positions = {} if theirs.config.model_type == "bloom" else {"position_ids": (seen_BT.cumsum(1) - 1).clamp(min=0)}
+        expected = theirs(given.input_ids, attention_mask=seen_BT, output_hidden_states=True, **positions).hidden_states[-1]
+        for row, found in enumerate(ours):
+            close(torch.from_numpy(found), expected[row][seen_BT[row].bool()])
 
 
 def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
