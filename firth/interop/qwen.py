@@ -1,5 +1,5 @@
-"""Qwen2, Qwen2.5 and QwQ (Yang et al. 2024): LLaMA with biases on queries, keys and values. Qwen3 (Yang et al. 2025): without them,
-but with normalised queries and keys. In both, the later layers may attend to a window."""
+"""Qwen2 and Qwen2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values. Qwen3 (Yang et al. 2025): without them, but
+with normalised queries and keys. In both, the later layers may attend to a window."""
 
 from __future__ import annotations
 

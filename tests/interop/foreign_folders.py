@@ -105,6 +105,16 @@ def qwen3(**options: Any) -> Any:
     return randomised(transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
 
 
+def gpt_neox(**options: Any) -> Any:
+    shape = {key: value for key, value in LLAMA_SHAPE.items() if key not in ("num_key_value_heads", "rms_norm_eps")}
+    return randomised(transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**(shape | {"rotary_pct": 0.5} | options))))
+
+
+def bloom(**options: Any) -> Any:
+    shape = {"vocab_size": ROWS, "hidden_size": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 1, "eos_token_id": 0}
+    return randomised(transformers.BloomForCausalLM(transformers.BloomConfig(**(shape | options))))
+
+
 def randomised(model: Any) -> Any:
     """Every parameter random, the gains and biases too, so that none can be forgotten."""
     generator = torch.Generator().manual_seed(0)

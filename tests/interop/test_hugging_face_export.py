@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from foreign_folders import byte_level, gpt2, llama, mistral, qwen2, qwen3, saved, sentence_piece, transformers
+from foreign_folders import bloom, byte_level, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, saved, sentence_piece, transformers
 from runs import LINES, recipe_table
 
 import firth
@@ -16,6 +16,7 @@ from firth.api import compose, export_model, import_model, train_recipe
 from firth.errors import ConfigError, RunError
 
 GPT2 = {"position": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
+NEOX = {"norm": "layer", "activation": "gelu", "bias": True}
 SETTINGS: dict[str, dict[str, Any]] = {
     "by default": {},
     "untied, one kv head": {"tied": False, "kv_heads": 1, "norm_eps": 1e-6},
@@ -25,12 +26,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mistral": {"mask": "window", "span": 4},
     "qwen2": {"bias": "qkv", "mask": "window", "span": 4, "window_pattern": "GL"},
     "qwen3": {"qk_norm": True, "head_width": 16, "tied": False},
+    "gpt-neox": NEOX | {"parallel_block": "two_norms", "rotary_fraction": 0.5},
+    "gpt-neox, untied": NEOX | {"tied": False, "output_bias": False, "activation": "gelu_tanh"},
+    "bloom": {"position": "alibi", "norm": "layer", "activation": "gelu_tanh", "embedding_norm": True, "bias": True},
 }
 ARCHITECTURES = {
     "gpt2": "GPT2LMHeadModel",
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "gpt-neox": "GPTNeoXForCausalLM",
+    "bloom": "BloomForCausalLM",
 }
 
 
@@ -48,7 +54,7 @@ def test_transformers_computes_the_logits_of_an_exported_run(name: str, tmp_path
     token_BT = torch.randint(ours.tokenizer.vocab, (2, 20), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         torch.testing.assert_close(theirs(token_BT).logits, ours.network(token_BT)[0], rtol=1e-4, atol=1e-5)
-    assert type(theirs).__name__ == ARCHITECTURES.get(name.split(",")[0], "LlamaForCausalLM")
+    assert type(theirs).__name__ == ARCHITECTURES.get(name.split(",", maxsplit=1)[0], "LlamaForCausalLM")
 
 
 @pytest.mark.parametrize("kind", ["char", "word", "bpe", "wordpiece", "unigram"])
@@ -64,7 +70,7 @@ def test_the_tokenizer_of_an_exported_run_gives_the_same_ids(kind: str, tmp_path
     assert theirs.eos_token_id == ours.eos
 
 
-@pytest.mark.parametrize("build", [gpt2, llama, mistral, qwen2, qwen3])
+@pytest.mark.parametrize("build", [gpt2, llama, mistral, qwen2, qwen3, gpt_neox, bloom])
 def test_import_export_import_is_equal_to_the_bit(build: Any, tmp_path: Path) -> None:
     folder = saved(tmp_path / "theirs", build().to(torch.bfloat16), byte_level(begin=True))
     import_model(folder, tmp_path / "run")

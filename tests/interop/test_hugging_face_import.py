@@ -12,9 +12,11 @@ import torch
 from foreign_folders import (
     PROMPT,
     TEXT,
+    bloom,
     byte_level,
     fast,
     gpt2,
+    gpt_neox,
     llama,
     mistral,
     qwen2,
@@ -63,6 +65,11 @@ MODELS: dict[str, Any] = {
         sliding_window=6,
         layer_types=["sliding_attention", "full_attention", "full_attention"],
     ),
+    "gpt-neox": gpt_neox,
+    "gpt-neox, one layer after the other": lambda: gpt_neox(use_parallel_residual=False, rotary_pct=1.0, hidden_act="gelu_new"),
+    "gpt-neox, tied, another base": lambda: gpt_neox(tie_word_embeddings=True, rotary_emb_base=500, layer_norm_eps=1e-6),
+    "bloom": bloom,
+    "bloom, three heads": lambda: bloom(n_head=3, hidden_size=24, layer_norm_epsilon=1e-6),
 }
 
 
@@ -151,7 +158,7 @@ def test_every_ability_of_a_language_model_works(pair: tuple[Any, Path]) -> None
     assert isinstance(run.generate(PROMPT, tokens=5, seed=0), str)
     assert run.score(["The list is empty."])[0].perplexity > 1
     assert run.complete("The __ is empty.", ["list", "café"])
-    assert run.embed(["The list", "is"]).shape == (2, 32)
+    assert run.embed(["The list", "is"]).shape == (2, run.recipe.model.width)
     assert len(run.senses("list", ["The list is empty.", "a list of users"]).sentences) == 2
     weights = run.attention(PROMPT).weights(0)
     np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
@@ -199,6 +206,23 @@ def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> No
     expected = loaded(folder).network.state_dict()
     bare = {name.removeprefix("transformer."): tensor.clone() for name, tensor in theirs.transformer.state_dict().items()}
     save_file(bare, folder / "model.safetensors")
+    found = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize("name", ["embed_out.weight", "lm_head.weight"])
+def test_pythia_with_the_stored_tables_and_either_name_of_the_output_layer(name: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(tmp_path / "model", gpt_neox())
+    expected = loaded(folder).network.state_dict()
+    weights = load_file(folder / "model.safetensors")
+    (other,) = {"embed_out.weight", "lm_head.weight"} & set(weights)
+    weights[name] = weights.pop(other)
+    weights["gpt_neox.layers.0.attention.bias"] = torch.ones(1, 1, 128, 128, dtype=torch.bool)
+    weights["gpt_neox.layers.0.attention.masked_bias"] = torch.tensor(-1e9)
+    weights["gpt_neox.layers.0.attention.rotary_emb.inv_freq"] = torch.ones(2)
+    save_file(weights, folder / "model.safetensors")
     found = loaded(folder).network.state_dict()
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
