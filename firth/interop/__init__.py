@@ -10,6 +10,7 @@ from pathlib import Path
 from firth.interop import hugging_face
 from firth.interop.bloom import BLOOM
 from firth.interop.family import Family
+from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.gpt2 import GPT2
 from firth.interop.gpt_neox import GPT_NEOX
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
@@ -18,7 +19,7 @@ from firth.interop.mistral import MISTRAL
 from firth.interop.qwen import QWEN2, QWEN3
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
 
 
 def open_folder(folder: Path) -> ForeignModel:

@@ -1,5 +1,5 @@
-"""GPT-NeoX (Black et al. 2022) and Pythia (Biderman et al. 2023): rotary positions that turn only part of each head, attention and
-feed-forward network in parallel, each with a LayerNorm of its own, biases everywhere but in the output layer.
+"""GPT-NeoX (Black et al. 2022) and Pythia (Biderman et al. 2023): rotary positions that turn only part of each head, attention
+and feed-forward network in parallel, each with a LayerNorm of its own, biases everywhere but in the output layer.
 
 Queries, keys and values alternate by head. The numbers that turn stand first in theirs, and pairs are halves of them; in ours,
 pairs are halves of the whole head, so that the rows of W^Q and W^K are permuted."""

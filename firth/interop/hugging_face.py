@@ -20,6 +20,7 @@ from firth.interop.tokenizer_files import read_json, read_tokenizer
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
+from firth.text.tokenizers.imported import ENDS
 from firth.version import __version__
 
 # Settings of generation_config.json that [decoding] has, too, where a model samples by default.
@@ -144,7 +145,7 @@ class Export:
 
     def tokenizer_config(self) -> dict[str, Any]:
         if self.tokenizer.settings:
-            return dict(self.tokenizer.settings)
+            return {key: value for key, value in self.tokenizer.settings.items() if key != ENDS}
         names = {"eos_token": self.tokenizer.eos_name, "unk_token": self.tokenizer.unknown_name}
         return {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -154,8 +155,9 @@ class Export:
         }
 
     def _tokens(self) -> dict[str, Any]:
-        begin = self.tokenizer.begin
-        return {"bos_token_id": begin[0] if begin else self.tokenizer.eos, "eos_token_id": self.tokenizer.eos}
+        begin, ends = self.tokenizer.begin, self.tokenizer.ends
+        eos = list(ends) if len(ends) > 1 else self.tokenizer.eos
+        return {"bos_token_id": begin[0] if begin else self.tokenizer.eos, "eos_token_id": eos}
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -17,7 +17,7 @@ from firth.models import TransformerConfig
 def read(config: ForeignConfig) -> TransformerConfig:
     config.expect("hidden_act", "silu", "swish")
     sizes = read_sizes(config, context=131_072)
-    span = config.take("sliding_window")
+    span = config.optional("sliding_window", 4096)
     windows: dict[str, Any] = {} if span is None else {"mask": "window", "span": span}
     return TransformerConfig(kind="transformer", **sizes, **windows, **read_rope(config, sizes["context"]))
 

@@ -1,5 +1,5 @@
-"""Qwen2 and Qwen2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values. Qwen3 (Yang et al. 2025): without them, but
-with normalised queries and keys. In both, the later layers may attend to a window."""
+"""Qwen2 and Qwen2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values. Qwen3 (Yang et al. 2025): without them,
+but with normalised queries and keys. In both, the later layers may attend to a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTEXT, _FIRST_LOCAL = 32_768, 28  # where config.json says nothing
 def _read(config: ForeignConfig, head_width: int | None, **settings: Any) -> TransformerConfig:
     config.expect("hidden_act", "silu", "swish")
     sizes = read_sizes(config, context=_CONTEXT, head_width=head_width)
-    depth, span, first = sizes["depth"], config.take("sliding_window"), config.take("max_window_layers", _FIRST_LOCAL)
+    depth, span, first = sizes["depth"], config.optional("sliding_window", 4096), config.take("max_window_layers", _FIRST_LOCAL)
     if not config.expect("use_sliding_window", False, True):
         span = None
     usual = ["full_attention" if span is None or layer < first else "sliding_attention" for layer in range(depth)]

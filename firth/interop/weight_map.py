@@ -46,18 +46,27 @@ QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one 
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
 
 
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+# Gains are stored as γ − 1. The sum is rounded once, to the type that it is loaded in.
+PLUS_ONE = Way(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(ours) - 1).to(ours.dtype)])
+
+
 def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
     """Their queries, keys and values alternate by head: the rows of head 0's query, its key, its value, those of head 1, …;
     `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
 
     def to_ours(theirs: Sequence[Tensor], settings: Any) -> Tensor:
-        q, k, v = theirs[0].unflatten(0, (settings.heads, 3, settings.per_head)).unbind(1)
+        rows = theirs[0]
+        q, k, v = rows.reshape(settings.heads, 3, settings.per_head, *rows.shape[1:]).unbind(1)
         if (places := order(settings)) is not None:
             q, k = q[:, places], k[:, places]
         return torch.cat([part.flatten(0, 1) for part in (q, k, v)])
 
     def to_theirs(ours: Tensor, settings: Any) -> Sequence[Tensor]:
-        q, k, v = ours.unflatten(0, (3, settings.heads, settings.per_head)).unbind(0)
+        q, k, v = ours.reshape(3, settings.heads, settings.per_head, *ours.shape[1:]).unbind(0)
         if (places := order(settings)) is not None:
             back = sorted(range(len(places)), key=places.__getitem__)
             q, k = q[:, back], k[:, back]

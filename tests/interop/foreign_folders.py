@@ -105,6 +105,22 @@ def qwen3(**options: Any) -> Any:
     return randomised(transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
 
 
+def gemma(**options: Any) -> Any:
+    return randomised(transformers.GemmaForCausalLM(transformers.GemmaConfig(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
+
+
+def gemma2(**options: Any) -> Any:
+    settings = {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7}
+    settings |= {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}  # low, so that they matter
+    return randomised(transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**(LLAMA_SHAPE | settings | options))))
+
+
+def gemma3(**options: Any) -> Any:
+    settings = {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7}
+    settings |= {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    return randomised(transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**(LLAMA_SHAPE | settings | options))))
+
+
 def gpt_neox(**options: Any) -> Any:
     shape = {key: value for key, value in LLAMA_SHAPE.items() if key not in ("num_key_value_heads", "rms_norm_eps")}
     return randomised(transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**(shape | {"rotary_pct": 0.5} | options))))

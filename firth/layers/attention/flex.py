@@ -16,6 +16,7 @@ from torch import Tensor
 from firth.layers.attention.call import Call, MaskKey, learned_slopes
 from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
+from firth.layers.cap import capped
 from firth.layers.position import ALiBi, Buckets
 
 SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, Buckets)  # exactly these
@@ -68,28 +69,33 @@ def _start_B(call: Call) -> Tensor | None:
 
 
 def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
-    """The terms added to scale · q·k. FlexAttention calls it for each pair, with the indices as scalars."""
-    terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+    """What is done to scale · q·k. FlexAttention calls it for each pair, with the indices as scalars."""
+    inner: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []  # terms that are capped, too
+    outer: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+    cap = call.cap
 
     def distance(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k - q if start_B is None else k - q - start_B[b]
 
     if type(call.score) is Gaussian:
         bias_BGK, rep = call.scale * half_square(call.k_BGKC.float()), call.heads_per_group
-        terms.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
+        inner.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
     match call.position:
         case ALiBi(slope_H):
-            terms.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
+            outer.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
         case Buckets() as buckets:
             table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
-            terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
+            outer.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
         case None:
             pass
-    if not terms:
+    if not inner and not outer and cap is None:
         return None
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        for term in terms:
+        for term in inner:
+            score = score + term(b, h, q, k)
+        score = capped(score, cap)
+        for term in outer:
             score = score + term(b, h, q, k)
         return score
 
