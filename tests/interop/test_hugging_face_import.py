@@ -30,6 +30,10 @@ from foreign_folders import (
 )
 
 import firth
+from firth.api import export_model, import_model
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.errors import DataError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.next_token import LanguageModelRun
 
@@ -89,7 +93,19 @@ MODELS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+# The quick tests read one or two models of each family.
+SECOND = (
+    "mistral without windows",
+    "qwen2, windows in the last layer",
+    "gpt-neox, one layer after the other",
+    "gpt-neox, tied, another base",
+    "gemma 3 without windows",
+    "gemma 2, another scale",
+    "bloom, three heads",
+)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.long if name in SECOND else ()) for name in MODELS])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A model of theirs, and its folder."""
     theirs = MODELS[request.param]()
@@ -139,14 +155,24 @@ def test_their_padding_on_either_side_and_ours_do_not_change_the_vectors_of_a_te
             close(torch.from_numpy(found), expected[row][seen_BT[row].bool()])
 
 
+@torch.inference_mode()
+def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    run, text = loaded(folder), "The café serves naïve users, they're 12"
+    found, ids = run.attention(text), torch.from_numpy(run.prompt_ids(text)).unsqueeze(0)
+    before = theirs.config._attn_implementation
+    theirs.set_attn_implementation("eager")
+    expected = theirs(ids, output_attentions=True).attentions
+    theirs.set_attn_implementation(before)
+    for layer, weights_1HTT in enumerate(expected):
+        close(torch.from_numpy(found.weights(layer)), weights_1HTT[0])
+
+
 def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
     run = loaded(folder)
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
     expected = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
-    from firth.decoding.generate import generate
-    from firth.decoding.sample import DecodingConfig
-
     found = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))]
     assert found == expected.tolist()
 
@@ -276,3 +302,99 @@ def test_a_chat_template_and_the_way_of_sampling_are_kept(tmp_path: Path) -> Non
     assert run.tokenizer.settings["chat_template"] == tokenizer.chat_template
     assert (run.recipe.decoding.temperature, run.recipe.decoding.top_p) == (0.6, 0.9)
     assert run.tokenizer.eos == 0  # the tokenizer's own among those that end a text
+    assert run.tokenizer.ends == (0, 5)
+
+
+@pytest.mark.parametrize("where", ["generation_config.json", "config.json"])
+def test_generation_ends_at_any_of_several_tokens(where: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama())
+    run = loaded(folder)
+    ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
+    tokens = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=12, temperature=0))]
+    place = next(place for place in range(4, 12) if tokens[place] not in tokens[:place])
+    (folder / "generation_config.json").unlink()
+    path = folder / where
+    table = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(table | {"eos_token_id": [0, 399, tokens[place]]}))
+    import_model(folder, tmp_path / "run")
+    export_model(tmp_path / "run", tmp_path / "exported")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "exported")
+    assert theirs.generation_config.eos_token_id == [0, tokens[place]]  # no token has the id 399
+    wanted = theirs.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)[0, ids.shape[1] :].tolist()
+    assert wanted == tokens[: place + 1]
+    for path in (folder, tmp_path / "run", tmp_path / "exported"):
+        run = loaded(path)
+        text = run.generate(PROMPT, tokens=12, temperature=0)
+        assert text == "".join(list(run.tokenizer.spell([*ids[0].tolist(), *tokens[:place]]))[ids.shape[1] : -1])
+        best = run.continuations(PROMPT, run.generation({"beam": 2, "tokens": 12, "penalty": 0.0}))
+        assert all(tokens[place] not in run.tokenizer.encode(one.text) for one in best)
+    assert "eos_token_ids" not in json.loads((tmp_path / "exported" / "tokenizer_config.json").read_text())
+
+
+def test_a_config_as_smollm2_has_it(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama(tie_word_embeddings=True))
+    path = folder / "config.json"
+    more = {
+        "is_llama_config": True,
+        "rope_interleaved": False,
+        "rope_theta": 100_000,
+        "rope_scaling": None,
+        "pretraining_tp": 1,
+        "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16", "fp16": "float16"}},
+        "torch_dtype": "bfloat16",
+    }
+    table = json.loads(path.read_text())
+    table.pop("rope_parameters")
+    path.write_text(json.dumps(table | more))
+    model = loaded(folder).recipe.model
+    assert (model.position_base, model.tied) == (100_000, True)
+    path.write_text(json.dumps(table | more | {"rope_interleaved": True}))
+    with pytest.raises(DataError, match="rope_interleaved is True; firth only computes False"):
+        loaded(folder)
+
+
+OLD_ROPE: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "gemma 3": (
+        gemma3,
+        {"rope_theta": 500.0, "rope_local_base_freq": 20.0, "sliding_window_pattern": 3, "cache_implementation": "hybrid"},
+        {"position_base": 500.0, "position_base_local": 20.0, "window_pattern": "LLG"},
+    ),
+    "gemma 3, stretched": (
+        gemma3,
+        {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+        {"position_base": 1e6, "position_base_local": 1e4, "rotary_scaling": "linear", "rotary_factor": 8.0},
+    ),
+    "gemma 2": (
+        gemma2,
+        {"rope_theta": 500.0, "hidden_act": "gelu_pytorch_tanh"},
+        {"position_base": 500.0, "window_pattern": "LG"},
+    ),
+    "gemma": (gemma, {"rope_theta": 500.0, "hidden_act": "gelu", "hidden_activation": None}, {"position_base": 500.0}),
+    "pythia": (gpt_neox, {"rotary_pct": 0.25, "rotary_emb_base": 500}, {"position_base": 500.0, "rotary_fraction": 0.25}),
+    "qwen2": (
+        qwen2,
+        {"rope_theta": 500.0, "use_sliding_window": False, "sliding_window": 4, "max_window_layers": 1, "use_mrope": False},
+        {"position_base": 500.0, "mask": "causal"},
+    ),
+    "mistral": (mistral, {"rope_theta": 500.0, "sliding_window": None}, {"position_base": 500.0, "mask": "causal"}),
+    "bloom": (
+        bloom,
+        {"n_embed": 32, "seq_length": 64, "offset_alibi": 100, "skip_bias_add": True, "unk_token_id": 0, "n_inner": None},
+        {"context": 64, "hidden": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(OLD_ROPE))
+def test_configs_as_they_were_published_are_read_as_transformers_reads_them(name: str, tmp_path: Path) -> None:
+    """Before rope_parameters and layer_types, in which today's `transformers` writes them."""
+    build, older, settings = OLD_ROPE[name]
+    folder = saved(tmp_path / "model", build())
+    path = folder / "config.json"
+    table = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("rope_parameters", "layer_types")}
+    path.write_text(json.dumps(table | older))
+    run = loaded(folder)
+    assert {key: getattr(run.recipe.model, key) for key in settings} == settings
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with torch.inference_mode():
+        close(run.network(tokens())[0], theirs(tokens()).logits)

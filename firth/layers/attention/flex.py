@@ -25,6 +25,8 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def why_not(call: Call) -> str | None:
     q = call.q_BHQD
+    if call.cap is not None and type(call.score) is not Dot:
+        return "FlexAttention is given only part of this score, and a cap needs all of it"
     if not q.is_cuda:
         return f"FlexAttention is compiled for a GPU; q is on {q.device}"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
@@ -69,9 +71,8 @@ def _start_B(call: Call) -> Tensor | None:
 
 
 def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
-    """What is done to scale · q·k. FlexAttention calls it for each pair, with the indices as scalars."""
-    inner: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []  # terms that are capped, too
-    outer: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+    """The cap of scale · q·k and the terms added to it. FlexAttention calls it for each pair, with the indices as scalars."""
+    terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
     cap = call.cap
 
     def distance(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -79,23 +80,21 @@ def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
 
     if type(call.score) is Gaussian:
         bias_BGK, rep = call.scale * half_square(call.k_BGKC.float()), call.heads_per_group
-        inner.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
+        terms.append(lambda b, h, q, k: bias_BGK[b, h // rep, k])
     match call.position:
         case ALiBi(slope_H):
-            outer.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
+            terms.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
         case Buckets() as buckets:
             table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
-            outer.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
+            terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
         case None:
             pass
-    if not inner and not outer and cap is None:
+    if not terms and cap is None:
         return None
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        for term in inner:
-            score = score + term(b, h, q, k)
         score = capped(score, cap)
-        for term in outer:
+        for term in terms:
             score = score + term(b, h, q, k)
         return score
 
