@@ -28,7 +28,7 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(get_args(ExportFormat))}')
     model = load(run, "cpu")
     recipe, network = model.recipe, model.network
-    family = interop.family_of(recipe.model)
+    family = interop.family_of(recipe.model, recipe.imported)
     if not isinstance(network, TransformerLM):
         raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
     card = Card(

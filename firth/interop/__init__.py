@@ -8,13 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from firth.interop import hugging_face
+from firth.interop.bloom import BLOOM
 from firth.interop.family import Family
+from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.gpt2 import GPT2
+from firth.interop.gpt_neox import GPT_NEOX
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.mistral import MISTRAL
+from firth.interop.qwen import QWEN2, QWEN3
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
 
 
 def open_folder(folder: Path) -> ForeignModel:
@@ -22,9 +27,10 @@ def open_folder(folder: Path) -> ForeignModel:
     return hugging_face.open_folder(folder, FAMILIES)
 
 
-def family_of(model: ModelConfig) -> Family:
-    """The family as which a model of ours can be written; an error with the reasons if there is none."""
-    return hugging_face.chosen_family(model, FAMILIES)
+def family_of(model: ModelConfig, imported: str | None = None) -> Family:
+    """The family as which a model of ours can be written, if possible the architecture that it was imported from; an error with
+    the reasons if there is none."""
+    return hugging_face.chosen_family(model, FAMILIES, imported)
 
 
 __all__ = ["FAMILIES", "Export", "Family", "ForeignModel", "family_of", "is_folder", "open_folder"]

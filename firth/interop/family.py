@@ -49,6 +49,8 @@ class Family:
 def _plain(model: Any, name: str) -> Any:
     """The setting, None where it is what None means."""
     value = getattr(model, name)
+    if name == "output_bias" and model.family == "language":
+        return model.biased_output or None
     if (name, value) in (("kv_heads", model.heads), ("head_width", model.width // model.heads)):
         return None
     return value

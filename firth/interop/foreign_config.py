@@ -39,6 +39,10 @@ class ForeignConfig:
         value = self._left.pop(key, None)
         return default if value is None else value
 
+    def optional(self, key: str, default: Any) -> Any:
+        """The value, which may be null; `default` only where the key is missing."""
+        return self._left.pop(key, default)
+
     def size(self, key: str, default: int | None = None) -> int:
         value = self.take(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

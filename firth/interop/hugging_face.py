@@ -20,6 +20,7 @@ from firth.interop.tokenizer_files import read_json, read_tokenizer
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
+from firth.text.tokenizers.imported import ENDS
 from firth.version import __version__
 
 # Settings of generation_config.json that [decoding] has, too, where a model samples by default.
@@ -94,10 +95,11 @@ def _decoding(folder: Path) -> dict[str, Any]:
     return length | {key: int(value) if key == "top_k" else float(value) for key, value in found.items()}
 
 
-def chosen_family(model: ModelConfig, families: Sequence[Family]) -> Family:
-    """The first family that this model belongs to; otherwise an error with the reason of each."""
+def chosen_family(model: ModelConfig, families: Sequence[Family], imported: str | None = None) -> Family:
+    """The first family that this model belongs to, preferably the architecture `imported` that it came from; otherwise an error
+    with the reason of each."""
     reasons = {}
-    for family in families:
+    for family in sorted(families, key=lambda family: family.architecture != imported):
         reason = family.why_not(model)
         if reason is None:
             return family
@@ -143,7 +145,7 @@ class Export:
 
     def tokenizer_config(self) -> dict[str, Any]:
         if self.tokenizer.settings:
-            return dict(self.tokenizer.settings)
+            return {key: value for key, value in self.tokenizer.settings.items() if key != ENDS}
         names = {"eos_token": self.tokenizer.eos_name, "unk_token": self.tokenizer.unknown_name}
         return {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -153,8 +155,9 @@ class Export:
         }
 
     def _tokens(self) -> dict[str, Any]:
-        begin = self.tokenizer.begin
-        return {"bos_token_id": begin[0] if begin else self.tokenizer.eos, "eos_token_id": self.tokenizer.eos}
+        begin, ends = self.tokenizer.begin, self.tokenizer.ends
+        eos = list(ends) if len(ends) > 1 else self.tokenizer.eos
+        return {"bos_token_id": begin[0] if begin else self.tokenizer.eos, "eos_token_id": eos}
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

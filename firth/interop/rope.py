@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firth.errors import DataError
@@ -13,13 +14,20 @@ _KINDS = ("linear", "yarn", "llama3")
 SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name there
 
 
-def read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
-    """The settings of [model] for rotary positions."""
+def read_rope(config: ForeignConfig, context: int, default: float = 10_000.0) -> dict[str, Any]:
+    """The settings of [model] for rotary positions; `default` is the family's base."""
     table = dict(config.take("rope_scaling", {})) | dict(config.take("rope_parameters", {}))
-    outer = config.number("rope_theta", 10_000.0)
-    base = table.pop("rope_theta", None) or outer
+    return rope_settings(table, context, config.number("rope_theta", default))
+
+
+def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dict[str, Any]:
+    """The settings for one table of rope_parameters; `default` is the base if it names none."""
+    table = dict(table)
+    base = table.pop("rope_theta", None) or default
     kind = table.pop("rope_type", None) or table.pop("type", None) or "default"
     table.pop("type", None)
+    if (fraction := table.pop("partial_rotary_factor", None)) not in (None, 1):
+        raise DataError(f"config.json: partial_rotary_factor is {fraction!r}; for this family firth only computes 1.")
     if kind == "default":
         return {"position_base": float(base)}
     if kind not in _KINDS:

@@ -6,7 +6,7 @@ tokenizer_config.json is kept as it is, with a chat template that has a file of 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from firth.errors import DataError
 from firth.text import Tokenizer
+from firth.text.tokenizers.imported import ENDS
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -30,8 +31,10 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Token
         found = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # tokenizers raises a bare Exception
         raise DataError(f"{folder / 'tokenizer.json'} cannot be read: {error}. Download it again.") from error
-    eos = _eos(found, settings, config, read_json(folder / "generation_config.json", {}))
-    return Tokenizer.imported(text, settings | {"eos_token": eos}, vocab)
+    ends = _ends(found, config, read_json(folder / "generation_config.json", {}))
+    settings.pop(ENDS, None)
+    several = {ENDS: list(ends.values())} if len(ends) > 1 else {}
+    return Tokenizer.imported(text, settings | {"eos_token": _eos(settings, list(ends))} | several, vocab)
 
 
 def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -102,12 +105,14 @@ def token_name(value: Any) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _eos(
-    tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any], config: Mapping[str, Any], generation: Mapping[str, Any]
-) -> str | None:
-    """The token at which generation ends: the tokenizer's own if it is among those that the model lists, or the first of them."""
-    own = token_name(settings.get("eos_token"))
+def _ends(tokenizer: tokenizers.Tokenizer, config: Mapping[str, Any], generation: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens at which generation ends, with their ids."""
     listed = generation.get("eos_token_id", config.get("eos_token_id"))
     ids = listed if isinstance(listed, list) else [listed]
-    names = [name for id in ids if isinstance(id, int) and id >= 0 and (name := tokenizer.id_to_token(id)) is not None]
+    return {name: id for id in ids if isinstance(id, int) and id >= 0 and (name := tokenizer.id_to_token(id)) is not None}
+
+
+def _eos(settings: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The token that ends a text: the tokenizer's own if it is among those that the model lists, or the first of them."""
+    own = token_name(settings.get("eos_token"))
     return own if own in names or not names else names[0]

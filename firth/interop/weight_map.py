@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -44,6 +44,35 @@ SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
 TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
 QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+# Gains are stored as γ − 1. The sum is rounded once, to the type that it is loaded in.
+PLUS_ONE = Way(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(ours) - 1).to(ours.dtype)])
+
+
+def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
+    """Their queries, keys and values alternate by head: the rows of head 0's query, its key, its value, those of head 1, …;
+    `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
+
+    def to_ours(theirs: Sequence[Tensor], settings: Any) -> Tensor:
+        rows = theirs[0]
+        q, k, v = rows.reshape(settings.heads, 3, settings.per_head, *rows.shape[1:]).unbind(1)
+        if (places := order(settings)) is not None:
+            q, k = q[:, places], k[:, places]
+        return torch.cat([part.flatten(0, 1) for part in (q, k, v)])
+
+    def to_theirs(ours: Tensor, settings: Any) -> Sequence[Tensor]:
+        q, k, v = ours.reshape(3, settings.heads, settings.per_head, *ours.shape[1:]).unbind(0)
+        if (places := order(settings)) is not None:
+            back = sorted(range(len(places)), key=places.__getitem__)
+            q, k = q[:, back], k[:, back]
+        return [torch.stack((q, k, v), dim=1).flatten(0, 2)]
+
+    return Way(to_ours, to_theirs)
 
 
 class Weight:
@@ -86,11 +115,13 @@ class Place:
 @dataclass(frozen=True)
 class WeightMap:
     """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
-    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out."""
+    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out. `renamed` are newer names of
+    some of theirs, which are read as well."""
 
     weights: tuple[Weight, ...]
     ignored: tuple[str, ...] = ()
     prefix: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
         return [self._place(name, without) for name in ours]
@@ -105,11 +136,15 @@ class WeightMap:
     def read(self, theirs: Tensors, shapes: Mapping[str, torch.Size], settings: Any, dtype: torch.dtype) -> dict[str, Tensor]:
         """Our tensors, of these shapes. Missing, unexpected and mis-shaped ones are refused before any is read."""
         bare = bool(self.prefix) and not any(name.startswith(self.prefix) for name in theirs.shapes)
-        places = self.places(shapes, self.prefix if bare else "")
+        places = [self._as_named(place, theirs.shapes) for place in self.places(shapes, self.prefix if bare else "")]
         self._check(places, theirs.shapes, shapes, settings)
         return {
             place.ours: place.way.to_ours([theirs.tensor(name) for name in place.theirs], settings).to(dtype) for place in places
         }
+
+    def _as_named(self, place: Place, given: Mapping[str, object]) -> Place:
+        names = (name if name in given else self.renamed.get(name, name) for name in place.theirs)
+        return replace(place, theirs=tuple(names))
 
     def write(self, ours: Mapping[str, Tensor], settings: Any) -> dict[str, Tensor]:
         """Their tensors."""

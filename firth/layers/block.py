@@ -47,6 +47,8 @@ class Block(Direct):
         head_width: int | None = None,  # if not given, width / heads
         qk_norm: bool = False,
         score: ScoreKind = "scaled_dot",
+        score_scale: float | None = None,  # instead of the score's own
+        score_cap: float | None = None,  # bound of the scores
         tables: LayerTables | None = None,
         position_projections: bool = False,
         cross: bool = False,
@@ -68,6 +70,8 @@ class Block(Direct):
             head_width=head_width,
             qk_norm=of_heads,
             score=score,
+            score_scale=score_scale,
+            score_cap=score_cap,
             tables=tables,
             position_projections=position_projections,
             span=span,

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from firth.layers import manual_backward
+from firth.layers.cap import capped
 
 SMALL = 1 << 23  # up to this many logits are held at once: below it, pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
@@ -31,12 +33,18 @@ def cross_entropy(
     *,
     padded: bool = False,
     smoothing: float = 0.0,
+    cap: float | None = None,
 ) -> Tensor:
     """The mean of −log p(target) over all rows, in float32 (or float64 if x is), p = softmax(x Wᵀ + b).
+
+    `cap` = c: p = softmax(c tanh((x Wᵀ + b) / c)); not together with smoothing.
 
     `padded`: rows whose target is PADDING are ignored. `smoothing` = ε: the mean of −Σ_v t_v log p(v), where t is 1 − ε at the
     target and ε spread over all V (Szegedy et al. 2016, §7)."""
     x_Nd, target_N = x_nd.flatten(0, -2), target_n.flatten()
+    if cap is not None:
+        assert not smoothing
+        return _capped(x_Nd, weight_Vd, bias_V, target_N, cap)
     loss = _nats(x_Nd, weight_Vd, bias_V, target_N, padded)
     return loss + smoothing * _distance(x_Nd, weight_Vd, bias_V, target_N) if smoothing else loss
 
@@ -57,6 +65,27 @@ def _nats(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tens
 def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:
     logits_NV = F.linear(x_Nd, weight_Vd, bias_V)
     return F.cross_entropy(_at_least_float32(logits_NV), target_N, ignore_index=PADDING)
+
+
+def _capped(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, cap: float) -> Tensor:
+    """In pieces, too, but each is computed again for its gradient."""
+
+    def nats(x_Rd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_R: Tensor) -> Tensor:
+        logits_RV = capped(_at_least_float32(F.linear(x_Rd, weight_Vd, bias_V)), cap)
+        return F.cross_entropy(logits_RV, target_R, ignore_index=PADDING, reduction="sum")
+
+    count = (target_N != PADDING).sum()
+    if not torch.is_grad_enabled() or len(x_Nd) * len(weight_Vd) <= SMALL:
+        return nats(x_Nd, weight_Vd, bias_V, target_N) / count
+    held = PIECE.get(x_Nd.device.type, PIECE["cpu"]) // 8  # in float32, and several tensors of them
+    rows = max(1, held // len(weight_Vd))
+    pieces = [
+        checkpoint(
+            nats, x_Nd[n : n + rows], weight_Vd, bias_V, target_N[n : n + rows], use_reentrant=False, preserve_rng_state=False
+        )
+        for n in range(0, len(x_Nd), rows)
+    ]
+    return torch.stack(pieces).sum() / count
 
 
 def _distance(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:

@@ -57,14 +57,23 @@ class Attend(Tapped):
     """attend() with the parameters that its score and the position tables of its layer have. It is a module of its own so that it
     has a name: a hook on it sees the q, k and v of the layer (see tap.py).
 
-    `reduced`: q and k arrive as the score's `reduce_query` and `reduce_key` leave them."""
+    `reduced`: q and k arrive as the score's `reduce_query` and `reduce_key` leave them. `scale`: instead of the score's own;
+    `cap`: the bound of the scores."""
 
     def __init__(
-        self, heads: int, head_width: int, kind: ScoreKind, tables: LayerTables | None = None, *, reduced: bool = False
+        self,
+        heads: int,
+        head_width: int,
+        kind: ScoreKind,
+        tables: LayerTables | None = None,
+        *,
+        reduced: bool = False,
+        scale: float | None = None,
+        cap: float | None = None,
     ) -> None:
         super().__init__()
         self.score_layer, self.tables, self.reduced = score_layer(kind)(heads, head_width), tables, reduced
-        self.scale = self.score_layer.scale
+        self.scale, self.cap = self.score_layer.scale if scale is None else scale, cap
         register(self, self.score_layer.attend_parameters())
         if tables is not None:
             register(self, tables.parameters(head_width))
@@ -79,7 +88,8 @@ class Attend(Tapped):
     ) -> Call:
         if self.tables is not None:
             relative = self.tables.relative(self)
-        return Call(q_BHTD, k_BGKD, v_BGKD, self.scale, self.score_layer.score(self), allowed, relative, start)
+        score = self.score_layer.score(self)
+        return Call(q_BHTD, k_BGKD, v_BGKD, self.scale, score, allowed, relative, start, cap=self.cap)
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         if name in self.score_layer.attend_parameters():
@@ -106,6 +116,8 @@ class SelfAttention(TokenMixer):
         position_projections: bool = False,  # matrices of its own for the vectors of an Unprojected position
         head_width: int | None = None,
         qk_norm: HeadNorm | None = None,
+        scale: float | None = None,
+        cap: float | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width = heads, kv_heads, head_width or width // heads
@@ -114,7 +126,7 @@ class SelfAttention(TokenMixer):
         self.out = Linear(heads * self.head_width, width, bias=bias is True)
         self.query_norm = None if qk_norm is None else qk_norm.over(self.head_width)
         self.key_norm = None if qk_norm is None else qk_norm.over(self.head_width)
-        self.attend = Attend(heads, self.head_width, kind, tables, reduced=True)
+        self.attend = Attend(heads, self.head_width, kind, tables, reduced=True, scale=scale, cap=cap)
         self.score_layer = self.attend.score_layer
         register(self, self.score_layer.layer_parameters())
         own = position_projections
@@ -185,11 +197,13 @@ class WindowAttention(SelfAttention):
         position_projections: bool = False,
         head_width: int | None = None,
         qk_norm: HeadNorm | None = None,
+        scale: float | None = None,
+        cap: float | None = None,
         *,
         span: int,
         around: bool = False,
     ) -> None:
-        super().__init__(width, heads, kv_heads, bias, kind, tables, position_projections, head_width, qk_norm)
+        super().__init__(width, heads, kv_heads, bias, kind, tables, position_projections, head_width, qk_norm, scale, cap)
         self.span, self.window = span, mask.around(span) if around else mask.window(span)
 
     def start(self) -> LayerState:

@@ -31,6 +31,8 @@ def token_mixer(
     head_width: int | None = None,
     qk_norm: HeadNorm | None = None,
     score: ScoreKind = "scaled_dot",
+    score_scale: float | None = None,
+    score_cap: float | None = None,
     tables: LayerTables | None = None,
     position_projections: bool = False,
     span: int | None = None,
@@ -39,7 +41,9 @@ def token_mixer(
 ) -> TokenMixer:
     match kind:
         case "softmax":
-            return SelfAttention(width, heads, kv_heads, bias, score, tables, position_projections, head_width, qk_norm)
+            return SelfAttention(
+                width, heads, kv_heads, bias, score, tables, position_projections, head_width, qk_norm, score_scale, score_cap
+            )
         case "window":
             return WindowAttention(
                 width,
@@ -51,6 +55,8 @@ def token_mixer(
                 position_projections,
                 head_width,
                 qk_norm,
+                score_scale,
+                score_cap,
                 span=span or BASED_SPAN,
                 around=around,
             )

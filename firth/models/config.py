@@ -219,6 +219,9 @@ class TransformerConfig(TransformerSettings):
     window_pattern: str | None = None
     # base of the wavelengths of rotary positions in the layers that attend to a window; if not set, `position_base`
     position_base_local: float | None = None
+    score_scale: float | None = None  # factor of the attention scores; if not set, 1/√(width of a head) for "scaled_dot", else 1
+    score_cap: float | None = None  # bound c of the attention scores, c tanh(s / c); if not set, none
+    logit_cap: float | None = None  # bound c of the logits, c tanh(logit / c); if not set, none
     # dimension of queries and keys in the Taylor layers of `attention = "based"` (if not set, 16), and only for it
     feature_width: int | None = None
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
@@ -227,6 +230,8 @@ class TransformerConfig(TransformerSettings):
     def __post_init__(self) -> None:
         at_least_one(span=self.span, feature_width=self.feature_width)
         check_vectors(self.vectors, self.vectors_fixed)
+        for name in ("score_scale", "score_cap", "logit_cap"):
+            check_positive(name, getattr(self, name))
         self._check_mask()
         check_windows(
             self.mask == "window", 'model.mask = "window"', self.window_pattern, self.position_base_local, self.position
@@ -256,7 +261,13 @@ class TransformerConfig(TransformerSettings):
                 f'model.attention = "{kind}" shares no keys and values between heads, and model.kv_heads is {self.kv_heads}. '
                 "Remove model.kv_heads."
             )
-        for name, given in (("head_width", self.head_width is not None), ("bias", self.bias == "qkv"), ("qk_norm", self.qk_norm)):
+        for name, given in (
+            ("head_width", self.head_width is not None),
+            ("bias", self.bias == "qkv"),
+            ("qk_norm", self.qk_norm),
+            ("score_scale", self.score_scale is not None),
+            ("score_cap", self.score_cap is not None),
+        ):
             if given:
                 raise ConfigError(
                     f'model.{name} = {json.dumps(getattr(self, name))} only applies to model.attention = "softmax"; given '
@@ -314,8 +325,8 @@ def with_local_base(config: Settings, base: float | None) -> Settings | None:
     """The settings of positions in windows: they need no stretching, because no distance is longer than the window."""
     if base is None:
         return None
-    local: dict[str, Any] = {"position_base": base, "position_base_local": None, "rotary_scaling": None, "rotary_context": None}
-    return dataclasses.replace(config, **local)
+    local: dict[str, Any] = dict.fromkeys(("position_base_local", "rotary_scaling", "rotary_context", "rotary_factor"))
+    return dataclasses.replace(config, **local | {"position_base": base})
 
 
 def check_windows(has: bool, needed: str, pattern: str | None, base: float | None, position: PositionKind) -> None:
@@ -360,6 +371,11 @@ def check_vectors(vectors: str | None, fixed: bool) -> None:
         raise ConfigError(
             "model.vectors_fixed keeps the vectors of model.vectors, which is missing; give a file, or leave it out"
         )
+
+
+def check_positive(name: str, value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise ConfigError(f"model.{name} is {value}; expected a number above 0")
 
 
 def check_fraction(name: str, value: float) -> None:

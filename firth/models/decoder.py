@@ -12,12 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.cap import capped
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
 
 class Decoder(Network, ABC):
     vocab: int
+    logit_cap: float | None = None  # bound of the logits, c tanh(logit / c)
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -28,8 +30,8 @@ class Decoder(Network, ABC):
         """W_Vd and b_V of the output layer; b is None if there is none."""
 
     def readout(self, x_BTd: Tensor) -> Tensor:
-        """The output layer: logits_BTV = x Wᵀ + b."""
-        return F.linear(x_BTd, *self.output_layer())
+        """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
+        return capped(F.linear(x_BTd, *self.output_layer()), self.logit_cap)
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""

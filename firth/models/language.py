@@ -87,8 +87,16 @@ class TransformerLM(Stack, LanguageModel):
     embedding_setting = "model.width"
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
-        super().__init__(config, config.depth, attention=config.attention, span=config.span, key_width=config.feature_width)
-        self.config, self.vocab = config, vocab
+        super().__init__(
+            config,
+            config.depth,
+            attention=config.attention,
+            span=config.span,
+            key_width=config.feature_width,
+            score_scale=config.score_scale,
+            score_cap=config.score_cap,
+        )
+        self.config, self.vocab, self.logit_cap = config, vocab, config.logit_cap
         # The gates of gated linear attention forget: its text may go on for ever, with the same state.
         self.context = None if config.attention == "gated_linear" and config.position == "none" else config.context
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1

@@ -32,6 +32,8 @@ class Stack(nn.Module):
         attention: SelfAttentionKind = "softmax",
         span: int | None = None,
         key_width: int | None = None,
+        score_scale: float | None = None,
+        score_cap: float | None = None,
     ) -> None:
         super().__init__()
         if config.context is None:
@@ -61,6 +63,8 @@ class Stack(nn.Module):
                 head_width=config.per_head,
                 qk_norm=config.qk_norm,
                 score=config.score,
+                score_scale=score_scale,
+                score_cap=score_cap,
                 tables=scheme.in_layers(),
                 position_projections=scheme.own_projections,
                 cross=cross,

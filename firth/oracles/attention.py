@@ -1,6 +1,6 @@
 """Attention as its definition says it: a loop over queries, a loop over keys, float64, no torch.
 
-    s_bhqk = scale · (a(q_bhq, k_bgk) + pair_h(q_bhq, k_bgk, k − q)) · shrink + bias_h(k − q)      g = h // (H // G)
+    s_bhqk = cap(scale · (a(q_bhq, k_bgk) + pair_h(q_bhq, k_bgk, k − q)) · shrink) + bias_h(k − q)      g = h // (H // G)
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
     o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
@@ -85,6 +85,7 @@ def scores(
     q_start: int | Sequence[int] = 0,
     score: Score = SCALED_DOT,
     position: Position = ABSENT,
+    cap: float | None = None,
 ) -> Array:
     """s_BHQK of all pairs, allowed or not. `q_start` is the absolute position of the first query: one for all rows, or one per
     row."""
@@ -102,8 +103,12 @@ def scores(
                 for k in range(K):
                     key = keys_GK[h // (H // G)][k] + position.key(k - t)
                     compared = score.compare(query, key, h) + position.pair(query, key, h, k - t)
-                    s_BHQK[b, h, q, k] = scale * position.shrink * compared + position.bias(h, k - t)
+                    s_BHQK[b, h, q, k] = _capped(scale * position.shrink * compared, cap) + position.bias(h, k - t)
     return s_BHQK
+
+
+def _capped(s: float, cap: float | None) -> float:
+    return s if cap is None else cap * math.tanh(s / cap)
 
 
 def normalised(s_BHQK: Array, allowed: Allowed = everything, q_start: int | Sequence[int] = 0) -> Array:
@@ -142,9 +147,10 @@ def weights(
     q_start: int | Sequence[int] = 0,
     score: Score = SCALED_DOT,
     position: Position = ABSENT,
+    cap: float | None = None,
 ) -> Array:
     """p_BHQK."""
-    return normalised(scores(q_BHQD, k_BGKC, scale, q_start, score, position), allowed, q_start)
+    return normalised(scores(q_BHQD, k_BGKC, scale, q_start, score, position, cap), allowed, q_start)
 
 
 def attend(
@@ -156,9 +162,10 @@ def attend(
     q_start: int | Sequence[int] = 0,
     score: Score = SCALED_DOT,
     position: Position = ABSENT,
+    cap: float | None = None,
 ) -> Array:
     """o_BHQE."""
-    return averaged(weights(q_BHQD, k_BGKC, allowed, scale, q_start, score, position), v_BGKE, q_start, position)
+    return averaged(weights(q_BHQD, k_BGKC, allowed, scale, q_start, score, position, cap), v_BGKE, q_start, position)
 
 
 def softmax(score: dict[int, float]) -> dict[int, float]:

@@ -93,7 +93,7 @@ def conversation(
 ) -> tuple[Tensor, None]:
     """−mean log p(token of an answer | everything before it in its conversation), in nats; targets of −1 are not learned."""
     x_BTd = _hidden(model, token_BT, document_BT)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, cap=model.logit_cap), None
 
 
 def _hidden(model: LanguageModel, token_BT: Tensor, document_BT: Tensor | None) -> Tensor:

@@ -88,7 +88,7 @@ class InContextConfig(ObjectiveConfig):
 def in_context(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
     """−mean log p(character of an answer | everything before it), in nats; the questions are random and cannot be learned."""
     x_BTd, _ = model.hidden(token_BT)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True), None
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, cap=model.logit_cap), None
 
 
 class InContextRun(LanguageModelRun):

@@ -29,7 +29,7 @@ from firth.models.stretch import stretched
 from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
-from firth.tasks.abilities.continuation import Continuation, end_token, search
+from firth.tasks.abilities.continuation import Continuation, end_tokens, search
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.abilities.stop_strings import until_stop
@@ -50,7 +50,7 @@ class NextTokenConfig(ObjectiveConfig):
 def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
     """−(1/BT) Σ log p(x_t | x_<t), in nats, and the state after the window. The softmax is in float32."""
     x_BTd, state = model.hidden(input_BT, state)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT), state
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, cap=model.logit_cap), state
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class LanguageModelRun(Run[LanguageModel]):
         return until_stop(self._pieces(self.prompt_ids(prompt), config), config.stop)
 
     def _pieces(self, ids: NDArray[np.int64], config: DecodingConfig) -> Iterator[str]:
-        waiting = deque(self._spelled_before(ids))
+        waiting, ends = deque(self._spelled_before(ids)), end_tokens(self)
         spelled = self.tokenizer.spell(iter(waiting.popleft, None))
         for _ in range(len(waiting)):
             next(spelled)
         for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
             token = int(token_B)
-            if token == end_token(self):
+            if token in ends:
                 return
             waiting.append(token)
             if piece := next(spelled):

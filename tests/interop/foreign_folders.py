@@ -74,25 +74,61 @@ def gpt2(**options: Any) -> Any:
     return randomised(transformers.GPT2LMHeadModel(config))
 
 
+LLAMA_SHAPE: dict[str, Any] = {
+    "vocab_size": ROWS,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "bos_token_id": 1,
+    "eos_token_id": 0,
+}
+
+
 def llama(**options: Any) -> Any:
-    config = transformers.LlamaConfig(
-        **(
-            {
-                "vocab_size": ROWS,
-                "hidden_size": 32,
-                "intermediate_size": 48,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "max_position_embeddings": 128,
-                "rms_norm_eps": 1e-6,
-                "bos_token_id": 1,
-                "eos_token_id": 0,
-            }
-            | options
-        )
-    )
-    return randomised(transformers.LlamaForCausalLM(config))
+    return randomised(transformers.LlamaForCausalLM(transformers.LlamaConfig(**(LLAMA_SHAPE | options))))
+
+
+def mistral(**options: Any) -> Any:
+    config = transformers.MistralConfig(**(LLAMA_SHAPE | {"sliding_window": 7} | options))
+    return randomised(transformers.MistralForCausalLM(config))
+
+
+def qwen2(**options: Any) -> Any:
+    return randomised(transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**(LLAMA_SHAPE | options))))
+
+
+def qwen3(**options: Any) -> Any:
+    return randomised(transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
+
+
+def gemma(**options: Any) -> Any:
+    return randomised(transformers.GemmaForCausalLM(transformers.GemmaConfig(**(LLAMA_SHAPE | {"head_dim": 16} | options))))
+
+
+def gemma2(**options: Any) -> Any:
+    settings = {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7}
+    settings |= {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}  # low, so that they matter
+    return randomised(transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**(LLAMA_SHAPE | settings | options))))
+
+
+def gemma3(**options: Any) -> Any:
+    settings = {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7}
+    settings |= {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    return randomised(transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**(LLAMA_SHAPE | settings | options))))
+
+
+def gpt_neox(**options: Any) -> Any:
+    shape = {key: value for key, value in LLAMA_SHAPE.items() if key not in ("num_key_value_heads", "rms_norm_eps")}
+    return randomised(transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**(shape | {"rotary_pct": 0.5} | options))))
+
+
+def bloom(**options: Any) -> Any:
+    shape = {"vocab_size": ROWS, "hidden_size": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 1, "eos_token_id": 0}
+    return randomised(transformers.BloomForCausalLM(transformers.BloomConfig(**(shape | options))))
 
 
 def randomised(model: Any) -> Any:

@@ -9,9 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign_folders import PROMPT, TEXT, byte_level, fast, gpt2, llama, saved, sentence_piece, transformers
+from foreign_folders import (
+    PROMPT,
+    TEXT,
+    bloom,
+    byte_level,
+    fast,
+    gemma,
+    gemma2,
+    gemma3,
+    gpt2,
+    gpt_neox,
+    llama,
+    mistral,
+    qwen2,
+    qwen3,
+    saved,
+    sentence_piece,
+    transformers,
+)
 
 import firth
+from firth.api import export_model, import_model
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.errors import DataError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.next_token import LanguageModelRun
 
@@ -39,10 +61,51 @@ MODELS: dict[str, Any] = {
             "original_max_position_embeddings": 32,
         }
     ),
+    "mistral": mistral,
+    "mistral without windows": lambda: mistral(sliding_window=None, head_dim=16),
+    "qwen2": qwen2,
+    "qwen2, windows in the last layer": lambda: qwen2(use_sliding_window=True, sliding_window=5, max_window_layers=2),
+    "qwen3": qwen3,
+    "qwen3, tied, a window in the first layer": lambda: qwen3(
+        tie_word_embeddings=True,
+        use_sliding_window=True,
+        sliding_window=6,
+        layer_types=["sliding_attention", "full_attention", "full_attention"],
+    ),
+    "gpt-neox": gpt_neox,
+    "gpt-neox, one layer after the other": lambda: gpt_neox(use_parallel_residual=False, rotary_pct=1.0, hidden_act="gelu_new"),
+    "gpt-neox, tied, another base": lambda: gpt_neox(tie_word_embeddings=True, rotary_emb_base=500, layer_norm_eps=1e-6),
+    "gemma": gemma,
+    "gemma 3": gemma3,
+    "gemma 3, stretched": lambda: gemma3(
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+        },
+        query_pre_attn_scalar=24,
+        final_logit_softcapping=5.0,
+    ),
+    "gemma 3 without windows": lambda: gemma3(layer_types=["full_attention"] * 3),
+    "gemma 2": gemma2,
+    "gemma 2, another scale": lambda: gemma2(query_pre_attn_scalar=24, final_logit_softcapping=None),
+    "bloom": bloom,
+    "bloom, three heads": lambda: bloom(n_head=3, hidden_size=24, layer_norm_epsilon=1e-6),
 }
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+# The quick tests read one or two models of each family.
+SECOND = (
+    "mistral without windows",
+    "qwen2, windows in the last layer",
+    "gpt-neox, one layer after the other",
+    "gpt-neox, tied, another base",
+    "gemma 3 without windows",
+    "gemma 2, another scale",
+    "bloom, three heads",
+)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.long if name in SECOND else ()) for name in MODELS])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A model of theirs, and its folder."""
     theirs = MODELS[request.param]()
@@ -70,22 +133,39 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Path])
     close(run.network(token_BT)[0], expected.logits)
     found = layers(run.network, token_BT, torch.full((3,), 60))
     wanted = list(expected.hidden_states)
-    if theirs.config.model_type == "gpt2":  # their first state has the positions added, ours is the embedding alone
-        wanted[0] = theirs.transformer.wte(token_BT)
+    # Some of theirs first add positions, normalise or scale; our first state is the embedding alone.
+    wanted[0] = torch.nn.functional.embedding(token_BT, theirs.get_input_embeddings().weight)
     assert len(found) == len(wanted) == 4
     for ours, other in zip(found, wanted, strict=True):
         close(ours, other)
 
 
 @torch.inference_mode()
-def test_padding_after_a_text_does_not_change_its_vectors(pair: tuple[Any, Path]) -> None:
+def test_their_padding_on_either_side_and_ours_do_not_change_the_vectors_of_a_text(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
-    run, texts = loaded(folder), ["The list", "The café serves naïve users"]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="<|end|>", padding_side="right")
-    given = tokenizer(texts, return_tensors="pt", padding=True)
-    expected = theirs(given.input_ids, attention_mask=given.attention_mask, output_hidden_states=True).hidden_states[-1]
-    for row, found in enumerate(run.embed(texts, pool=None)):
-        close(torch.from_numpy(found), expected[row, : int(given.attention_mask[row].sum())])
+    texts = ["The list", "The café serves naïve users"]
+    ours = loaded(folder).embed(texts, pool=None)
+    for side in ("right", "left"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="<|end|>", padding_side=side)
+        given = tokenizer(texts, return_tensors="pt", padding=True)
+        seen_BT = given.attention_mask
+        positions = {} if theirs.config.model_type == "bloom" else {"position_ids": (seen_BT.cumsum(1) - 1).clamp(min=0)}
+        expected = theirs(given.input_ids, attention_mask=seen_BT, output_hidden_states=True, **positions).hidden_states[-1]
+        for row, found in enumerate(ours):
+            close(torch.from_numpy(found), expected[row][seen_BT[row].bool()])
+
+
+@torch.inference_mode()
+def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    run, text = loaded(folder), "The café serves naïve users, they're 12"
+    found, ids = run.attention(text), torch.from_numpy(run.prompt_ids(text)).unsqueeze(0)
+    before = theirs.config._attn_implementation
+    theirs.set_attn_implementation("eager")
+    expected = theirs(ids, output_attentions=True).attentions
+    theirs.set_attn_implementation(before)
+    for layer, weights_1HTT in enumerate(expected):
+        close(torch.from_numpy(found.weights(layer)), weights_1HTT[0])
 
 
 def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
@@ -93,9 +173,6 @@ def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
     run = loaded(folder)
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
     expected = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
-    from firth.decoding.generate import generate
-    from firth.decoding.sample import DecodingConfig
-
     found = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))]
     assert found == expected.tolist()
 
@@ -123,7 +200,7 @@ def test_every_ability_of_a_language_model_works(pair: tuple[Any, Path]) -> None
     assert isinstance(run.generate(PROMPT, tokens=5, seed=0), str)
     assert run.score(["The list is empty."])[0].perplexity > 1
     assert run.complete("The __ is empty.", ["list", "café"])
-    assert run.embed(["The list", "is"]).shape == (2, 32)
+    assert run.embed(["The list", "is"]).shape == (2, run.recipe.model.width)
     assert len(run.senses("list", ["The list is empty.", "a list of users"]).sentences) == 2
     weights = run.attention(PROMPT).weights(0)
     np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
@@ -175,6 +252,23 @@ def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> No
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
+@pytest.mark.parametrize("name", ["embed_out.weight", "lm_head.weight"])
+def test_pythia_with_the_stored_tables_and_either_name_of_the_output_layer(name: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(tmp_path / "model", gpt_neox())
+    expected = loaded(folder).network.state_dict()
+    weights = load_file(folder / "model.safetensors")
+    (other,) = {"embed_out.weight", "lm_head.weight"} & set(weights)
+    weights[name] = weights.pop(other)
+    weights["gpt_neox.layers.0.attention.bias"] = torch.ones(1, 1, 128, 128, dtype=torch.bool)
+    weights["gpt_neox.layers.0.attention.masked_bias"] = torch.tensor(-1e9)
+    weights["gpt_neox.layers.0.attention.rotary_emb.inv_freq"] = torch.ones(2)
+    save_file(weights, folder / "model.safetensors")
+    found = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
 def test_the_type_of_the_file_is_kept_unless_another_is_asked_for(tmp_path: Path) -> None:
     folder = saved(tmp_path / "model", llama().to(torch.bfloat16))
     run = loaded(folder)
@@ -208,3 +302,99 @@ def test_a_chat_template_and_the_way_of_sampling_are_kept(tmp_path: Path) -> Non
     assert run.tokenizer.settings["chat_template"] == tokenizer.chat_template
     assert (run.recipe.decoding.temperature, run.recipe.decoding.top_p) == (0.6, 0.9)
     assert run.tokenizer.eos == 0  # the tokenizer's own among those that end a text
+    assert run.tokenizer.ends == (0, 5)
+
+
+@pytest.mark.parametrize("where", ["generation_config.json", "config.json"])
+def test_generation_ends_at_any_of_several_tokens(where: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama())
+    run = loaded(folder)
+    ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
+    tokens = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=12, temperature=0))]
+    place = next(place for place in range(4, 12) if tokens[place] not in tokens[:place])
+    (folder / "generation_config.json").unlink()
+    path = folder / where
+    table = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(table | {"eos_token_id": [0, 399, tokens[place]]}))
+    import_model(folder, tmp_path / "run")
+    export_model(tmp_path / "run", tmp_path / "exported")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "exported")
+    assert theirs.generation_config.eos_token_id == [0, tokens[place]]  # no token has the id 399
+    wanted = theirs.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)[0, ids.shape[1] :].tolist()
+    assert wanted == tokens[: place + 1]
+    for path in (folder, tmp_path / "run", tmp_path / "exported"):
+        run = loaded(path)
+        text = run.generate(PROMPT, tokens=12, temperature=0)
+        assert text == "".join(list(run.tokenizer.spell([*ids[0].tolist(), *tokens[:place]]))[ids.shape[1] : -1])
+        best = run.continuations(PROMPT, run.generation({"beam": 2, "tokens": 12, "penalty": 0.0}))
+        assert all(tokens[place] not in run.tokenizer.encode(one.text) for one in best)
+    assert "eos_token_ids" not in json.loads((tmp_path / "exported" / "tokenizer_config.json").read_text())
+
+
+def test_a_config_as_smollm2_has_it(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama(tie_word_embeddings=True))
+    path = folder / "config.json"
+    more = {
+        "is_llama_config": True,
+        "rope_interleaved": False,
+        "rope_theta": 100_000,
+        "rope_scaling": None,
+        "pretraining_tp": 1,
+        "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16", "fp16": "float16"}},
+        "torch_dtype": "bfloat16",
+    }
+    table = json.loads(path.read_text())
+    table.pop("rope_parameters")
+    path.write_text(json.dumps(table | more))
+    model = loaded(folder).recipe.model
+    assert (model.position_base, model.tied) == (100_000, True)
+    path.write_text(json.dumps(table | more | {"rope_interleaved": True}))
+    with pytest.raises(DataError, match="rope_interleaved is True; firth only computes False"):
+        loaded(folder)
+
+
+OLD_ROPE: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "gemma 3": (
+        gemma3,
+        {"rope_theta": 500.0, "rope_local_base_freq": 20.0, "sliding_window_pattern": 3, "cache_implementation": "hybrid"},
+        {"position_base": 500.0, "position_base_local": 20.0, "window_pattern": "LLG"},
+    ),
+    "gemma 3, stretched": (
+        gemma3,
+        {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+        {"position_base": 1e6, "position_base_local": 1e4, "rotary_scaling": "linear", "rotary_factor": 8.0},
+    ),
+    "gemma 2": (
+        gemma2,
+        {"rope_theta": 500.0, "hidden_act": "gelu_pytorch_tanh"},
+        {"position_base": 500.0, "window_pattern": "LG"},
+    ),
+    "gemma": (gemma, {"rope_theta": 500.0, "hidden_act": "gelu", "hidden_activation": None}, {"position_base": 500.0}),
+    "pythia": (gpt_neox, {"rotary_pct": 0.25, "rotary_emb_base": 500}, {"position_base": 500.0, "rotary_fraction": 0.25}),
+    "qwen2": (
+        qwen2,
+        {"rope_theta": 500.0, "use_sliding_window": False, "sliding_window": 4, "max_window_layers": 1, "use_mrope": False},
+        {"position_base": 500.0, "mask": "causal"},
+    ),
+    "mistral": (mistral, {"rope_theta": 500.0, "sliding_window": None}, {"position_base": 500.0, "mask": "causal"}),
+    "bloom": (
+        bloom,
+        {"n_embed": 32, "seq_length": 64, "offset_alibi": 100, "skip_bias_add": True, "unk_token_id": 0, "n_inner": None},
+        {"context": 64, "hidden": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(OLD_ROPE))
+def test_configs_as_they_were_published_are_read_as_transformers_reads_them(name: str, tmp_path: Path) -> None:
+    """Before rope_parameters and layer_types, in which today's `transformers` writes them."""
+    build, older, settings = OLD_ROPE[name]
+    folder = saved(tmp_path / "model", build())
+    path = folder / "config.json"
+    table = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("rope_parameters", "layer_types")}
+    path.write_text(json.dumps(table | older))
+    run = loaded(folder)
+    assert {key: getattr(run.recipe.model, key) for key in settings} == settings
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with torch.inference_mode():
+        close(run.network(tokens())[0], theirs(tokens()).logits)

@@ -125,6 +125,24 @@ def test_triton_is_as_accurate_as_the_reference_for_every_mask(of: str, name: st
             raise AssertionError(f"{rule}: {problem}") from None
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kernel", ["flex", "auto", "chunked"])
+def test_capped_scores_are_as_accurate_as_the_reference(kernel: str, precision: str) -> None:
+    leaves, _ = setting("none", "scaled dot", 2, 150, 150, PRECISIONS[precision])
+
+    def run(leaves: dict[str, Tensor], allowed: mask.Mask, kernel: Any) -> Tensor:
+        return attend(leaves["q"], leaves["k"], leaves["v"], mask=allowed, cap=1.5, kernel=kernel)
+
+    for rule in ("causal", "window"):
+        double = {leaf: tensor.double() for leaf, tensor in leaves.items()}
+        exact, plain, found = (
+            with_gradients(given, run, masks(150)[rule], chosen)
+            for given, chosen in ((double, "reference"), (leaves, "reference"), (leaves, kernel))
+        )
+        for what in exact:
+            assert_as_accurate(found[what], plain[what], exact[what])
+
+
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("G", [1, 4])
 @pytest.mark.parametrize("of", SCORES)

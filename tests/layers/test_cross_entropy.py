@@ -172,3 +172,23 @@ def test_on_a_gpu_it_is_as_accurate_as_torch(bias: bool, low: bool) -> None:
     for exact, theirs, found in zip(truth, plain, ours, strict=True):
         roundings = 4 * torch.finfo(torch.float32).eps * exact.abs().max()
         assert (found - exact).abs().max() <= 2 * (theirs - exact).abs().max() + roundings
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, N, 100])
+@pytest.mark.parametrize("padding", [False, True])
+def test_pieces_of_capped_logits_give_torchs_loss_and_gradients(
+    bias: bool, rows: int, padding: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECE", {"cpu": 8 * rows * V})
+    leaves, target = given(torch.float64, bias)
+    if padding:
+        target[[0, 3, 21]] = PADDING
+
+    def ours(x: Tensor, w: Tensor, b: Tensor | None, target: Tensor) -> Tensor:
+        return cross_entropy(x, w, b, target, padded=padding, cap=1.5)
+
+    def theirs(x: Tensor, w: Tensor, b: Tensor | None, target: Tensor) -> Tensor:
+        return F.cross_entropy(1.5 * torch.tanh(F.linear(x, w, b) / 1.5), target, ignore_index=PADDING)
+
+    torch.testing.assert_close(with_gradients(ours, leaves, target), with_gradients(theirs, leaves, target))

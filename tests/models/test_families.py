@@ -23,6 +23,7 @@ from firth.models import (
 )
 from firth.models.encoder import TransformerEncoder
 from firth.models.readouts import MaskedLM
+from firth.tasks.next_token import next_token
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's; pip install firth[bench]")
@@ -442,6 +443,50 @@ def test_mistral_with_windows_in_all_layers(span: int) -> None:
     check_gradient(ours, theirs)
     _, state = ours.step(tokens(), ours.start(2))
     assert {layer.kept for layer in state.layers} == {span - 1}, "the cache keeps no more than the next window needs"
+
+
+def test_gemma_2_with_bounds_of_scores_and_logits_and_a_scale_of_its_own() -> None:
+    config = transformers.Gemma2Config(
+        **SHAPE,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=40,
+        rms_norm_eps=0.01,
+        sliding_window=4,
+        query_pre_attn_scalar=5,
+        attn_logit_softcapping=1.5,
+        final_logit_softcapping=2.5,
+        max_position_embeddings=16,
+        attn_implementation="eager",
+    )
+    theirs = randomised(transformers.Gemma2ForCausalLM(config))
+    more = {
+        "attention_post_norm": "post_attention_layernorm",
+        "feedforward_norm": "pre_feedforward_layernorm",
+        "feedforward_post_norm": "post_feedforward_layernorm",
+    }
+    ours = check_language(
+        theirs,
+        gain_plus_one(llama_weights(theirs, tied=True, more=more)),
+        kv_heads=2,
+        head_width=8,
+        hidden=40,
+        norm_eps=0.01,
+        norm_placement="sandwich",
+        activation="geglu_tanh",
+        embedding_scale=True,
+        mask="window",
+        span=4,
+        window_pattern="LG",
+        score_scale=5**-0.5,
+        score_cap=1.5,
+        logit_cap=2.5,
+    )
+    check_gradient(ours, theirs)
+    target_BT = tokens().roll(-1, 1)
+    loss, _ = next_token(ours, tokens(), target_BT)
+    expected = torch.nn.functional.cross_entropy(theirs(tokens()).logits.flatten(0, 1), target_BT.flatten())
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_gemma_3_with_windows_in_two_layers_of_three_and_a_base_of_their_own() -> None:

@@ -1,6 +1,6 @@
 """attend(): every attention in firth is computed by this function.
 
-    s_bhqk = scale · a(q_bhq, k_bgk) + bias_h(k − q)      g = h // (H // G)
+    s_bhqk = cap(scale · a(q_bhq, k_bgk)) + bias_h(k − q) g = h // (H // G),  cap(s) = c tanh(s / c), if there is one
     p_bhqk = softmax over { k : allowed(b, h, q, k) }     all zero where that set is empty
     o_bhqe = Σ_k p_bhqk (v_bgke + relative_value(k − q)_e)
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
@@ -39,6 +40,7 @@ def attend(
     mask: mask.Mask = mask.FULL,
     position: position.Relative | position.Rotation | None = None,
     scale: float | None = None,
+    cap: float | None = None,
     q_start: int | Tensor = 0,
     kernel: Kernel = "auto",
 ) -> Tensor:
@@ -47,7 +49,7 @@ def attend(
         raise ConfigError(f"score is {score!r}; expected a Score, such as score.SCALED_DOT or score.bilinear(M)")
     if scale is None:
         scale = score.default_scale(q_BHQD.shape[-1])
-    call = Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start)
+    call = Call(q_BHQD, k_BGKC, v_BGKE, scale, score, mask, position, q_start, cap=cap)
     check(call)
     return run(call, kernel)
 
@@ -66,7 +68,9 @@ def _first_that_can(call: Call) -> ModuleType:
     if sdpa.why_not(call) is None and (not call.q_BHQD.is_cuda or sdpa.holds_no_matrix(call) or sdpa.holds_a_small_one(call)):
         return sdpa
     if call.q_BHQD.is_cuda:
-        for kernel in (fused, flex, sdpa):
+        # Only capped scores need FlexAttention while decoding, and it would compile for every length.
+        growing = call.cap is not None and not torch.is_grad_enabled()
+        for kernel in (fused, sdpa) if growing else (fused, flex, sdpa):
             if kernel.why_not(call) is None:
                 return kernel
     if reason := chunked.why_not(call):

@@ -32,6 +32,7 @@ class Call:
     position: Relative | Rotation | None = None
     q_start: int | Tensor = 0  # absolute position of the first query, for all rows or one per row; or of every query, 1|B,Q
     head_H: Tensor | None = None  # which heads of the model these are, if not all
+    cap: float | None = None  # bound of the scaled scores, c tanh(s / c)
 
     def reduced(self) -> Call:
         """The same attention after everything that score and position do to q and k alone: the score is then a dot product,

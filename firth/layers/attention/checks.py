@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,6 +32,8 @@ def check(call: Call) -> None:
     _check_kinds(q, k, v)
     _check_devices(call, q.device)
     call.score.check(H, G, D, C)
+    if call.cap is not None and not 0 < call.cap < math.inf:
+        raise ConfigError(f"cap is {call.cap}; expected a number above 0, such as 50")
     if not isinstance(call.mask, Mask):
         raise ConfigError(
             f"mask is a {type(call.mask).__name__}; compose one of mask.CAUSAL, mask.lengths(…) and so on, "

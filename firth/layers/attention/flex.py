@@ -16,6 +16,7 @@ from torch import Tensor
 from firth.layers.attention.call import Call, MaskKey, learned_slopes
 from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
+from firth.layers.cap import capped
 from firth.layers.position import ALiBi, Buckets
 
 SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, Buckets)  # exactly these
@@ -24,6 +25,8 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def why_not(call: Call) -> str | None:
     q = call.q_BHQD
+    if call.cap is not None and type(call.score) is not Dot:
+        return "FlexAttention is given only part of this score, and a cap needs all of it"
     if not q.is_cuda:
         return f"FlexAttention is compiled for a GPU; q is on {q.device}"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
@@ -68,8 +71,9 @@ def _start_B(call: Call) -> Tensor | None:
 
 
 def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
-    """The terms added to scale · q·k. FlexAttention calls it for each pair, with the indices as scalars."""
+    """The cap of scale · q·k and the terms added to it. FlexAttention calls it for each pair, with the indices as scalars."""
     terms: list[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = []
+    cap = call.cap
 
     def distance(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k - q if start_B is None else k - q - start_B[b]
@@ -85,10 +89,11 @@ def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
             terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
         case None:
             pass
-    if not terms:
+    if not terms and cap is None:
         return None
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        score = capped(score, cap)
         for term in terms:
             score = score + term(b, h, q, k)
         return score

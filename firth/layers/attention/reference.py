@@ -7,6 +7,7 @@ from torch import Tensor
 
 from firth.layers.attention.call import Call, rows_all_see
 from firth.layers.attention.score import Dot
+from firth.layers.cap import capped
 from firth.layers.position import Bias, Disentangled, Shaw
 
 
@@ -44,17 +45,19 @@ def _none_empty(call: Call, some_BHQ1: Tensor) -> bool:
 
 
 def scores(call: Call) -> Tensor:
-    """scale · a(q, k) plus the bias of the position."""
+    """scale · a(q, k), capped, plus the bias of the position."""
     q_BGJQD, k_BGJKD = _by_group(call.q_BHQD, call), call.k_BGKC.unsqueeze(2)
     position = call.position
     if isinstance(position, Shaw) and position.key_RD is not None:
-        return _shaw_scores(call, position.key_RD.to(q_BGJQD.dtype), position.index_BHQK(call.distance_BHQK())) * call.scale
+        index_BHQK = position.index_BHQK(call.distance_BHQK())
+        return capped(_shaw_scores(call, position.key_RD.to(q_BGJQD.dtype), index_BHQK) * call.scale, call.cap)
     score_BHQK = call.score.between(q_BGJQD, k_BGJKD).flatten(1, 2)
     if isinstance(position, Disentangled):
         terms_BHQK = position.terms_BHQK(call.q_BHQD, call.k_BGKC, call.distance_BHQK())
         score_BHQK = (score_BHQK + terms_BHQK) * position.shrink
     if call.scale != 1:
         score_BHQK = score_BHQK * call.scale
+    score_BHQK = capped(score_BHQK, call.cap)
     if isinstance(position, Bias):
         score_BHQK = score_BHQK + position.bias_BHQK(call.distance_BHQK()).to(score_BHQK.dtype)
     return score_BHQK

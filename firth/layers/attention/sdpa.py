@@ -27,6 +27,8 @@ _FASTEST_FIRST = [
 
 
 def why_not(call: Call) -> str | None:
+    if call.cap is not None:
+        return f"scaled_dot_product_attention does not cap the scores; the cap is {call.cap}"
     if call.position is None and type(call.score) is Dot:
         return None
     if type(call.score) not in SCORES:

@@ -20,6 +20,8 @@ from firth.layers.position.frequencies import angles, check_base
 from firth.layers.position.rotary_scaling import Scaling
 from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, RotaryTurn, context_of
 
+_MOST = 1 << 15  # positions in the table of a new model: some declare a million, which their texts seldom reach
+
 
 class Rotary(PositionScheme):
     """The rotations as a table that grows when needed; it is not saved."""
@@ -37,7 +39,7 @@ class Rotary(PositionScheme):
         if head_width % 2:
             raise ConfigError(f"rotary positions turn pairs, so width / heads must be even; given {head_width}")
         self.head_width, self.base, self.scaling, self.turned = head_width, base, scaling, turned
-        self.register_buffer("turn_2TD", self._turns(torch.arange(context)).float(), persistent=False)
+        self.register_buffer("turn_2TD", self._turns(torch.arange(min(context, _MOST))).float(), persistent=False)
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:

@@ -29,33 +29,39 @@ class Continuation:
 def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> list[Continuation]:
     """The config.beam best continuations of a prompt, best first. Those that end early compete with those of config.tokens
     tokens; without <eos> and stop strings, all have that length."""
+
+    def stops(tokens: Sequence[int]) -> bool:
+        return bool(config.stop) and stop_at(spelled(model, ids, tokens), config.stop) is not None
+
     prompt_1P = torch.tensor([list(ids)], device=model.device)
-    endless, end = EndlessText(model.network), end_token(model)
+    endless, ends = EndlessText(model.network), end_tokens(model)
     (found,) = beam(
         endless,
         endless.start(1),
         prompt_1P,
         size=config.beam,
         limits=[config.tokens],
-        end=_NEVER if end is None else end,
+        end=ends[0] if ends else _NEVER,
         penalty=config.penalty,
         limit_ends=True,
         groups=config.beam_groups,
         diversity=config.diversity,
         repetition=config.repetition_penalty,
         seen_BP=prompt_1P,
-        ended=(lambda _, tokens: stop_at(spelled(model, ids, tokens), config.stop) is not None) if config.stop else None,
+        ended=(lambda _, tokens: tokens[-1] in ends or stops(tokens)) if config.stop or len(ends) > 1 else None,
     )
     return [_told(model, ids, hypothesis, config.stop) for hypothesis in found]
 
 
-def end_token(model: LanguageRun) -> int | None:
-    """The token that ends a text: <end> of a message, or <eos>; for word tokenizers <eos> ends only a line."""
+def end_tokens(model: LanguageRun) -> tuple[int, ...]:
+    """The tokens that end a text: <end> of a message, or <eos> and others that an imported model lists; for word tokenizers
+    <eos> ends only a line."""
+    tokenizer = model.tokenizer
     if (own := getattr(model, "end", None)) is not None:  # of a chat template
-        return int(own)
-    if model.tokenizer.end_of_message is not None:
-        return model.tokenizer.end_of_message
-    return None if model.tokenizer.kind == "word" else model.tokenizer.eos
+        return int(own), *(tokenizer.ends if tokenizer.kind == "imported" else ())
+    if tokenizer.end_of_message is not None:
+        return (tokenizer.end_of_message,)
+    return () if tokenizer.kind == "word" else tokenizer.ends
 
 
 def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) -> str:
@@ -68,6 +74,6 @@ def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) ->
 
 def _told(model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str]) -> Continuation:
     tokens = hypothesis.tokens
-    ended = bool(tokens) and tokens[-1] == end_token(model)
+    ended = bool(tokens) and tokens[-1] in end_tokens(model)
     text = "".join(until_stop([spelled(model, ids, tokens[:-1] if ended else tokens)], stops))
     return Continuation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)

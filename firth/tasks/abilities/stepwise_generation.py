@@ -18,7 +18,7 @@ from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
 from firth.models import LanguageModel
-from firth.tasks.abilities.continuation import end_token, spelled
+from firth.tasks.abilities.continuation import end_tokens, spelled
 from firth.tasks.abilities.stop_strings import stop_at
 from firth.tasks.run import Run
 
@@ -113,7 +113,7 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
 
 def ends(model: LanguageRun, id: int) -> bool:
     """Whether this token ends the text; for word tokenizers <eos> ends only a line."""
-    return id == end_token(model)
+    return id in end_tokens(model)
 
 
 def _stopped(model: LanguageRun, opening: Sequence[int], written: Sequence[int], stops: Sequence[str]) -> bool:

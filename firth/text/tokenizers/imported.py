@@ -21,6 +21,7 @@ from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import Ids
 
 Style = Literal["bytes", "metaspace", "word pieces", "plain"]  # how a vocabulary spells its tokens
+ENDS = "eos_token_ids"  # in tokenizer_config.json of a run: all tokens at which generation ends, if there are several
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "\u2581"  # SentencePiece's mark of a space
 

@@ -16,7 +16,7 @@ from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
-from firth.text.tokenizers.imported import IMPORTED, ImportedCodec
+from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import END, EOS, MARKERS, UNKNOWN, Ids
 from firth.text.tokenizers.subwords import with_entries
@@ -134,6 +134,11 @@ class Tokenizer:
     @property
     def eos(self) -> int | None:
         return self._codec.eos
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens at which generated text ends: <eos>, and others that an imported model lists."""
+        return tuple(dict.fromkeys(id for id in (self.eos, *self.settings.get(ENDS, ())) if id is not None))
 
     @property
     def eos_name(self) -> str | None:

@@ -27,6 +27,8 @@ _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_
 
 def why_not(call: Call) -> str | None:
     q, v = call.q_BHQD, call.v_BGKE
+    if call.cap is not None:
+        return f"the Triton kernels do not cap the scores; the cap is {call.cap}"
     if reason := _no_triton(q.device.type):
         return reason
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):

@@ -1,0 +1,39 @@
+"""Mistral 7B and its successors (Jiang et al. 2023): LLaMA, whose layers may all attend to a window of the last tokens.
+
+Their window and ours both count the current token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firth.interop.family import Family
+from firth.interop.foreign_config import ForeignConfig
+from firth.interop.llama_shape import FREE, LIMITED, read_sizes, weight_map, write_sizes
+from firth.interop.rope import read_rope, write_rope
+from firth.interop.windows import MASKS
+from firth.models import TransformerConfig
+
+
+def read(config: ForeignConfig) -> TransformerConfig:
+    config.expect("hidden_act", "silu", "swish")
+    sizes = read_sizes(config, context=131_072)
+    span = config.optional("sliding_window", 4096)
+    windows: dict[str, Any] = {} if span is None else {"mask": "window", "span": span}
+    return TransformerConfig(kind="transformer", **sizes, **windows, **read_rope(config, sizes["context"]))
+
+
+def write(model: TransformerConfig) -> dict[str, Any]:
+    return {**write_sizes(model), "hidden_act": "silu", "sliding_window": model.span, **write_rope(model)}
+
+
+MISTRAL = Family(
+    title="Mistral",
+    model_type="mistral",
+    architecture="MistralForCausalLM",
+    objective="next-token",
+    weights=weight_map(),
+    read=read,
+    write=write,
+    free=FREE | {"span"},
+    limited={**LIMITED, "mask": MASKS},
+)
