@@ -86,11 +86,13 @@ class Place:
 @dataclass(frozen=True)
 class WeightMap:
     """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
-    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out."""
+    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out. `config` describes the model
+    beside the weights, for messages."""
 
     weights: tuple[Weight, ...]
     ignored: tuple[str, ...] = ()
     prefix: str = ""
+    config: str = "config.json"
 
     def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
         return [self._place(name, without) for name in ours]
@@ -142,7 +144,7 @@ class WeightMap:
         }
         told = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
         if told:
-            raise DataError(f"the weights do not fit config.json. {'; '.join(told)}.")
+            raise DataError(f"the weights do not fit {self.config}. {'; '.join(told)}.")
 
 
 def _listed(names: Sequence[str]) -> str:

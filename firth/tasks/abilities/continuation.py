@@ -26,11 +26,11 @@ class Continuation:
     finished: bool = True  # it ended with <eos> or a stop string; False: cut off at decoding.tokens
 
 
-def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> list[Continuation]:
+def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig, end: int | None = None) -> list[Continuation]:
     """The config.beam best continuations of a prompt, best first. Those that end early compete with those of config.tokens
-    tokens; without <eos> and stop strings, all have that length."""
+    tokens; without <eos> and stop strings, all have that length. `end` is the token that ends a text, by default `end_token`."""
     prompt_1P = torch.tensor([list(ids)], device=model.device)
-    endless, end = EndlessText(model.network), end_token(model)
+    endless, end = EndlessText(model.network), end_token(model) if end is None else end
     (found,) = beam(
         endless,
         endless.start(1),
@@ -46,7 +46,7 @@ def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> li
         seen_BP=prompt_1P,
         ended=(lambda _, tokens: stop_at(spelled(model, ids, tokens), config.stop) is not None) if config.stop else None,
     )
-    return [_told(model, ids, hypothesis, config.stop) for hypothesis in found]
+    return [_told(model, ids, hypothesis, config.stop, end) for hypothesis in found]
 
 
 def end_token(model: LanguageRun) -> int | None:
@@ -66,8 +66,8 @@ def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) ->
     return "".join(pieces[len(last) : len(last) + len(tokens)])
 
 
-def _told(model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str]) -> Continuation:
+def _told(model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str], end: int | None) -> Continuation:
     tokens = hypothesis.tokens
-    ended = bool(tokens) and tokens[-1] == end_token(model)
+    ended = bool(tokens) and tokens[-1] == end
     text = "".join(until_stop([spelled(model, ids, tokens[:-1] if ended else tokens)], stops))
     return Continuation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
