@@ -35,11 +35,11 @@ _CONTEXTS = tuple(1 << power for power in range(13, 2, -1))  # of training; 8192
 
 
 def _interleaved(weight: Tensor, width: int) -> Tensor:
-    return weight.unflatten(0, (-1, 2, width // 2)).transpose(1, 2).flatten(0, 2)
+    return weight.reshape(-1, 2, width // 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
 def _halved(weight: Tensor, width: int) -> Tensor:
-    return weight.unflatten(0, (-1, width // 2, 2)).transpose(1, 2).flatten(0, 2)
+    return weight.reshape(-1, width // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
 def _to_ours(theirs: Sequence[Tensor], model: Any) -> Tensor:
