@@ -1,33 +1,45 @@
-"""Our models for other tools: a run written as a Hugging Face folder."""
+"""Our models for other tools: a run written as a Hugging Face folder or as a GGUF file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from firth import interop
-from firth.api.importing import appearing
+from firth import files, interop
+from firth.api.importing import Precision, appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError
-from firth.interop import Export
+from firth.errors import ConfigError, RunError
+from firth.interop import Export, GGUFExport
 from firth.interop.model_card import Card
 from firth.models import TransformerLM
+from firth.text import Tokenizer
 from firth.training import log
 from firth.training.folder import RunFolder
 
-ExportFormat = Literal["hf"]
+ExportFormat = Literal["hf", "gguf"]
 
 
-def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf", license: str = "unknown") -> Path:
+def export_model(
+    run: str | Path,
+    out: str | Path,
+    *,
+    format: ExportFormat = "hf",
+    license: str = "unknown",
+    dtype: Precision | None = None,
+) -> Path:
     """Write a run as a folder that `transformers` opens: AutoModelForCausalLM.from_pretrained(out) computes the same logits.
+    With format="gguf", write a GGUF file for llama.cpp; if `out` does not end in .gguf, into a folder with a model card.
 
-    A run whose architecture does not exist there is refused with the reason. `license` goes into the model card."""
+    A run whose architecture does not exist there is refused with the reason. `license` goes into the model card. `dtype` is the
+    type of the written weights, by default that of the run."""
     if format not in get_args(ExportFormat):
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(get_args(ExportFormat))}')
-    model = load(run, "cpu")
+    model = load(run, "cpu", dtype=dtype)
     recipe, network = model.recipe, model.network
+    if format == "gguf":
+        interop.expect_gguf(recipe.model)
     family = interop.family_of(recipe.model, recipe.imported)
     if not isinstance(network, TransformerLM):
         raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
@@ -41,10 +53,21 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
         results=_results(Path(run)),
         license=license,
     )
+    if format == "gguf":
+        template = _chat_template(model.tokenizer, recipe)
+        written = GGUFExport(Path(out).stem, recipe.model, network.state_dict(), model.tokenizer, template, license)
+        return _write_gguf(written, card, Path(out))
     export = Export(family, recipe.model, network.state_dict(), model.tokenizer, _sampling(recipe.decoding), card.markdown())
     with appearing(Path(out)) as folder:
         export.write(folder)
     return Path(out)
+
+
+def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
+    """The template of a run that was trained with one, or of an imported model."""
+    own = getattr(recipe.objective, "template", None)
+    given = own or tokenizer.settings.get("chat_template")
+    return given if isinstance(given, str) else None
 
 
 def _sampling(decoding: DecodingConfig) -> dict[str, Any]:
@@ -74,3 +97,16 @@ def _results(run: Path) -> dict[str, Any]:
     """The metrics of the last validation."""
     found = [line["valid"] for line in log.read(RunFolder(run).log) if "valid" in line]
     return dict(found[-1]) if found else {}
+
+
+def _write_gguf(export: GGUFExport, card: Card, out: Path) -> Path:
+    """A single file, or a folder with the file and the model card."""
+    if out.suffix == ".gguf":
+        if out.exists():
+            raise RunError(f"{out} already exists. Choose another name, or remove it.")
+        export.write(out)
+        return out
+    with appearing(out) as folder:
+        export.write(folder / f"{export.name}.gguf")
+        files.write_text(folder / "README.md", card.markdown())
+    return out

@@ -1,4 +1,4 @@
-"""Public models as runs: loaded straight from their folder, or written as a run folder."""
+"""Public models as runs: loaded straight from their folder or file, or written as a run folder."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from firth.training.loop import device_for
 
 Precision = Literal["float32", "bf16", "float16"]
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "float16": torch.float16}
+_ANSWER = 512  # tokens of an answer, at most, of models with a chat template
 _WINDOW = 1024  # tokens per window of `evaluate`, at most
 
 
@@ -34,6 +35,7 @@ def recipe_of(foreign: ForeignModel) -> Recipe:
     """The recipe of an imported model: what is known about it, without data."""
     task = task_class(foreign.family.objective)
     context = getattr(foreign.model, "context", None) or _WINDOW
+    answers = {"tokens": _ANSWER} if foreign.tokenizer.settings.get("chat_template") else {}
     return Recipe(
         summary=f"{foreign.family.title} model imported from {foreign.folder.resolve().name}",
         imported=foreign.family.architecture,
@@ -42,13 +44,13 @@ def recipe_of(foreign: ForeignModel) -> Recipe:
         model=foreign.model,
         objective=task.Objective(kind=task.name),
         training=TrainingConfig(context=min(context, _WINDOW), batch=8),
-        decoding=DecodingConfig(**foreign.decoding),
+        decoding=DecodingConfig(**(answers | dict(foreign.decoding))),
     )
 
 
 def load_foreign(path: Path, device: Device, dtype: Precision | None) -> Run[Any]:
-    """The model in a Hugging Face folder as a run; nothing is written."""
-    foreign = interop.open_folder(path)
+    """The model in a Hugging Face folder or a GGUF file as a run; nothing is written."""
+    foreign = interop.open_model(path)
     recipe = recipe_of(foreign)
     network = _network(foreign, recipe, dtype)
     return recipe.task.run_class(recipe.task, network.to(device_for(device)), foreign.tokenizer)
@@ -68,8 +70,8 @@ def empty_network(recipe: Recipe, vocab: int) -> Network:
 
 
 def import_model(path: str | Path, out: str | Path) -> Path:
-    """Write the model in the Hugging Face folder `path` as a run folder `out`, in the type of its weights."""
-    foreign = interop.open_folder(Path(path))
+    """Write the model in the Hugging Face folder, or GGUF file, `path` as a run folder `out`, in the type of its weights."""
+    foreign = interop.open_model(Path(path))
     recipe = recipe_of(foreign)
     with appearing(Path(out)) as folder:
         run = RunFolder(folder)

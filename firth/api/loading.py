@@ -36,7 +36,7 @@ def load(path: str | Path, device: Device = "auto", *, kind: type[R], dtype: Pre
 
 def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = None, dtype: Precision | None = None) -> Any:
     """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
-    A Hugging Face folder with a model of a known family is such a run, too.
+    A Hugging Face folder or GGUF file with a model of a known family is such a run, too.
 
     With `kind`, a run of another kind is an error that says what this one can do. `dtype`: the type of the weights in memory, by
     default that of the file."""
@@ -61,16 +61,16 @@ def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = 
 
 
 def network_of(path: Path) -> tuple[Recipe, Network]:
-    """The recipe of a run, or of a Hugging Face folder, and its network on the meta device: without weights, to be counted."""
+    """The recipe of a run, or of a public model, and its network on the meta device: without weights, to be counted."""
     recipe, (source, tokenizer) = described(path)
     with torch.device("meta"):
         return recipe, recipe.task.network(source.vocab, tokenizer.vocab)
 
 
 def described(path: Path) -> tuple[Recipe, Tokenizers]:
-    """The recipe and the tokenizers of a run, or of a Hugging Face folder, without its weights."""
+    """The recipe and the tokenizers of a run, or of a public model, without its weights."""
     if is_foreign(path):
-        foreign = interop.open_folder(path)
+        foreign = interop.open_model(path)
         return recipe_of(foreign), (foreign.tokenizer, foreign.tokenizer)
     folder = RunFolder.open(path)
     recipe = read_run_recipe(folder.recipe)
@@ -78,8 +78,8 @@ def described(path: Path) -> tuple[Recipe, Tokenizers]:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether this is a Hugging Face folder and no run."""
-    return interop.is_folder(path) and not RunFolder(path).exists()
+    """Whether this is a Hugging Face folder or a GGUF file, and no run."""
+    return interop.is_model(path) and not RunFolder(path).exists()
 
 
 def _misfit(network: Network, weights: Mapping[str, Tensor]) -> str:

@@ -16,7 +16,7 @@ from firth.cli.lines import given
 
 if TYPE_CHECKING:
     from firth.decoding.sample import DecodingConfig
-    from firth.tasks.conversation import ConversationRun
+    from firth.tasks.next_token import LanguageModelRun
     from firth.text.conversation import Message
 
 _PROMPT = "> "
@@ -25,7 +25,9 @@ _COMMANDS = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C st
 
 @verb()
 def chat(
-    run: Annotated[Path, typer.Argument(help="Run folder of a model trained on conversations.")],
+    run: Annotated[
+        Path, typer.Argument(help="Run folder of a model trained on conversations, or public model with a chat template.")
+    ],
     system: Annotated[str | None, typer.Option(help="A first message that sets the scene. [default: none]")] = None,
     tokens: Annotated[int | None, typer.Option(help="Maximum length of an answer, in tokens. [default: the recipe's]")] = None,
     temperature: Temperature = None,
@@ -40,9 +42,10 @@ def chat(
 ) -> None:
     """Talk to a model; it remembers the conversation."""
     from firth.api import load
-    from firth.tasks.conversation import ConversationRun
+    from firth.tasks.next_token import LanguageModelRun
 
-    model = load(run, kind=ConversationRun)
+    model = load(run, kind=LanguageModelRun)
+    _ = model.format  # a model that holds no conversations is refused now
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}
     config = model.generation({**sampling, **common})
@@ -52,7 +55,7 @@ def chat(
     _converse(model, config, _typed() if by_hand else given(None, None, forgiving=True), system, as_json)
 
 
-def _converse(model: ConversationRun, config: DecodingConfig, lines: Iterable[str], system: str | None, as_json: bool) -> None:
+def _converse(model: LanguageModelRun, config: DecodingConfig, lines: Iterable[str], system: str | None, as_json: bool) -> None:
     from firth.errors import FirthError
     from firth.text.conversation import Message
 
@@ -81,7 +84,7 @@ def _converse(model: ConversationRun, config: DecodingConfig, lines: Iterable[st
         history = [*asked, Message("assistant", answer)] if answer.strip() else history
 
 
-def _answer(model: ConversationRun, config: DecodingConfig, messages: list[Message], as_json: bool) -> str:
+def _answer(model: LanguageModelRun, config: DecodingConfig, messages: list[Message], as_json: bool) -> str:
     """The answer, printed as it is written; what there is of it when Ctrl-C is pressed."""
     pieces: list[str] = []
     stopped = False

@@ -12,13 +12,13 @@ from firth.cli.app import Json, print_json, verb
 
 @verb()
 def import_(
-    folder: Annotated[Path, typer.Argument(help="Hugging Face folder: config.json, weights and tokenizer.")],
+    folder: Annotated[Path, typer.Argument(help="Hugging Face folder (config.json, weights, tokenizer) or GGUF file.")],
     out: Annotated[Path, typer.Option(help="Run folder to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write a public model in a Hugging Face folder as a run.
+    """Write a public model, a Hugging Face folder or GGUF file, as a run.
 
-    Every verb that takes a run also takes the folder itself; importing makes it independent of the original."""
+    Every verb that takes a run also takes the folder or file itself; importing makes it independent of the original."""
     from firth.api import import_model
     from firth.api.loading import network_of
 

@@ -26,10 +26,10 @@ def tokenize(
     as_json: Json = False,
 ) -> None:
     """Show how five tokenizers, or the one of a run, split a text."""
-    from firth.interop import is_folder
+    from firth.interop import is_model
     from firth.training.folder import RunFolder
 
-    if RunFolder(Path(source)).exists() or is_folder(Path(source)):
+    if RunFolder(Path(source)).exists() or is_model(Path(source)):
         if kinds is not None:
             raise ConfigError(f"{source} is a run, which has its own tokenizer. Remove --kind, or give a text file.")
         found = _of_run(Path(source))

@@ -14,7 +14,7 @@ from firth.api.loading import network_of
 from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
-from firth.interop import is_folder
+from firth.interop import is_model
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.counting import Count, count
@@ -73,7 +73,7 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
     if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
         raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
-    if is_folder(path):
+    if is_model(path):
         return _of_recipe(name, *network_of(path))
     recipe, first = with_kept_run(find_recipe(name, assignments).resolved())
     init = recipe.training.init

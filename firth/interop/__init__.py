@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firth.interop import hugging_face
+from firth.errors import ConfigError
+from firth.interop import gguf_llama, gguf_model, hugging_face
 from firth.interop.bloom import BLOOM
 from firth.interop.family import Family
 from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
+from firth.interop.gguf_file import is_gguf
+from firth.interop.gguf_model import GGUFExport
 from firth.interop.gpt2 import GPT2
 from firth.interop.gpt_neox import GPT_NEOX
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
@@ -27,10 +30,39 @@ def open_folder(folder: Path) -> ForeignModel:
     return hugging_face.open_folder(folder, FAMILIES)
 
 
+def is_model(path: Path) -> bool:
+    """Whether this looks like a public model: a Hugging Face folder or a GGUF file."""
+    return is_folder(path) or is_gguf(path)
+
+
+def open_model(path: Path) -> ForeignModel:
+    """The public model in a Hugging Face folder or a GGUF file, its weights not yet read."""
+    return gguf_model.open_gguf(path) if is_gguf(path) else open_folder(path)
+
+
+def expect_gguf(model: ModelConfig) -> None:
+    """Refuse a model of ours that cannot be written as a GGUF file, with the reason."""
+    reason = gguf_llama.why_not(model)
+    if reason is not None:
+        raise ConfigError(f"GGUF files of firth are LLaMA models, and LLaMA cannot express {reason}. Use another format.")
+
+
 def family_of(model: ModelConfig, imported: str | None = None) -> Family:
     """The family as which a model of ours can be written, if possible the architecture that it was imported from; an error with
     the reasons if there is none."""
     return hugging_face.chosen_family(model, FAMILIES, imported)
 
 
-__all__ = ["FAMILIES", "Export", "Family", "ForeignModel", "family_of", "is_folder", "open_folder"]
+__all__ = [
+    "FAMILIES",
+    "Export",
+    "Family",
+    "ForeignModel",
+    "GGUFExport",
+    "expect_gguf",
+    "family_of",
+    "is_folder",
+    "is_model",
+    "open_folder",
+    "open_model",
+]

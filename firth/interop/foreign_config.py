@@ -29,10 +29,10 @@ _METADATA = frozenset(
 
 
 class ForeignConfig:
-    """`take` and `expect` mark a key as read; `finish` refuses what is left."""
+    """`take` and `expect` mark a key as read; `finish` refuses what is left. `name` stands in messages."""
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
-        self._left = dict(table)
+    def __init__(self, table: Mapping[str, Any], name: str = "config.json") -> None:
+        self._left, self.name = dict(table), name
 
     def take(self, key: str, default: Any = None) -> Any:
         """The value; `default` where the key is missing or null."""
@@ -46,24 +46,24 @@ class ForeignConfig:
     def size(self, key: str, default: int | None = None) -> int:
         value = self.take(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DataError(f"config.json: {key} is {value!r}; expected a whole number of at least 1")
+            raise DataError(f"{self.name}: {key} is {value!r}; expected a whole number of at least 1")
         return value
 
     def number(self, key: str, default: float) -> float:
         value = self.take(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise DataError(f"config.json: {key} is {value!r}; expected a number")
+            raise DataError(f"{self.name}: {key} is {value!r}; expected a number")
         return float(value)
 
     def expect(self, key: str, *values: Any) -> Any:
         """The value, which has to be one of `values`; the first is the default."""
         value = self.take(key, values[0])
         if value not in values:
-            raise DataError(f"config.json: {key} is {value!r}; firth only computes {' or '.join(map(repr, values))}.")
+            raise DataError(f"{self.name}: {key} is {value!r}; firth only computes {' or '.join(map(repr, values))}.")
         return value
 
     def finish(self) -> None:
         unread = {key: value for key, value in self._left.items() if key not in _METADATA and value not in (None, False, [], {})}
         if unread:
             told = ", ".join(f"{key} = {str(value)[:40]}" for key, value in list(unread.items())[:3])
-            raise DataError(f"config.json has settings that firth does not know: {told}. The model may need a newer firth.")
+            raise DataError(f"{self.name} has settings that firth does not know: {told}. The model may need a newer firth.")

@@ -116,12 +116,13 @@ class Place:
 class WeightMap:
     """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
     `prefix` may come without it: a checkpoint of the model without its output layer leaves it out. `renamed` are newer names of
-    some of theirs, which are read as well."""
+    some of theirs, which are read as well. `config` describes the model beside the weights, for messages."""
 
     weights: tuple[Weight, ...]
     ignored: tuple[str, ...] = ()
     prefix: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    config: str = "config.json"
 
     def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
         return [self._place(name, without) for name in ours]
@@ -177,7 +178,7 @@ class WeightMap:
         }
         told = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
         if told:
-            raise DataError(f"the weights do not fit config.json. {'; '.join(told)}.")
+            raise DataError(f"the weights do not fit {self.config}. {'; '.join(told)}.")
 
 
 def _listed(names: Sequence[str]) -> str:

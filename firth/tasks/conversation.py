@@ -9,8 +9,7 @@ Letters: B batch, T time.
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,17 +22,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError
 from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress, silent
-from firth.tasks.abilities.continuation import Continuation, search
+from firth.tasks.abilities.chat import as_messages, conversation_ids
+from firth.tasks.abilities.continuation import Continuation
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.skill_table import skill_table
-from firth.tasks.abilities.stop_strings import until_stop
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -44,16 +43,13 @@ from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template
 from firth.text.config import ConversationsConfig
-from firth.text.conversation import Asked, ChatFormat, Message, check_messages
+from firth.text.conversation import Asked, ChatFormat
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
 from firth.text.template_format import TemplateFormat, special_tokens
 from firth.text.tokenizers.special_tokens import EOS
 from firth.training.loop import Loss
 
 AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
-_RESERVED = 4  # a quarter of the context, at most, is kept free for the answer
-
-Messages = Sequence[Message | Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,63 +139,13 @@ class ConversationRun(LanguageModelRun):
         """The token that ends an answer."""
         return self.format.end
 
-    def chat(
-        self,
-        messages: str | Messages,
-        *,
-        tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        seed: int | None = None,
-        beam: int | None = None,
-        penalty: float | None = None,
-    ) -> str:
-        """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
-        them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces."""
-        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop, "beam": beam, "penalty": penalty}
-        return "".join(self.reply(messages, self.generation({**sampling, **common})))
-
-    def reply(self, messages: str | Messages, config: DecodingConfig | None = None) -> Iterator[str]:
-        """The answer, piece by piece as it is generated. If the conversation is longer than the model's context, its oldest
-        rounds are left out, with a warning."""
-        config = config or self.recipe.decoding
-        ids = self._conversation_ids(as_messages(messages), config.tokens)
-        if config.beam > 1:
-            return iter([self._found(ids, config)[0].text])
-        return until_stop(self._pieces(ids, config), config.stop)
-
     def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
         """A prompt is a user's first message."""
-        return self._conversation_ids(as_messages(prompt), self.recipe.decoding.tokens)
+        return conversation_ids(self, self.format, as_messages(prompt), self.recipe.decoding.tokens)
 
     def continuations(self, prompt: str, config: DecodingConfig | None = None) -> list[Continuation]:
         """The config.beam best answers that beam search finds, best first, with log p and score."""
-        return self._found(self.prompt_ids(prompt), config or self.recipe.decoding)
-
-    def _found(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
-        return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in search(self, ids.tolist(), config)]
-
-    def _conversation_ids(self, messages: Sequence[Message], tokens: int) -> NDArray[np.int64]:
-        for message in messages:
-            self.ids(message.content)  # warns of, or refuses, what the vocabulary lacks
-        format, context = self.format, self.network.context
-        ids = format.prompt(messages)
-        if context is not None and len(ids) > (room := context - min(tokens, context // _RESERVED)):
-            kept = format.fitted(messages, room)
-            ids = format.prompt(kept)
-            if len(ids) > room:
-                raise DataError(f"the message has {len(ids):,} tokens, but this model reads {room:,}. Shorten it.")
-            if len(kept) < len(messages):
-                warnings.warn(
-                    f"the conversation is longer than {room:,} tokens, so the model no longer sees its oldest rounds",
-                    stacklevel=4,
-                )
-        return ids.astype(np.int64)
+        return self._answers(self.prompt_ids(prompt), config or self.recipe.decoding)
 
     def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         return []  # an answer begins a text of its own
@@ -223,24 +169,6 @@ class ConversationRun(LanguageModelRun):
 
     def _reading(self, text: str) -> Reading:
         return one_reading(self.network, self.tokenizer, self.prompt_ids(text), self._forward)
-
-
-def as_messages(given: str | Messages) -> list[Message]:
-    """Checked messages: user and assistant take turns, and the user has the last word."""
-    if isinstance(given, str):
-        given = [Message("user", given)]
-    messages = [one if isinstance(one, Message) else _message(one) for one in given]
-    check_messages(messages)
-    if messages[-1].role != "user":
-        raise DataError(f"the last message is the {messages[-1].role}'s; expected a question of the user")
-    return messages
-
-
-def _message(given: Mapping[str, str]) -> Message:
-    try:
-        return Message(given["role"], given["content"])  # type: ignore[arg-type]  # check_messages refuses other roles
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f'a message is {given!r}; expected {{"role": "user", "content": "…"}}') from error
 
 
 def measured(

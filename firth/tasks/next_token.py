@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -27,6 +28,7 @@ from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
 from firth.models.stretch import stretched
 from firth.progress import Progress, silent
+from firth.tasks.abilities.chat import Messages, as_messages, conversation_ids, imported_format
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.continuation import Continuation, end_tokens, search
@@ -39,6 +41,7 @@ from firth.tasks.splits import Split, check_split
 from firth.tasks.task import CONTINUES, ObjectiveConfig, either, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.windows import Streams, Windows
+from firth.text.conversation import ChatFormat
 from firth.training.loop import Loss
 
 
@@ -109,10 +112,65 @@ class LanguageModelRun(Run[LanguageModel]):
         An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once."""
         if config.beam > 1:
             return iter([self.continuations(prompt, config)[0].text])
-        return until_stop(self._pieces(self.prompt_ids(prompt), config), config.stop)
+        ids = self.prompt_ids(prompt)
+        return until_stop(self._pieces(ids, config, self._spelled_before(ids), end_tokens(self)), config.stop)
 
-    def _pieces(self, ids: NDArray[np.int64], config: DecodingConfig) -> Iterator[str]:
-        waiting, ends = deque(self._spelled_before(ids)), end_tokens(self)
+    def chat(
+        self,
+        messages: str | Messages,
+        *,
+        tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        seed: int | None = None,
+        beam: int | None = None,
+        penalty: float | None = None,
+    ) -> str:
+        """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
+        them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
+
+        For runs that were trained on conversations, and for public models with a chat template."""
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop, "beam": beam, "penalty": penalty}
+        return "".join(self.reply(messages, self.generation({**sampling, **common})))
+
+    def reply(self, messages: str | Messages, config: DecodingConfig | None = None) -> Iterator[str]:
+        """The answer, piece by piece as it is generated. If the conversation is longer than the model's context, its oldest
+        rounds are left out, with a warning."""
+        config = config or self.recipe.decoding
+        ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
+        if config.beam > 1:
+            return iter([self._answers(ids, config)[0].text])
+        return until_stop(self._pieces(ids, config, [], self._ends()), config.stop)
+
+    def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
+        found = search(self, ids.tolist(), config, self._ends())
+        return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in found]
+
+    def _ends(self) -> tuple[int, ...]:
+        """The tokens that end an answer: that of the format, and those with which an imported model ends any text."""
+        return self.format.end, *(self.tokenizer.ends if self.tokenizer.kind == "imported" else ())
+
+    @cached_property
+    def format(self) -> ChatFormat:
+        """How messages become tokens: by the chat template of a public model."""
+        found = imported_format(self.tokenizer)
+        if found is None:
+            raise ConfigError(
+                f"this needs a run that was trained on conversations, but this run is {self.task.is_a}"
+                f"{' without a chat template' if self.tokenizer.settings else ''}. Use {self.task.use}, or another run."
+            )
+        return found
+
+    def _pieces(
+        self, ids: NDArray[np.int64], config: DecodingConfig, before: Sequence[int], ends: Sequence[int]
+    ) -> Iterator[str]:
+        """The text that follows `ids`, spelled as after the tokens `before`, up to one of the tokens `ends`."""
+        waiting = deque(before)
         spelled = self.tokenizer.spell(iter(waiting.popleft, None))
         for _ in range(len(waiting)):
             next(spelled)

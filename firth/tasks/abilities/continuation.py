@@ -26,15 +26,17 @@ class Continuation:
     finished: bool = True  # it ended with <eos> or a stop string; False: cut off at decoding.tokens
 
 
-def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> list[Continuation]:
+def search(
+    model: LanguageRun, ids: Sequence[int], config: DecodingConfig, ends: tuple[int, ...] | None = None
+) -> list[Continuation]:
     """The config.beam best continuations of a prompt, best first. Those that end early compete with those of config.tokens
-    tokens; without <eos> and stop strings, all have that length."""
+    tokens; without <eos> and stop strings, all have that length. `ends` end a text, by default `end_tokens`."""
 
     def stops(tokens: Sequence[int]) -> bool:
         return bool(config.stop) and stop_at(spelled(model, ids, tokens), config.stop) is not None
 
     prompt_1P = torch.tensor([list(ids)], device=model.device)
-    endless, ends = EndlessText(model.network), end_tokens(model)
+    endless, ends = EndlessText(model.network), end_tokens(model) if ends is None else ends
     (found,) = beam(
         endless,
         endless.start(1),
@@ -50,7 +52,7 @@ def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> li
         seen_BP=prompt_1P,
         ended=(lambda _, tokens: tokens[-1] in ends or stops(tokens)) if config.stop or len(ends) > 1 else None,
     )
-    return [_told(model, ids, hypothesis, config.stop) for hypothesis in found]
+    return [_told(model, ids, hypothesis, config.stop, ends) for hypothesis in found]
 
 
 def end_tokens(model: LanguageRun) -> tuple[int, ...]:
@@ -72,8 +74,10 @@ def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) ->
     return "".join(pieces[len(last) : len(last) + len(tokens)])
 
 
-def _told(model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str]) -> Continuation:
+def _told(
+    model: LanguageRun, ids: Sequence[int], hypothesis: Hypothesis, stops: Sequence[str], ends: tuple[int, ...]
+) -> Continuation:
     tokens = hypothesis.tokens
-    ended = bool(tokens) and tokens[-1] in end_tokens(model)
+    ended = bool(tokens) and tokens[-1] in ends
     text = "".join(until_stop([spelled(model, ids, tokens[:-1] if ended else tokens)], stops))
     return Continuation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
