@@ -1,50 +1,61 @@
-"""Our models for other tools: a run written as a Hugging Face folder."""
+"""Our models for other tools."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from firth import interop
 from firth.api.importing import appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
+from firth.config import to_table
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
-from firth.interop import Export
+from firth.interop.formats import FORMATS
 from firth.interop.model_card import Card
-from firth.models import TransformerLM
+from firth.interop.outgoing import Outgoing
 from firth.training import log
 from firth.training.folder import RunFolder
 
-ExportFormat = Literal["hf"]
+
+def export_model(run: str | Path, out: str | Path, *, format: str = "hf", license: str = "unknown") -> Path:
+    """Write a run, or the model in a Hugging Face folder, into a new folder for other tools; `format` is one of FORMATS in
+    firth/interop/formats.py. With "hf", AutoModelForCausalLM.from_pretrained(out) computes the same logits.
+
+    A run that the format cannot express is refused with the reason. `license` goes into the model card."""
+    if format not in FORMATS:
+        raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
+    outgoing = outgoing_run(Path(run), Path(out).resolve().name, license)
+    with appearing(Path(out)) as folder:
+        FORMATS[format](outgoing, folder)
+    return Path(out)
 
 
-def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf", license: str = "unknown") -> Path:
-    """Write a run as a folder that `transformers` opens: AutoModelForCausalLM.from_pretrained(out) computes the same logits.
-
-    A run whose architecture does not exist there is refused with the reason. `license` goes into the model card."""
-    if format not in get_args(ExportFormat):
-        raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(get_args(ExportFormat))}')
-    model = load(run, "cpu")
-    recipe, network = model.recipe, model.network
-    family = interop.family_of(recipe.model)
-    if not isinstance(network, TransformerLM):
-        raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
+def outgoing_run(path: Path, name: str, license: str = "unknown") -> Outgoing:
+    """The run in a folder as the formats get it."""
+    run = load(path, "cpu")
+    recipe = run.recipe
     card = Card(
-        name=Path(out).resolve().name,
-        family=family.title,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        name=name,
+        parameters=sum(parameter.numel() for parameter in run.network.parameters()),
         summary=recipe.summary,
         recipe=recipe.toml(),
         data=_data(recipe),
-        results=_results(Path(run)),
+        results=_results(path),
         license=license,
     )
-    export = Export(family, recipe.model, network.state_dict(), model.tokenizer, _sampling(recipe.decoding), card.markdown())
-    with appearing(Path(out)) as folder:
-        export.write(folder)
-    return Path(out)
+    return Outgoing(
+        network=run.network,
+        model=recipe.model,
+        objective=recipe.objective.kind,
+        is_a=run.task.is_a,
+        tokenizer=run.tokenizer,
+        source_tokenizer=run.source_tokenizer,
+        labels=tuple(getattr(recipe.data, "labels", None) or ()),
+        sampling=_sampling(recipe.decoding),
+        recipe=to_table(recipe),
+        card=card,
+    )
 
 
 def _sampling(decoding: DecodingConfig) -> dict[str, Any]:
