@@ -48,7 +48,7 @@ def _nats(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tens
     if torch.is_autocast_enabled(device):
         x_Nd = x_Nd.to(torch.get_autocast_dtype(device))
     if torch.compiler.is_compiling():
-        loss: Tensor = torch.ops.firth.cross_entropy(x_Nd, weight_Vd, bias_V, target_N, padded)[0]
+        loss: Tensor = torch.ops.firth.cross_entropy(x_Nd, weight_Vd, bias_V, target_N, padded, weight_Vd.requires_grad)[0]
         return loss
     loss = _CrossEntropy.apply(x_Nd, weight_Vd, bias_V, target_N, padded)  # type: ignore[no-untyped-call]
     return loss
@@ -97,9 +97,7 @@ def _loss_and_gradients(
     are in the type of x."""
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
-    loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
-    if not weight_trained:
-        dweight_Vd = weight_Vd.new_empty(0)
+    loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V, weight_trained)
     low_Vd = weight_Vd.to(x_Nd.dtype)
     logits = x_Nd.new_empty(rows, -(-V // ALIGNED) * ALIGNED)[:, :V]
     for first in range(0, N, rows):
@@ -123,10 +121,13 @@ def _loss_and_gradients(
     return loss_N.mean() * ratio, dx_Nd, dweight_Vd, dbias_V
 
 
-def _outputs(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _outputs(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, weight_trained: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     loss_N = _at_least_float32(x_Nd.new_empty(0)).new_empty(len(x_Nd))
     dbias_V = weight_Vd.new_empty(0) if bias_V is None else torch.zeros_like(bias_V)
-    return loss_N, torch.empty_like(x_Nd), torch.empty_like(weight_Vd), dbias_V
+    dweight_Vd = torch.empty_like(weight_Vd) if weight_trained else weight_Vd.new_empty(0)
+    return loss_N, torch.empty_like(x_Nd), dweight_Vd, dbias_V
 
 
 def _add_product(sum_Vd: Tensor, a_RV: Tensor, b_Rd: Tensor, first: bool) -> None:
@@ -182,25 +183,30 @@ _operator = torch.library.custom_op(
     "firth::cross_entropy",
     _loss_and_gradients,
     mutates_args=(),
-    schema="(Tensor x, Tensor weight, Tensor? bias, Tensor target, bool padded) -> (Tensor, Tensor, Tensor, Tensor)",
+    schema=(
+        "(Tensor x, Tensor weight, Tensor? bias, Tensor target, bool padded, bool trained) -> (Tensor, Tensor, Tensor, Tensor)"
+    ),
 )
 
 
 @_operator.register_fake
-def _fake(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool) -> tuple[Tensor, ...]:
-    loss_N, *gradients = _outputs(x_Nd, weight_Vd, bias_V)
+def _fake(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool, trained: bool
+) -> tuple[Tensor, ...]:
+    loss_N, *gradients = _outputs(x_Nd, weight_Vd, bias_V, trained)
     return loss_N.mean(), *gradients
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.biased = inputs[2] is not None
+    ctx.biased, ctx.trained = inputs[2] is not None, inputs[5]
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
 
 
 def _derive(ctx: Any, dloss: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    return *_times(ctx.saved_tensors, dloss, ctx.biased), None, None
+    dx_Nd, dweight_Vd, dbias_V = _times(ctx.saved_tensors, dloss, ctx.biased)
+    return dx_Nd, dweight_Vd if ctx.trained else None, dbias_V, None, None, None
 
 
 _operator.register_autograd(_derive, setup_context=_keep)
