@@ -84,7 +84,7 @@ def in_new_process(name: str, folder: Path, device: str) -> tuple[float, float, 
     queue = context.Queue()
     process = context.Process(target=measure, args=(name, str(folder), device, queue))
     process.start()
-    found: tuple[float, float, float, float] = queue.get()
+    found: tuple[float, float, float, float] = queue.get(timeout=120)
     process.join()
     return found
 

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from firth.interop.hugging_face_format import write_hugging_face
+from firth.interop.onnx_format import write_onnx
 from firth.interop.outgoing import Outgoing
 
 Writer = Callable[[Outgoing, Path], None]
 
 FORMATS: Mapping[str, Writer] = {
     "hf": write_hugging_face,
+    "onnx": write_onnx,
 }

@@ -1,4 +1,5 @@
-"""−log softmax(x Wᵀ + b)[target] without holding all logits. Letters: N rows, R of them in a piece, V vocabulary, d width.
+"""−log softmax(x Wᵀ + b)[target] without holding all logits. Letters: N rows, R of them in a piece, V vocabulary, P the same
+rounded up, d width.
 
 The derivative by the logits is softmax − one-hot, known as soon as the logits are. So a piece of them is turned into it in place,
 and its share of dx, dW and db is taken at once: no logit is computed twice, and only one piece is ever held, in the type that
@@ -18,7 +19,9 @@ from firth.layers import manual_backward
 
 SMALL = 1 << 23  # up to this many logits are held at once: below it, pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
-ALIGNED = 64  # rows of logits begin at multiples of this: the fastest products need it, and few vocabularies have it
+# Rows of logits begin at multiples of this, and on these devices there are as many logits in a row, those of no token being zero:
+# the fastest products need both, and few vocabularies have it.
+ALIGNED, ROUNDED_UP = 64, ("cuda",)
 
 PADDING = -1  # a target that is ignored
 
@@ -98,17 +101,18 @@ def _loss_and_gradients(
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
     loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V, weight_trained)
-    low_Vd = weight_Vd.to(x_Nd.dtype)
-    logits = x_Nd.new_empty(rows, -(-V // ALIGNED) * ALIGNED)[:, :V]
+    low_Pd, low_P = _rounded_up(weight_Vd, x_Nd.dtype), None if bias_V is None else _rounded_up(bias_V, x_Nd.dtype)
+    logits = x_Nd.new_empty(rows, _multiple(V))[:, : len(low_Pd)]
     for first in range(0, N, rows):
         x_Rd, target_R = x_Nd[first : first + rows], target_N[first : first + rows]
-        logits_RV = logits[: len(x_Rd)]
-        if bias_V is None:
-            torch.mm(x_Rd, low_Vd.T, out=logits_RV)
+        logits_RP = logits[: len(x_Rd)]
+        logits_RV = logits_RP[:, :V]
+        if low_P is None:
+            torch.mm(x_Rd, low_Pd.T, out=logits_RP)
         else:
-            torch.addmm(bias_V.to(x_Nd.dtype), x_Rd, low_Vd.T, out=logits_RV)
+            torch.addmm(low_P, x_Rd, low_Pd.T, out=logits_RP)
         loss_N[first : first + rows] = turn_into_gradient(logits_RV, target_R, 1 / N)
-        torch.mm(logits_RV, low_Vd, out=dx_Nd[first : first + rows])
+        torch.mm(logits_RP, low_Pd, out=dx_Nd[first : first + rows])
         if weight_trained:
             _add_product(dweight_Vd, logits_RV, x_Rd, first == 0)
         if bias_V is not None:
@@ -119,6 +123,20 @@ def _loss_and_gradients(
     for gradient in (dx_Nd, dweight_Vd, dbias_V):
         gradient.mul_(ratio)
     return loss_N.mean() * ratio, dx_Nd, dweight_Vd, dbias_V
+
+
+def _multiple(V: int) -> int:
+    return -(-V // ALIGNED) * ALIGNED
+
+
+def _rounded_up(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The rows of a weight in `dtype`, with zeros after them until there are as many as fast products need (P)."""
+    V = len(weight)
+    if weight.device.type not in ROUNDED_UP or _multiple(V) == V:
+        return weight.to(dtype)
+    rounded = weight.new_zeros(_multiple(V), *weight.shape[1:], dtype=dtype)
+    rounded[:V] = weight
+    return rounded
 
 
 def _outputs(

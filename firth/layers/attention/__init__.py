@@ -16,6 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
@@ -69,6 +70,8 @@ def _first_that_can(call: Call) -> ModuleType:
         for kernel in (fused, flex, sdpa):
             if kernel.why_not(call) is None:
                 return kernel
+    if torch.compiler.is_exporting() and reference.why_not(call) is None:
+        return reference  # the number of chunks depends on the length, and that of a graph must not
     if reason := chunked.why_not(call):
         raise ConfigError(f"no kernel can run this call: {reason}")
     return chunked
