@@ -1,66 +1,67 @@
-"""Our models for other tools: a run written as a Hugging Face folder or as a GGUF file."""
+"""Our models for other tools."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from firth import files, interop
 from firth.api.importing import Precision, appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
+from firth.config import to_table
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError, RunError
-from firth.interop import Export, GGUFExport
+from firth.errors import ConfigError
+from firth.interop.formats import FORMATS
 from firth.interop.model_card import Card
-from firth.models import TransformerLM
+from firth.interop.outgoing import Outgoing
 from firth.text import Tokenizer
 from firth.training import log
 from firth.training.folder import RunFolder
 
-ExportFormat = Literal["hf", "gguf"]
-
 
 def export_model(
-    run: str | Path,
-    out: str | Path,
-    *,
-    format: ExportFormat = "hf",
-    license: str = "unknown",
-    dtype: Precision | None = None,
+    run: str | Path, out: str | Path, *, format: str = "hf", license: str = "unknown", dtype: Precision | None = None
 ) -> Path:
-    """Write a run as a folder that `transformers` opens: AutoModelForCausalLM.from_pretrained(out) computes the same logits.
-    With format="gguf", write a GGUF file for llama.cpp; if `out` does not end in .gguf, into a folder with a model card.
+    """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in firth/interop/formats.py.
+    With "hf", AutoModelForCausalLM.from_pretrained(out) computes the same logits.
 
-    A run whose architecture does not exist there is refused with the reason. `license` goes into the model card. `dtype` is the
-    type of the written weights, by default that of the run."""
-    if format not in get_args(ExportFormat):
-        raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(get_args(ExportFormat))}')
-    model = load(run, "cpu", dtype=dtype)
-    recipe, network = model.recipe, model.network
-    if format == "gguf":
-        interop.expect_gguf(recipe.model)
-    family = interop.family_of(recipe.model, recipe.imported)
-    if not isinstance(network, TransformerLM):
-        raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
+    A run that the format cannot express is refused with the reason. `license` goes into the model card. `dtype` is the type of
+    the written weights, by default that of the run."""
+    if format not in FORMATS:
+        raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
+    outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
+    with appearing(Path(out)) as folder:
+        FORMATS[format](outgoing, folder)
+    return Path(out)
+
+
+def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
+    """The run in a folder as the formats get it."""
+    run = load(path, "cpu", dtype=dtype)
+    recipe = run.recipe
     card = Card(
-        name=Path(out).resolve().name,
-        family=family.title,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        name=name,
+        parameters=sum(parameter.numel() for parameter in run.network.parameters()),
         summary=recipe.summary,
         recipe=recipe.toml(),
         data=_data(recipe),
-        results=_results(Path(run)),
+        results=_results(path),
         license=license,
     )
-    if format == "gguf":
-        template = _chat_template(model.tokenizer, recipe)
-        written = GGUFExport(Path(out).stem, recipe.model, network.state_dict(), model.tokenizer, template, license)
-        return _write_gguf(written, card, Path(out))
-    export = Export(family, recipe.model, network.state_dict(), model.tokenizer, _sampling(recipe.decoding), card.markdown())
-    with appearing(Path(out)) as folder:
-        export.write(folder)
-    return Path(out)
+    return Outgoing(
+        network=run.network,
+        model=recipe.model,
+        objective=recipe.objective.kind,
+        is_a=run.task.is_a,
+        tokenizer=run.tokenizer,
+        source_tokenizer=run.source_tokenizer,
+        labels=tuple(getattr(recipe.data, "labels", None) or ()),
+        template=_chat_template(run.tokenizer, recipe),
+        imported=recipe.imported,
+        sampling=_sampling(recipe.decoding),
+        recipe=to_table(recipe),
+        card=card,
+    )
 
 
 def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
@@ -97,16 +98,3 @@ def _results(run: Path) -> dict[str, Any]:
     """The metrics of the last validation."""
     found = [line["valid"] for line in log.read(RunFolder(run).log) if "valid" in line]
     return dict(found[-1]) if found else {}
-
-
-def _write_gguf(export: GGUFExport, card: Card, out: Path) -> Path:
-    """A single file, or a folder with the file and the model card."""
-    if out.suffix == ".gguf":
-        if out.exists():
-            raise RunError(f"{out} already exists. Choose another name, or remove it.")
-        export.write(out)
-        return out
-    with appearing(out) as folder:
-        export.write(folder / f"{export.name}.gguf")
-        files.write_text(folder / "README.md", card.markdown())
-    return out

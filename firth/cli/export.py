@@ -13,25 +13,23 @@ from firth.errors import ConfigError
 
 @verb()
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder of a Transformer language model.")],
-    folder: Annotated[Path, typer.Argument(help="Folder to write, which must not exist or be empty; for gguf also a file.")],
-    format: Annotated[
-        str, typer.Option(help="Format to write: hf, a folder that `transformers` opens, or gguf, a file for llama.cpp.")
-    ] = "hf",
+    run: Annotated[Path, typer.Argument(help="Run folder, Hugging Face folder or GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write, which must not exist or be empty.")],
+    format: Annotated[str, typer.Option(help="Format to write: hf, onnx, safetensors, gguf or ctranslate2.")] = "hf",
     license: Annotated[str, typer.Option(help="Licence of the weights, for the model card.")] = "unknown",
     dtype: Annotated[
         str | None, typer.Option(help="Type of the written weights: float32, float16 or bf16. [default: that of the run]")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run for other tools: Hugging Face transformers or llama.cpp."""
+    """Write a run as a folder that other tools open."""
     from firth.api import export_model
     from firth.api.importing import DTYPES
 
     if dtype is not None and dtype not in DTYPES:
         raise ConfigError(f'unknown dtype "{dtype}"; choose one of: {", ".join(DTYPES)}')
-    export_model(run, folder, format=format, license=license, dtype=dtype)  # type: ignore[arg-type]  # both are checked
-    written = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    export_model(run, folder, format=format, license=license, dtype=dtype)  # type: ignore[arg-type]  # it is checked
+    written = sorted(path.name for path in folder.iterdir())
     if as_json:
         print_json({"folder": str(folder), "format": format, "files": written})
         return

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firth.errors import ConfigError
-from firth.interop import gguf_llama, gguf_model, hugging_face
+from firth.interop import gguf_model, hugging_face
 from firth.interop.bloom import BLOOM
 from firth.interop.family import Family
 from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.gguf_file import is_gguf
-from firth.interop.gguf_model import GGUFExport
 from firth.interop.gpt2 import GPT2
 from firth.interop.gpt_neox import GPT_NEOX
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
@@ -40,13 +38,6 @@ def open_model(path: Path) -> ForeignModel:
     return gguf_model.open_gguf(path) if is_gguf(path) else open_folder(path)
 
 
-def expect_gguf(model: ModelConfig) -> None:
-    """Refuse a model of ours that cannot be written as a GGUF file, with the reason."""
-    reason = gguf_llama.why_not(model)
-    if reason is not None:
-        raise ConfigError(f"GGUF files of firth are LLaMA models, and LLaMA cannot express {reason}. Use another format.")
-
-
 def family_of(model: ModelConfig, imported: str | None = None) -> Family:
     """The family as which a model of ours can be written, if possible the architecture that it was imported from; an error with
     the reasons if there is none."""
@@ -58,8 +49,6 @@ __all__ = [
     "Export",
     "Family",
     "ForeignModel",
-    "GGUFExport",
-    "expect_gguf",
     "family_of",
     "is_folder",
     "is_model",

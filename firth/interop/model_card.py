@@ -11,15 +11,20 @@ from firth.version import __version__
 
 @dataclass(frozen=True)
 class Card:
+    """A format sets `family` (the shape that the weights are written in) and, unless `transformers` opens its folder, `library`
+    and `usage`."""
+
     name: str
-    family: str  # "LLaMA"
     parameters: int
     summary: str  # of the recipe
     recipe: str  # as TOML
     data: str
     results: Mapping[str, Any]  # on validation data
     license: str
+    family: str = ""  # "LLaMA"
     auto_class: str = "AutoModelForCausalLM"
+    library: str = "transformers"  # as the Hub calls it
+    usage: str = ""  # how to load the folder, in Markdown
 
     def markdown(self) -> str:
         results = "\n".join(f"| {name} | {value:.4f} |" for name, value in self.results.items() if isinstance(value, float))
@@ -29,29 +34,34 @@ class Card:
             name=self.name,
             summary=f"{self.summary}\n\n" if self.summary else "",
             parameters=f"{self.parameters:,}",
-            family=self.family,
+            shape=f" in the shape of {self.family}" if self.family else "",
             version=__version__,
-            auto_class=self.auto_class,
+            library=self.library,
+            usage=(self.usage or _TRANSFORMERS.format(auto_class=self.auto_class)).strip(),
             data=self.data,
             results=table,
             recipe=self.recipe.strip(),
         )
 
 
-_PAGE = """---
-license: {license}
-library_name: transformers
----
-
-# {name}
-
-{summary}{parameters} parameters in the shape of {family}, written by firth {version}.
-
+_TRANSFORMERS = """
 ```python
 from transformers import AutoTokenizer, {auto_class}
 
 tokenizer, model = AutoTokenizer.from_pretrained("."), {auto_class}.from_pretrained(".")
 ```
+"""
+
+_PAGE = """---
+license: {license}
+library_name: {library}
+---
+
+# {name}
+
+{summary}{parameters} parameters{shape}, written by firth {version}.
+
+{usage}
 
 ## Data
 

@@ -62,7 +62,9 @@ class CrossAttention(Direct):
 
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
         B, T, d = x_BTd.shape
-        texts = len(source.length_B)
+        texts = source.length_B.shape[0]  # not len(): while a model is exported, sizes are symbols
+        if torch.compiler.is_exporting():
+            texts = B
         x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
         q_BHTD = normalised(self._heads(self.query(x_BTd)), self.query_norm)
         if self.score_layer.reduces:

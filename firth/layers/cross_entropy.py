@@ -1,4 +1,5 @@
-"""−log softmax(x Wᵀ + b)[target] without holding all logits. Letters: N rows, R of them in a piece, V vocabulary, d width.
+"""−log softmax(x Wᵀ + b)[target] without holding all logits. Letters: N rows, R of them in a piece, V vocabulary, P the same
+rounded up, d width.
 
 The derivative by the logits is softmax − one-hot, known as soon as the logits are. So a piece of them is turned into it in place,
 and its share of dx, dW and db is taken at once: no logit is computed twice, and only one piece is ever held, in the type that
@@ -20,7 +21,9 @@ from firth.layers.cap import capped
 
 SMALL = 1 << 23  # up to this many logits are held at once: below it, pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
-ALIGNED = 64  # rows of logits begin at multiples of this: the fastest products need it, and few vocabularies have it
+# Rows of logits begin at multiples of this, and on these devices there are as many logits in a row, those of no token being zero:
+# the fastest products need both, and few vocabularies have it.
+ALIGNED, ROUNDED_UP = 64, ("cuda",)
 
 PADDING = -1  # a target that is ignored
 
@@ -56,7 +59,7 @@ def _nats(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tens
     if torch.is_autocast_enabled(device):
         x_Nd = x_Nd.to(torch.get_autocast_dtype(device))
     if torch.compiler.is_compiling():
-        loss: Tensor = torch.ops.firth.cross_entropy(x_Nd, weight_Vd, bias_V, target_N, padded)[0]
+        loss: Tensor = torch.ops.firth.cross_entropy(x_Nd, weight_Vd, bias_V, target_N, padded, weight_Vd.requires_grad)[0]
         return loss
     loss = _CrossEntropy.apply(x_Nd, weight_Vd, bias_V, target_N, padded)  # type: ignore[no-untyped-call]
     return loss
@@ -126,20 +129,19 @@ def _loss_and_gradients(
     are in the type of x."""
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
-    loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V)
-    if not weight_trained:
-        dweight_Vd = weight_Vd.new_empty(0)
-    low_Vd = weight_Vd.to(x_Nd.dtype)
-    logits = x_Nd.new_empty(rows, -(-V // ALIGNED) * ALIGNED)[:, :V]
+    loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V, weight_trained)
+    low_Pd, low_P = _rounded_up(weight_Vd, x_Nd.dtype), None if bias_V is None else _rounded_up(bias_V, x_Nd.dtype)
+    logits = x_Nd.new_empty(rows, _multiple(V))[:, : len(low_Pd)]
     for first in range(0, N, rows):
         x_Rd, target_R = x_Nd[first : first + rows], target_N[first : first + rows]
-        logits_RV = logits[: len(x_Rd)]
-        if bias_V is None:
-            torch.mm(x_Rd, low_Vd.T, out=logits_RV)
+        logits_RP = logits[: len(x_Rd)]
+        logits_RV = logits_RP[:, :V]
+        if low_P is None:
+            torch.mm(x_Rd, low_Pd.T, out=logits_RP)
         else:
-            torch.addmm(bias_V.to(x_Nd.dtype), x_Rd, low_Vd.T, out=logits_RV)
+            torch.addmm(low_P, x_Rd, low_Pd.T, out=logits_RP)
         loss_N[first : first + rows] = turn_into_gradient(logits_RV, target_R, 1 / N)
-        torch.mm(logits_RV, low_Vd, out=dx_Nd[first : first + rows])
+        torch.mm(logits_RP, low_Pd, out=dx_Nd[first : first + rows])
         if weight_trained:
             _add_product(dweight_Vd, logits_RV, x_Rd, first == 0)
         if bias_V is not None:
@@ -152,10 +154,27 @@ def _loss_and_gradients(
     return loss_N.mean() * ratio, dx_Nd, dweight_Vd, dbias_V
 
 
-def _outputs(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _multiple(V: int) -> int:
+    return -(-V // ALIGNED) * ALIGNED
+
+
+def _rounded_up(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The rows of a weight in `dtype`, with zeros after them until there are as many as fast products need (P)."""
+    V = len(weight)
+    if weight.device.type not in ROUNDED_UP or _multiple(V) == V:
+        return weight.to(dtype)
+    rounded = weight.new_zeros(_multiple(V), *weight.shape[1:], dtype=dtype)
+    rounded[:V] = weight
+    return rounded
+
+
+def _outputs(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, weight_trained: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     loss_N = _at_least_float32(x_Nd.new_empty(0)).new_empty(len(x_Nd))
     dbias_V = weight_Vd.new_empty(0) if bias_V is None else torch.zeros_like(bias_V)
-    return loss_N, torch.empty_like(x_Nd), torch.empty_like(weight_Vd), dbias_V
+    dweight_Vd = torch.empty_like(weight_Vd) if weight_trained else weight_Vd.new_empty(0)
+    return loss_N, torch.empty_like(x_Nd), dweight_Vd, dbias_V
 
 
 def _add_product(sum_Vd: Tensor, a_RV: Tensor, b_Rd: Tensor, first: bool) -> None:
@@ -211,25 +230,30 @@ _operator = torch.library.custom_op(
     "firth::cross_entropy",
     _loss_and_gradients,
     mutates_args=(),
-    schema="(Tensor x, Tensor weight, Tensor? bias, Tensor target, bool padded) -> (Tensor, Tensor, Tensor, Tensor)",
+    schema=(
+        "(Tensor x, Tensor weight, Tensor? bias, Tensor target, bool padded, bool trained) -> (Tensor, Tensor, Tensor, Tensor)"
+    ),
 )
 
 
 @_operator.register_fake
-def _fake(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool) -> tuple[Tensor, ...]:
-    loss_N, *gradients = _outputs(x_Nd, weight_Vd, bias_V)
+def _fake(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool, trained: bool
+) -> tuple[Tensor, ...]:
+    loss_N, *gradients = _outputs(x_Nd, weight_Vd, bias_V, trained)
     return loss_N.mean(), *gradients
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.biased = inputs[2] is not None
+    ctx.biased, ctx.trained = inputs[2] is not None, inputs[5]
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
 
 
 def _derive(ctx: Any, dloss: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-    return *_times(ctx.saved_tensors, dloss, ctx.biased), None, None
+    dx_Nd, dweight_Vd, dbias_V = _times(ctx.saved_tensors, dloss, ctx.biased)
+    return dx_Nd, dweight_Vd if ctx.trained else None, dbias_V, None, None, None
 
 
 _operator.register_autograd(_derive, setup_context=_keep)

@@ -36,7 +36,7 @@ class Pool(nn.Module):
                 return maximum(x_BTd, length_B)
             case "attention":
                 assert self.query_d is not None
-                q_B11d = self.query_d.to(x_BTd.dtype).expand(len(x_BTd), 1, 1, -1)
+                q_B11d = self.query_d.to(x_BTd.dtype).expand(x_BTd.shape[0], 1, 1, -1)
                 x_B1Td = x_BTd.unsqueeze(1)
                 return attend(q_B11d, x_B1Td, x_B1Td, mask=mask.lengths(length_B)).flatten(1)
 
@@ -55,7 +55,7 @@ def maximum(x_BTd: Tensor, length_B: Tensor) -> Tensor:
 
 def at(x_BTd: Tensor, place_B: Tensor, length_B: Tensor) -> Tensor:
     """x_b at place_B[b]."""
-    x_Bd = x_BTd[torch.arange(len(x_BTd), device=x_BTd.device), place_B]
+    x_Bd = x_BTd[torch.arange(x_BTd.shape[0], device=x_BTd.device), place_B]
     return x_Bd.masked_fill((length_B == 0).unsqueeze(-1), 0.0)
 
 

@@ -51,7 +51,7 @@ def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp
         (("import", char_run, "--out", tmp_path / "run"), "has no config.json"),
         (("import", exported, "--out", exported), "already exists"),
         (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),
-        (("export", char_run, tmp_path / "new", "--format", "gguf"), 'unknown format "gguf"; choose one of: hf'),
+        (("export", char_run, tmp_path / "new", "--format", "tflite"), 'unknown format "tflite"; choose one of: hf'),
         (("export", tmp_path / "absent", tmp_path / "new"), "is not a folder"),
     ):
         answer = firth(*arguments)

@@ -30,6 +30,12 @@ def trained(folder: Path, model: dict[str, Any], kind: str = "bpe") -> Path:
     return train_recipe(compose(table), folder / "run").path
 
 
+def exported(run: Path, out: Path, **options: Any) -> Path:
+    """The file in the folder that is written."""
+    (path,) = export_model(run, out, format="gguf", **options).glob("*.gguf")
+    return path
+
+
 def same_weights(one: Path, other: Path) -> None:
     first, second = (firth.load(path, "cpu").network.state_dict() for path in (one, other))
     assert first.keys() == second.keys()
@@ -40,7 +46,7 @@ def same_weights(one: Path, other: Path) -> None:
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_a_written_file_is_read_back_to_the_bit(name: str, tmp_path: Path) -> None:
     run = trained(tmp_path, SETTINGS[name])
-    path = export_model(run, tmp_path / "out.gguf", format="gguf", license="mit")
+    path = exported(run, tmp_path / "out", license="mit")
     same_weights(run, path)
     before, after = (firth.load(one, "cpu") for one in (run, path))
     token_BT = torch.randint(before.tokenizer.vocab, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -54,8 +60,8 @@ def test_a_written_file_is_read_back_to_the_bit(name: str, tmp_path: Path) -> No
 
 def test_transformers_computes_the_logits_of_a_written_file(tmp_path: Path) -> None:
     run = trained(tmp_path, {"tied": False})
-    export_model(run, tmp_path / "out.gguf", format="gguf")
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="out.gguf").eval()
+    path = exported(run, tmp_path / "out")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name).eval()
     ours = firth.load(run, "cpu")
     token_BT = torch.randint(ours.tokenizer.vocab, (2, 20), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
@@ -65,7 +71,7 @@ def test_transformers_computes_the_logits_of_a_written_file(tmp_path: Path) -> N
 def test_a_file_of_llama_cpp_is_written_again_as_it_was(tmp_path: Path) -> None:
     """Tensors, tokens, merges and chat template, compared by the gguf package."""
     path = written(tmp_path / "one.gguf", llama(), byte_level())
-    again = export_model(import_model(path, tmp_path / "run"), tmp_path / "two.gguf", format="gguf")
+    again = exported(import_model(path, tmp_path / "run"), tmp_path / "one")
     one, two = gguf.GGUFReader(path), gguf.GGUFReader(again)
     assert sorted(tensor.name for tensor in one.tensors) == sorted(tensor.name for tensor in two.tensors)
     values = {tensor.name: tensor.data for tensor in two.tensors}
@@ -78,7 +84,7 @@ def test_a_file_of_llama_cpp_is_written_again_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bf16"])
 def test_half_precision_is_written_for_matrices_and_float32_for_norms(dtype: Any, tmp_path: Path) -> None:
     run = trained(tmp_path, {})
-    path = export_model(run, tmp_path / "out.gguf", format="gguf", dtype=dtype)
+    path = exported(run, tmp_path / "out", dtype=dtype)
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors if "norm" not in tensor.name}
     assert kinds == {"F16" if dtype == "float16" else "BF16"}
     assert {t.tensor_type.name for t in gguf.GGUFReader(path).tensors if "norm" in t.name} == {"F32"}
@@ -91,7 +97,7 @@ def test_the_frequencies_of_llama_3_are_a_tensor_again(tmp_path: Path) -> None:
     scaling = {"rope_type": "llama3", "rope_theta": 500_000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     theirs = llama(rope_parameters=scaling | {"original_max_position_embeddings": 32}, head_dim=16)
     folder = saved(tmp_path / "folder", theirs)
-    path = export_model(folder, tmp_path / "out.gguf", format="gguf")
+    path = exported(folder, tmp_path / "out")
     expected = theirs.model.rotary_emb.inv_freq
     plain = 500_000.0 ** (-torch.arange(0, 16, 2) / 16)
     (divisors,) = (torch.tensor(one.data) for one in gguf.GGUFReader(path).tensors if one.name == "rope_freqs.weight")
@@ -117,16 +123,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_gguf_cannot_express_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     settings, kind, message = REFUSED[name]
     run = trained(tmp_path, settings, kind)
-    for out in ("out.gguf", "folder"):
-        with pytest.raises(ConfigError, match=message):
-            export_model(run, tmp_path / out, format="gguf")
+    with pytest.raises(ConfigError, match=message):
+        exported(run, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
 def test_the_tokenizer_of_llama_2_is_read_back(tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", llama(eos_token_id=2), sentence_piece())
     before = firth.load(folder, "cpu").tokenizer
-    after = firth.load(export_model(folder, tmp_path / "out.gguf", format="gguf"), "cpu").tokenizer
+    after = firth.load(exported(folder, tmp_path / "out"), "cpu").tokenizer
     for text in ("The list is empty", "Thé  café\n", "<|end|> of it", ""):
         assert after.encode(text).tolist() == before.encode(text).tolist()
         assert after.decode(after.encode(text)) == before.decode(before.encode(text))
@@ -140,11 +145,11 @@ def test_merges_that_no_scores_give_are_refused(tmp_path: Path) -> None:
     table["model"]["merges"] += [["x", "y"], ["y", "z"], ["xy", "z"]]  # scores would also join x and yz
     (folder / "tokenizer.json").write_text(json.dumps(table))
     with pytest.raises(ConfigError, match="its merges are not those of SentencePiece"):
-        export_model(folder, tmp_path / "out.gguf", format="gguf")
+        exported(folder, tmp_path / "out")
 
 
-def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, bpe_run: Path) -> None:
-    (tmp_path / "out.gguf").write_text("mine")
+def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path, bpe_run: Path) -> None:
+    (tmp_path / "mine.gguf").write_text("mine")
     with pytest.raises(RunError, match="already exists"):
-        export_model(bpe_run, tmp_path / "out.gguf", format="gguf")
-    assert (tmp_path / "out.gguf").read_text() == "mine"
+        export_model(bpe_run, tmp_path, format="gguf")
+    assert (tmp_path / "mine.gguf").read_text() == "mine"

@@ -133,6 +133,28 @@ def test_compiled_it_is_one_operation_with_the_same_gradients(bias: bool) -> Non
     torch.testing.assert_close(with_gradients(compiled, leaves, target), with_gradients(whole, leaves, target))
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_vocabulary_that_is_rounded_up_gives_the_same_loss_and_gradients(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: 64 logits for 37 tokens."""
+    monkeypatch.setattr(module, "ROUNDED_UP", ("cpu",))
+    leaves, target = given(torch.float64, bias)
+    target[3] = PADDING
+    ours = with_gradients(lambda x, w, b, t: cross_entropy(x, w, b, t, padded=True), leaves, target)
+    theirs = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b), t, ignore_index=PADDING), leaves, target)
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it imports its compiler
+def test_no_product_is_spent_on_the_gradient_of_a_frozen_matrix(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_add_product", None)
+    (x, w), target = given(torch.float64, False)
+    w.requires_grad_(False)
+    function = torch.compile(cross_entropy, backend="aot_eager", fullgraph=True) if compiled else cross_entropy
+    (ours,), (theirs,) = (torch.autograd.grad(one(x, w, None, target), [x]) for one in (function, whole))
+    torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_not_finite_shows(bad: float) -> None:
     leaves, target = given(torch.float32, False)

@@ -73,6 +73,8 @@ def _first_that_can(call: Call) -> ModuleType:
         for kernel in (fused, sdpa) if growing else (fused, flex, sdpa):
             if kernel.why_not(call) is None:
                 return kernel
+    if torch.compiler.is_exporting() and reference.why_not(call) is None:
+        return reference  # the number of chunks depends on the length, and that of a graph must not
     if reason := chunked.why_not(call):
         raise ConfigError(f"no kernel can run this call: {reason}")
     return chunked

@@ -60,7 +60,7 @@ class Call:
     def position_BQ(self) -> Tensor:
         """The positions of the queries: 1,Q if all rows agree."""
         position_Q = torch.arange(self.q_BHQD.shape[2], device=self.q_BHQD.device)
-        if isinstance(self.q_start, int):
+        if not isinstance(self.q_start, Tensor):  # an int, or a symbol for one while a model is exported
             return (position_Q + self.q_start).unsqueeze(0)
         start = self.q_start.to(position_Q.device)
         return start if start.ndim == 2 else start.view(-1, 1) + position_Q

@@ -1,0 +1,245 @@
+"""Which ONNX graphs a network becomes, and what goes in and comes out of each.
+
+    language model    input_ids_BT → logits_BTV
+                      input_ids_BT, past.{n}.key_BGPD, past.{n}.value_BGPD → logits_BTV, present.{n}.key, present.{n}.value
+    encoder           input_ids_BT, attention_mask_BT → logits: of each token (masked LM, tagger) or of each text (classifier)
+    encoder–decoder   input_ids_BS, attention_mask_BS → source.{n}.key_BGSD, source.{n}.value_BGSD
+                      input_ids_BT, attention_mask_BS, source.…, past.… → logits_BTV, present.…
+
+A past may be empty, so that a prompt is the first step of decoding; every row of a batch has the same past. Rows of different
+lengths are padded on the right, and their attention_mask is 0 there.
+
+Letters: B batch, T new tokens, P tokens before them, S source, V vocabulary, G key/value heads, D head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.layers.cross_attention import Source
+from firth.layers.recurrent import Recurrent
+from firth.layers.self_attention import SelfAttention
+from firth.layers.state import AttentionState
+from firth.models import Classifier, MaskedLM, Network, TransformerLM, TransformerSeq2Seq
+from firth.models.conditional import Translated
+from firth.models.stack import Stack
+from firth.models.tagger import Tagger
+
+Axes = Mapping[int, str]  # the axes of an input that may have any size, and what they are called
+TOKENS, SOURCE_TOKENS = {0: "batch", 1: "length"}, {0: "batch", 1: "source"}
+PAST, SOURCE = {0: "batch", 2: "past"}, {0: "batch", 2: "source"}
+_B, _T, _P, _S = 2, 3, 4, 5  # of the examples: no two axes have the same size
+
+
+@dataclass(frozen=True)
+class Graph:
+    file: str
+    module: nn.Module
+    inputs: Mapping[str, tuple[Tensor, Axes]]  # an example of each
+    outputs: tuple[str, ...]
+
+
+def graphs(network: Network) -> list[Graph]:
+    """All graphs of a network; a ConfigError for a network that has none."""
+    if any(isinstance(module, Recurrent) for module in network.modules()):
+        raise ConfigError(
+            "recurrent layers go through a text step by step, and a traced graph would only fit texts of one length. Export "
+            "the run as safetensors."
+        )
+    match network:
+        case TransformerLM():
+            return [_language_model(network), _with_cache(network)]
+        case MaskedLM() | Classifier():
+            return [_encoder(_Encoder(network))]
+        case Tagger():
+            _refuse_tagger(network)
+            return [_encoder(_TokenTagger(network))]
+        case TransformerSeq2Seq():
+            return [_source(network), _decoder(network)]
+        case _:
+            raise ConfigError(
+                f"{type(network).__name__} cannot be written as ONNX: only Transformers, and encoders that classify, tag or fill "
+                "masks. Export it as safetensors."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class GrownKeyValue:
+    """A KeyValue whose memory is not appended to in place, because a graph has no memory: one tensor in, a longer one out."""
+
+    k_BGPD: Tensor
+    v_BGPD: Tensor
+
+    @property
+    def length(self) -> int:
+        return self.k_BGPD.shape[2]
+
+    @property
+    def kept(self) -> int:
+        return self.length
+
+    def extend(self, k_BGTD: Tensor, v_BGTD: Tensor) -> tuple[Tensor, Tensor, GrownKeyValue]:
+        grown = GrownKeyValue(torch.cat((self.k_BGPD, k_BGTD), 2), torch.cat((self.v_BGPD, v_BGTD), 2))
+        return grown.k_BGPD, grown.v_BGPD, grown
+
+    def select(self, rows: Tensor) -> GrownKeyValue:
+        return GrownKeyValue(self.k_BGPD[rows], self.v_BGPD[rows])
+
+
+def _state(past: Sequence[Tensor]) -> AttentionState:
+    return AttentionState(tuple(GrownKeyValue(*pair) for pair in zip(past[::2], past[1::2], strict=True)))
+
+
+def _present(state: Any) -> list[Tensor]:
+    return [part for layer in state.layers for part in (layer.k_BGPD, layer.v_BGPD)]
+
+
+def _pairs(prefix: str, depth: int) -> list[str]:
+    return [f"{prefix}.{layer}.{what}" for layer in range(depth) for what in ("key", "value")]
+
+
+def _ids(rows: int, length: int) -> Tensor:
+    return torch.zeros(rows, length, dtype=torch.long)
+
+
+# Language models
+
+
+class _Logits(nn.Module):
+    def __init__(self, network: TransformerLM) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits_BTV: Tensor = self.network(input_ids)[0]
+        return logits_BTV
+
+
+class _CachedLogits(nn.Module):
+    def __init__(self, network: TransformerLM) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_ids: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
+        logits_BTV, state = self.network(input_ids, _state(past))
+        return logits_BTV, *_present(state)
+
+
+def _language_model(network: TransformerLM) -> Graph:
+    return Graph("model.onnx", _Logits(network), {"input_ids": (_ids(_B, _T), TOKENS)}, ("logits",))
+
+
+def _with_cache(network: TransformerLM) -> Graph:
+    inputs = {"input_ids": (_ids(_B, _T), TOKENS), **_keys_and_values("past", network, _P, PAST)}
+    outputs = ("logits", *_pairs("present", len(network.blocks)))
+    return Graph("model_with_cache.onnx", _CachedLogits(network), inputs, outputs)
+
+
+def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict[str, tuple[Tensor, Axes]]:
+    blocks: Any = stack.blocks
+    found: dict[str, tuple[Tensor, Axes]] = {}
+    for layer, block in enumerate(blocks):
+        attention = block.attention
+        if not isinstance(attention, SelfAttention):
+            raise ConfigError(
+                f"layer {layer} is {type(attention).__name__}, whose state is no keys and values; ONNX export has no cache for "
+                "it. Export it as safetensors."
+            )
+        example_BGPD = torch.zeros(_B, attention.kv_heads, length, attention.head_width)
+        found |= {f"{prefix}.{layer}.{what}": (example_BGPD.clone(), axes) for what in ("key", "value")}
+    return found
+
+
+# Encoders
+
+
+class _Encoder(nn.Module):
+    def __init__(self, network: MaskedLM | Classifier) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        logits: Tensor = self.network(input_ids, attention_mask.sum(1))
+        return logits
+
+
+class _TokenTagger(nn.Module):
+    """Logits_BTC of every token; those of a word are those of its first token."""
+
+    def __init__(self, network: Tagger) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x_BTd = self.network.encoder(input_ids, attention_mask.sum(1))
+        logits_BTC: Tensor = self.network.output(x_BTd)
+        return logits_BTC
+
+
+def _encoder(module: nn.Module) -> Graph:
+    inputs: dict[str, tuple[Tensor, Axes]] = {
+        "input_ids": (_ids(_B, _T), TOKENS),
+        "attention_mask": (torch.ones(_B, _T, dtype=torch.long), TOKENS),
+    }
+    return Graph("model.onnx", module, inputs, ("logits",))
+
+
+def _refuse_tagger(network: Tagger) -> None:
+    if network.spelling is not None:
+        raise ConfigError(
+            "this tagger also reads how words are spelled (model.characters), which the ONNX graph has no input for."
+        )
+    if network.readout.kind != "softmax":
+        raise ConfigError(f'this tagger has model.readout = "{network.readout.kind}", whose search is no part of an ONNX graph.')
+
+
+# Encoder–decoders
+
+
+class _Sources(nn.Module):
+    def __init__(self, network: TransformerSeq2Seq) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
+        sources = self.network.encode(input_ids, attention_mask.sum(1))
+        return tuple(part for source in sources for part in (source.k_BGSD, source.v_BGSD))
+
+
+class _Decoder(nn.Module):
+    def __init__(self, network: TransformerSeq2Seq, depth: int) -> None:
+        super().__init__()
+        self.network, self.depth = network, depth
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
+        of_source, past = keys_and_values[: 2 * self.depth], keys_and_values[2 * self.depth :]
+        length_B = attention_mask.sum(1)
+        sources = tuple(Source(k, v, length_B) for k, v in zip(of_source[::2], of_source[1::2], strict=True))
+        logits_BTV, state = self.network.step(input_ids, Translated(_state(past), sources))
+        return logits_BTV, *_present(state.own)
+
+
+def _source(network: TransformerSeq2Seq) -> Graph:
+    inputs: dict[str, tuple[Tensor, Axes]] = {
+        "input_ids": (_ids(_B, _S), SOURCE_TOKENS),
+        "attention_mask": (torch.ones(_B, _S, dtype=torch.long), SOURCE_TOKENS),
+    }
+    return Graph("encoder.onnx", _Sources(network), inputs, tuple(_pairs("source", len(network.decoder.blocks))))
+
+
+def _decoder(network: TransformerSeq2Seq) -> Graph:
+    stack = network.decoder
+    inputs: dict[str, tuple[Tensor, Axes]] = {
+        "input_ids": (_ids(_B, _T), TOKENS),
+        "attention_mask": (torch.ones(_B, _S, dtype=torch.long), SOURCE_TOKENS),
+        **_keys_and_values("source", stack, _S, SOURCE),
+        **_keys_and_values("past", stack, _P, PAST),
+    }
+    outputs = ("logits", *_pairs("present", len(stack.blocks)))
+    return Graph("decoder.onnx", _Decoder(network, len(stack.blocks)), inputs, outputs)
