@@ -13,7 +13,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.interop import Export
 from firth.interop.model_card import Card
-from firth.models import TransformerLM
+from firth.models import TransformerLM, TransformerSeq2Seq
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -29,8 +29,13 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
     model = load(run, "cpu")
     recipe, network = model.recipe, model.network
     family = interop.family_of(recipe.model)
-    if not isinstance(network, TransformerLM):
-        raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
+    pairs = isinstance(network, TransformerSeq2Seq) and recipe.task.two_sides
+    if not (pairs or isinstance(network, TransformerLM)):
+        raise ConfigError(f"only language models and translators can be exported, and this run is {model.task.is_a}.")
+    if model.source_tokenizer is not model.tokenizer:
+        raise ConfigError(
+            "this translator has a vocabulary for each side, and `transformers` expects one. Set tokenizer.joint = true."
+        )
     card = Card(
         name=Path(out).resolve().name,
         family=family.title,
@@ -40,18 +45,22 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
         data=_data(recipe),
         results=_results(Path(run)),
         license=license,
+        auto_class="AutoModelForSeq2SeqLM" if pairs else "AutoModelForCausalLM",
     )
-    export = Export(family, recipe.model, network.state_dict(), model.tokenizer, _sampling(recipe.decoding), card.markdown())
+    sampling = _sampling(recipe.decoding, pairs)
+    export = Export(family, recipe.model, network.state_dict(), model.tokenizer, sampling, card.markdown())
     with appearing(Path(out)) as folder:
         export.write(folder)
     return Path(out)
 
 
-def _sampling(decoding: DecodingConfig) -> dict[str, Any]:
-    """[decoding] as generation_config.json has it."""
+def _sampling(decoding: DecodingConfig, pairs: bool) -> dict[str, Any]:
+    """[decoding] as generation_config.json has it. The length penalty of our own rules has another form there; the exponent is
+    kept. Translators (`pairs`) sample only where they are told to."""
     found: dict[str, Any] = {"max_new_tokens": decoding.tokens, "repetition_penalty": decoding.repetition_penalty}
-    if decoding.temperature == 0 or decoding.beam > 1:
-        return {**found, "do_sample": False, "num_beams": decoding.beam}
+    if decoding.temperature == 0 or decoding.beam > 1 or pairs:
+        rules = {"length_penalty": decoding.penalty, "early_stopping": decoding.early_stopping} if pairs else {}
+        return {**found, "do_sample": False, "num_beams": decoding.beam, **rules}
     return {
         **found,
         "do_sample": True,

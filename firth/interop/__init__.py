@@ -12,9 +12,10 @@ from firth.interop.family import Family
 from firth.interop.gpt2 import GPT2
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.t5 import MT5, T5
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, T5, MT5)
 
 
 def open_folder(folder: Path) -> ForeignModel:

@@ -19,8 +19,9 @@ from firth.text import Tokenizer
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Tokenizer:
-    """`config` is config.json, which may name the token that ends a text; the embedding has `vocab` rows."""
+def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int, more: Mapping[str, Any] | None = None) -> Tokenizer:
+    """`config` is config.json, which may name the token that ends a text; the embedding has `vocab` rows. `more` is added to what
+    tokenizer_config.json says."""
     settings = read_json(folder / "tokenizer_config.json", {})
     template = folder / "chat_template.jinja"
     if template.is_file():
@@ -31,7 +32,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Token
     except Exception as error:  # tokenizers raises a bare Exception
         raise DataError(f"{folder / 'tokenizer.json'} cannot be read: {error}. Download it again.") from error
     eos = _eos(found, settings, config, read_json(folder / "generation_config.json", {}))
-    return Tokenizer.imported(text, settings | {"eos_token": eos}, vocab)
+    return Tokenizer.imported(text, {**settings, "eos_token": eos, **(more or {})}, vocab)
 
 
 def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -94,6 +95,14 @@ def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokeniz
         raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
     found.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
     return found
+
+
+def with_end(text: str, name: str) -> str:
+    """A tokenizer.json that puts the token `name` behind every text."""
+    found = tokenizers.Tokenizer.from_str(text)
+    template = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, found.token_to_id(name))])
+    found.post_processor = template
+    return str(found.to_str())
 
 
 def token_name(value: Any) -> str | None:

@@ -39,6 +39,8 @@ def search(model: LanguageRun, ids: Sequence[int], config: DecodingConfig) -> li
         limits=[config.tokens],
         end=_NEVER if end is None else end,
         penalty=config.penalty,
+        rules=config.beam_rules,
+        early=config.early_stopping,
         limit_ends=True,
         groups=config.beam_groups,
         diversity=config.diversity,

@@ -1,0 +1,59 @@
+"""Tiny random encoder–decoders of `transformers`, as it writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from foreign_folders import ROWS, byte_level, randomised, saved, transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import processors
+
+END, PAD = 0, 1  # <|end|> and <|begin|> of the tokenizer, which here pads and starts the decoder
+IDS = {"vocab_size": ROWS, "eos_token_id": END, "pad_token_id": PAD, "decoder_start_token_id": PAD}
+
+
+def t5(**options: Any) -> Any:
+    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+    config = transformers.T5Config(**(IDS | shape | options))
+    return randomised(transformers.T5ForConditionalGeneration(config))
+
+
+def t5_v1_1(**options: Any) -> Any:
+    return t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, d_kv=6, **options)
+
+
+def ending(begin: bool = False) -> Any:
+    """A tokenizer that puts the end behind every text, as all encoder–decoders have it; with `begin`, another token before it."""
+    found = byte_level()
+    special = [("<|end|>", END), ("<|begin|>", PAD)]
+    found.post_processor = processors.TemplateProcessing(f"{'<|begin|> ' if begin else ''}$A <|end|>", special_tokens=special)
+    return found
+
+
+def folder_of(name: str, folder: Path) -> Path:
+    """A folder with the model of that name."""
+    model, begin = BUILDERS[name]
+    saved(folder, model(), ending(begin))
+    if name == "t5 1.1":
+        _separate_output(folder)
+    return folder
+
+
+def _separate_output(folder: Path) -> None:
+    """An output layer of its own, which `transformers` 5 only has where a checkpoint has one."""
+    weights = load_file(folder / "model.safetensors")
+    weights["lm_head.weight"] = torch.randn(ROWS, 32, generator=torch.Generator().manual_seed(5)) / 2
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    del config["scale_decoder_outputs"]
+    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))  # as FLAN-T5 has it
+
+
+def opened(folder: Path) -> Any:
+    return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+
+
+BUILDERS: dict[str, tuple[Any, bool]] = {"t5": (t5, False), "t5 1.1": (t5_v1_1, False)}
