@@ -8,14 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from firth.interop import hugging_face
+from firth.interop.bart import BART
 from firth.interop.family import Family
 from firth.interop.gpt2 import GPT2
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.marian import MARIAN
 from firth.interop.t5 import MT5, T5
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, T5, MT5)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, T5, MT5, BART, MARIAN)
 
 
 def open_folder(folder: Path) -> ForeignModel:

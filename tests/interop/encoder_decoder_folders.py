@@ -25,6 +25,37 @@ def t5_v1_1(**options: Any) -> Any:
     return t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, d_kv=6, **options)
 
 
+def bart(**options: Any) -> Any:
+    return with_bias(transformers.BartForConditionalGeneration(transformers.BartConfig(**(_shape() | options))))
+
+
+def marian(**options: Any) -> Any:
+    """Its positions are no parameters, and its padding is never generated."""
+    config = transformers.MarianConfig(**(_shape() | {"scale_embedding": True, "activation_function": "swish"} | options))
+    model = transformers.MarianMTModel(config)
+    tables = {side: getattr(model.model, side).embed_positions.weight.detach().clone() for side in ("encoder", "decoder")}
+    with_bias(model)
+    for side, table_Td in tables.items():
+        getattr(model.model, side).embed_positions.weight.data.copy_(table_Td)
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=PAD, eos_token_id=END, pad_token_id=PAD, bad_words_ids=[[PAD], [7]], num_beams=3, max_length=60
+    )
+    return model
+
+
+def _shape() -> dict[str, Any]:
+    found = IDS | {"d_model": 32, "max_position_embeddings": 64, "forced_eos_token_id": None}
+    for side, depth in (("encoder", 3), ("decoder", 2)):
+        found |= {f"{side}_layers": depth, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
+    return found
+
+
+def with_bias(model: Any) -> Any:
+    randomised(model)
+    model.final_logits_bias.normal_(generator=torch.Generator().manual_seed(2))
+    return model
+
+
 def ending(begin: bool = False) -> Any:
     """A tokenizer that puts the end behind every text, as all encoder–decoders have it; with `begin`, another token before it."""
     found = byte_level()
@@ -56,4 +87,9 @@ def opened(folder: Path) -> Any:
     return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
 
-BUILDERS: dict[str, tuple[Any, bool]] = {"t5": (t5, False), "t5 1.1": (t5_v1_1, False)}
+BUILDERS: dict[str, tuple[Any, bool]] = {
+    "t5": (t5, False),
+    "t5 1.1": (t5_v1_1, False),
+    "bart": (lambda: bart(forced_bos_token_id=5), True),
+    "marian": (marian, False),
+}
