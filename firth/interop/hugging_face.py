@@ -17,7 +17,7 @@ from firth.errors import ConfigError, DataError, RunError
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
-from firth.interop.tokenizer_files import read_json, read_tokenizer, token_name, with_end
+from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, token_name
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
@@ -116,7 +116,8 @@ class Export:
         tensors = self.family.weights_of(self.model).write(self.weights, self.model)
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_plain(folder / "model.safetensors", tensors)
-        files.write_text(folder / "tokenizer.json", self._tokenizer_json())
+        pairs = self.family.model == "seq2seq"
+        files.write_text(folder / "tokenizer.json", ending_json(self.tokenizer) if pairs else self.tokenizer.to_json())
         files.write_text(folder / "tokenizer_config.json", _json(self.tokenizer_config()))
         files.write_text(folder / "generation_config.json", _json({**self._tokens(), **self.sampling}))
         files.write_text(folder / "README.md", self.card)
@@ -153,13 +154,6 @@ class Export:
             return found
         pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
         return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer.decoder)}
-
-    def _tokenizer_json(self) -> str:
-        """With <eos> behind every text, as an encoder–decoder expects it, if the tokenizer does not say so itself."""
-        tokenizer = self.tokenizer
-        if self.family.model != "seq2seq" or tokenizer.end or tokenizer.eos_name is None:
-            return tokenizer.to_json()
-        return with_end(tokenizer.to_json(), tokenizer.eos_name)
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

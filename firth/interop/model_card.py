@@ -20,6 +20,8 @@ class Card:
     results: Mapping[str, Any]  # on validation data
     license: str
     auto_class: str = "AutoModelForCausalLM"
+    library: str = "transformers"
+    usage: str | None = None  # Python that loads it; None: with `auto_class`
 
     def markdown(self) -> str:
         results = "\n".join(f"| {name} | {value:.4f} |" for name, value in self.results.items() if isinstance(value, float))
@@ -31,16 +33,21 @@ class Card:
             parameters=f"{self.parameters:,}",
             family=self.family,
             version=__version__,
-            auto_class=self.auto_class,
+            library=self.library,
+            usage=self.usage or _USAGE.format(auto_class=self.auto_class),
             data=self.data,
             results=table,
             recipe=self.recipe.strip(),
         )
 
 
+_USAGE = """from transformers import AutoTokenizer, {auto_class}
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), {auto_class}.from_pretrained(".")"""
+
 _PAGE = """---
 license: {license}
-library_name: transformers
+library_name: {library}
 ---
 
 # {name}
@@ -48,9 +55,7 @@ library_name: transformers
 {summary}{parameters} parameters in the shape of {family}, written by firth {version}.
 
 ```python
-from transformers import AutoTokenizer, {auto_class}
-
-tokenizer, model = AutoTokenizer.from_pretrained("."), {auto_class}.from_pretrained(".")
+{usage}
 ```
 
 ## Data

@@ -97,11 +97,13 @@ def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokeniz
     return found
 
 
-def with_end(text: str, name: str) -> str:
-    """A tokenizer.json that puts the token `name` behind every text."""
+def ending_json(tokenizer: Tokenizer) -> str:
+    """A tokenizer.json that puts <eos> behind every text, as an encoder–decoder expects it; an imported one may do so anyway."""
+    text, name = tokenizer.to_json(), tokenizer.eos_name
+    if tokenizer.end or name is None:
+        return text
     found = tokenizers.Tokenizer.from_str(text)
-    template = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, found.token_to_id(name))])
-    found.post_processor = template
+    found.post_processor = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, tokenizer.eos)])
     return str(found.to_str())
 
 

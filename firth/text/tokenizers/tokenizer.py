@@ -148,7 +148,7 @@ class Tokenizer:
     @property
     def eos_name(self) -> str | None:
         """The token that ends a text, as the vocabulary spells it."""
-        return None if self.eos is None else self._names()[self.eos]
+        return None if self.eos is None else self.names()[self.eos]
 
     def id_of(self, name: str | None) -> int | None:
         """The id of a token as the vocabulary spells it."""
@@ -157,9 +157,10 @@ class Tokenizer:
 
     @property
     def unknown_name(self) -> str | None:
-        return None if self.unknown is None else self._names()[self.unknown]
+        return None if self.unknown is None else self.names()[self.unknown]
 
-    def _names(self) -> dict[int, str]:
+    def names(self) -> dict[int, str]:
+        """The tokens by id, as the vocabulary spells them."""
         return {id: name for name, id in tokenizers.Tokenizer.from_str(self._json).get_vocab().items()}
 
     @property
