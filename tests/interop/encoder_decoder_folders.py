@@ -11,6 +11,8 @@ from foreign_folders import ROWS, byte_level, randomised, saved, transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import processors
 
+from firth.api import compose, train_recipe
+
 END, PAD = 0, 1  # <|end|> and <|begin|> of the tokenizer, which here pads and starts the decoder
 IDS = {"vocab_size": ROWS, "eos_token_id": END, "pad_token_id": PAD, "decoder_start_token_id": PAD}
 
@@ -85,6 +87,22 @@ def _separate_output(folder: Path) -> None:
 
 def opened(folder: Path) -> Any:
     return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+
+
+PAIRS = "source\ttarget\n" + "a b c\tc b a\nthe list\tlist the\nbe at\tat be\nc a b\tb a c\n" * 20
+
+
+def trained(folder: Path, model: dict[str, Any], tokenizer: dict[str, Any] | None = None, steps: int = 40) -> Path:
+    (folder / "pairs.tsv").write_text(PAIRS)
+    table: dict[str, Any] = {
+        "data": {"path": str(folder / "pairs.tsv"), "valid": 0.1},
+        "tokenizer": tokenizer or {"kind": "char"},
+        "model": {"family": "seq2seq", "kind": "transformer", "width": 32, "depth": 2, "heads": 4, **model},
+        "objective": {"kind": "translation"},
+        "training": {"steps": steps, "batch_tokens": 128, "context": 20, "rate": 0.01, "device": "cpu"},
+        "decoding": {"tokens": 30},
+    }
+    return train_recipe(compose(table), folder / "run").path
 
 
 BUILDERS: dict[str, tuple[Any, bool]] = {

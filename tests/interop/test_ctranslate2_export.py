@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
-from encoder_decoder_folders import BUILDERS, folder_of
+from encoder_decoder_folders import BUILDERS, folder_of, trained
 from foreign_folders import gpt2, llama, saved
 
 import firth
-from firth.api import compose, export_model, train_recipe
+from firth.api import export_model
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.tasks.translation import TranslatorRun
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the oracle is CTranslate2's own translator")
-PAIRS = "source\ttarget\n" + "a b c\tc b a\nthe list\tlist the\nbe at\tat be\nc a b\tb a c\n" * 20
 SOURCES = ["a b c", "the list", "be at the list"]
 
 
@@ -69,19 +68,6 @@ def test_language_models_write_the_same_tokens(build: Any, tmp_path: Path) -> No
     expected = [int(token) for token in generate(run.network, torch.from_numpy(ids).unsqueeze(0), config)]
     assert found[0].sequences_ids[0] == expected
     assert (tmp_path / "ct2" / "README.md").read_text().startswith("---\nlicense: mit\nlibrary_name: ctranslate2\n")
-
-
-def trained(folder: Path, model: dict[str, Any], tokenizer: dict[str, Any] | None = None, steps: int = 40) -> Path:
-    (folder / "pairs.tsv").write_text(PAIRS)
-    table: dict[str, Any] = {
-        "data": {"path": str(folder / "pairs.tsv"), "valid": 0.1},
-        "tokenizer": tokenizer or {"kind": "char"},
-        "model": {"family": "seq2seq", "kind": "transformer", "width": 32, "depth": 2, "heads": 4, **model},
-        "objective": {"kind": "translation"},
-        "training": {"steps": steps, "batch_tokens": 128, "context": 20, "rate": 0.01, "device": "cpu"},
-        "decoding": {"tokens": 30},
-    }
-    return train_recipe(compose(table), folder / "run").path
 
 
 OWN: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {

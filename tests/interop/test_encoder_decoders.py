@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from encoder_decoder_folders import BUILDERS, END, PAD, folder_of, opened
+from encoder_decoder_folders import BUILDERS, END, PAD, folder_of, opened, trained
 from foreign_folders import transformers
 
 import firth
 from firth.api import export_model, import_model
 from firth.decoding.beam import Hypothesis
 from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError, DataError
 from firth.layers.tap import outputs
 from firth.models import TransformerSeq2Seq
 from firth.tasks.abilities.conditional_search import search
@@ -180,3 +182,58 @@ def test_loss_and_gradient_of_a_pair_are_theirs(pair: tuple[Any, TranslatorRun, 
     with torch.inference_mode():
         loss = theirs(**given, labels=labels).loss
     assert run.evaluate(tmp_path / "pairs.tsv")["loss"] == pytest.approx(float(loss), rel=1e-5)
+
+
+PUBLISHED = {"norm": "layer", "norm_placement": "post", "activation": "relu", "bias": True, "output_bias": True}
+OWN: dict[str, dict[str, Any]] = {
+    "T5": {"position": "t5", "score": "dot", "activation": "geglu_tanh", "tied": False},
+    "BART": PUBLISHED | {"position": "learned", "embedding_norm": True},
+    "Marian": PUBLISHED | {"position": "sinusoidal", "position_order": "halves"},
+}
+
+
+@pytest.mark.parametrize("family", list(OWN))
+def test_a_translator_of_ours_opens_in_transformers_and_translates_the_same(family: str, tmp_path: Path) -> None:
+    path = trained(tmp_path, OWN[family] | {"shared": True}, {"kind": "char", "joint": True})
+    run, folder = firth.load(path, "cpu", kind=TranslatorRun), export_model(path, tmp_path / "hf", license="mit")
+    theirs, tokenizer = opened(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    texts = ["a b c", "the list", "be at the list"]
+    given = tokenizer(texts, return_tensors="pt", padding=True)
+    found = theirs.generate(given.input_ids, attention_mask=given.attention_mask, max_new_tokens=30)
+    expected = run.translate(texts, beam=1)
+    assert [" ".join(tokenizer.decode(row, skip_special_tokens=True).split()) for row in found] == expected
+    assert any(expected)
+    assert "AutoModelForSeq2SeqLM" in (folder / "README.md").read_text()
+    assert f"in the shape of {family}," in (folder / "README.md").read_text()
+
+
+def test_a_translator_without_a_counterpart_is_refused(tmp_path: Path) -> None:
+    path = trained(tmp_path, {"shared": True}, {"kind": "char", "joint": True}, steps=1)
+    with pytest.raises(ConfigError, match=r"T5 cannot express model\.score = 'scaled_dot'; .* BART cannot express"):
+        export_model(path, tmp_path / "hf")
+    path.rename(tmp_path / "joint")
+    path = trained(tmp_path, OWN["T5"], steps=1)
+    with pytest.raises(ConfigError, match=r"T5 cannot express model\.shared = False"):
+        export_model(path, tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()
+
+
+def test_settings_of_generation_are_kept_and_others_are_named(tmp_path: Path) -> None:
+    """Those of a summariser."""
+    folder = folder_of("bart", tmp_path / "model")
+    settings = {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "max_length": 142, "decoder_start_token_id": 0}
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    decoding = firth.load(folder, "cpu").recipe.decoding
+    assert (decoding.beam, decoding.penalty, decoding.early_stopping, decoding.tokens) == (4, 2.0, True, 141)
+    (folder / "generation_config.json").write_text(json.dumps(settings | {"no_repeat_ngram_size": 3, "min_length": 56}))
+    with pytest.warns(UserWarning, match="does not apply .*: no_repeat_ngram_size = 3, min_length = 56"):
+        firth.load(folder, "cpu")
+
+
+def test_a_decoder_without_a_first_token_is_refused(tmp_path: Path) -> None:
+    folder = folder_of("t5", tmp_path / "model")
+    (folder / "generation_config.json").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token_id": None, "pad_token_id": None}))
+    with pytest.raises(DataError, match="no decoder_start_token_id"):
+        firth.load(folder, "cpu")
