@@ -14,6 +14,7 @@ from firth.errors import ConfigError
 from firth.interop.formats import FORMATS
 from firth.interop.model_card import Card
 from firth.interop.outgoing import Outgoing
+from firth.models import TransformerSeq2Seq
 from firth.text import Tokenizer
 from firth.training import log
 from firth.training.folder import RunFolder
@@ -39,6 +40,7 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
     """The run in a folder as the formats get it."""
     run = load(path, "cpu", dtype=dtype)
     recipe = run.recipe
+    pairs = isinstance(run.network, TransformerSeq2Seq) and recipe.task.two_sides
     card = Card(
         name=name,
         parameters=sum(parameter.numel() for parameter in run.network.parameters()),
@@ -47,6 +49,7 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
         data=_data(recipe),
         results=_results(path),
         license=license,
+        auto_class="AutoModelForSeq2SeqLM" if pairs else "AutoModelForCausalLM",
     )
     return Outgoing(
         network=run.network,
@@ -58,7 +61,8 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
         labels=tuple(getattr(recipe.data, "labels", None) or ()),
         template=_chat_template(run.tokenizer, recipe),
         imported=recipe.imported,
-        sampling=_sampling(recipe.decoding),
+        pairs=pairs,
+        sampling=_sampling(recipe.decoding, pairs),
         recipe=to_table(recipe),
         card=card,
     )
@@ -71,11 +75,13 @@ def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _sampling(decoding: DecodingConfig) -> dict[str, Any]:
-    """[decoding] as generation_config.json has it."""
+def _sampling(decoding: DecodingConfig, pairs: bool) -> dict[str, Any]:
+    """[decoding] as generation_config.json has it. The length penalty of our own rules has another form there; the exponent is
+    kept. Translators (`pairs`) sample only where they are told to."""
     found: dict[str, Any] = {"max_new_tokens": decoding.tokens, "repetition_penalty": decoding.repetition_penalty}
-    if decoding.temperature == 0 or decoding.beam > 1:
-        return {**found, "do_sample": False, "num_beams": decoding.beam}
+    if decoding.temperature == 0 or decoding.beam > 1 or pairs:
+        rules = {"length_penalty": decoding.penalty, "early_stopping": decoding.early_stopping} if pairs else {}
+        return {**found, "do_sample": False, "num_beams": decoding.beam, **rules}
     return {
         **found,
         "do_sample": True,

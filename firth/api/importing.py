@@ -34,18 +34,22 @@ _WINDOW = 1024  # tokens per window of `evaluate`, at most
 def recipe_of(foreign: ForeignModel) -> Recipe:
     """The recipe of an imported model: what is known about it, without data."""
     task = task_class(foreign.family.objective)
-    context = getattr(foreign.model, "context", None) or _WINDOW
+    context, pairs = getattr(foreign.model, "context", None) or _WINDOW, task.two_sides
     answers = {"tokens": _ANSWER} if foreign.tokenizer.settings.get("chat_template") else {}
     return Recipe(
         summary=f"{foreign.family.title} model imported from {foreign.folder.resolve().name}",
         imported=foreign.family.architecture,
         data=task.Data(),
-        tokenizer=TokenizerConfig(kind="imported", vocab=foreign.tokenizer.vocab),
+        tokenizer=TokenizerConfig(kind="imported", vocab=foreign.tokenizer.vocab, joint=pairs),
         model=foreign.model,
         objective=task.Objective(kind=task.name),
-        training=TrainingConfig(context=min(context, _WINDOW), batch=8),
+        training=_pair_training(context) if pairs else TrainingConfig(context=min(context, _WINDOW), batch=8),
         decoding=DecodingConfig(**(answers | dict(foreign.decoding))),
     )
+
+
+def _pair_training(context: int) -> TrainingConfig:
+    return TrainingConfig(context=min(context - 1, _WINDOW))  # <eos> needs a place, too
 
 
 def load_foreign(path: Path, device: Device, dtype: Precision | None) -> Run[Any]:

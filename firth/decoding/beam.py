@@ -2,6 +2,10 @@
 
     score = log p(tokens) / lp(n)        lp(n) = ((5 + n) / 6)^α      (Wu et al. 2016, eq. 14; α = 0: log p alone)
 
+The rules "transformers" are those of the library of that name (its generate(num_beams=…)), for models that were published with
+settings for it: lp(n) = n^α; only the best `size` candidates of a step may end; at the limit the best `size` end as they are;
+and a text is done when log p / lp(n) of the best live hypothesis of n tokens is below the worst of `size` finished ones.
+
 Diverse beam search (Vijayakumar et al. 2016) divides the beam into groups, which choose their next tokens one after the other:
 
     a group keeps the tokens with the highest   log p − λ · (number of earlier groups' beams that chose the token in this step)
@@ -22,7 +26,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import penalise
+from firth.decoding.sample import BeamRules, forced, penalise, without
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there
@@ -59,6 +63,10 @@ def beam(
     repetition: float = 1.0,
     seen_BP: Tensor | None = None,
     ended: Ended | None = None,
+    rules: BeamRules = "wu",
+    early: bool = False,
+    first: int | None = None,
+    banned: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """The `size` highest-scoring finished continuations of each text, best first, with at most limits[b] tokens.
 
@@ -69,19 +77,21 @@ def beam(
     returns its live ones. With `limit_ends`, a hypothesis of limits[b] tokens competes with the finished ones.
 
     `groups` of size / groups beams each search as described above; texts found by several of them are returned once. A
-    `repetition` other than 1 searches with penalised logits (see `penalise`) for the tokens in seen_BP and the generated ones."""
+    `repetition` other than 1 searches with penalised logits (see `penalise`) for the tokens in seen_BP and the generated ones.
+    With `first`, every text begins with that token, at no cost; `banned` tokens are never generated. `early`: with the rules
+    "transformers", a text is done with `size` finished hypotheses."""
     assert size % groups == 0
-    found = [[_BestHypotheses(size // groups, limit, penalty) for _ in range(groups)] for limit in limits]
+    found = [[_BestHypotheses(size // groups, limit, penalty, rules, early) for _ in range(groups)] for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     live = _Live.first(len(prompt_BT), logits_BTV.device)
-    logits = logits_BTV[:, -1]  # of R rows
+    logits = logits_BTV[:, -1] if first is None else forced(logits_BTV[:, -1], first)  # of R rows
     while True:
         own = None
         if repetition != 1:
             own, logits = logits, penalise(logits.float(), live.past_RN(seen_BP), repetition)
         parts, used_AV = [], None
         for group in range(groups):
-            kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended)
+            kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended, banned)
             if diversity and group + 1 < groups:
                 used_AV = kept.added_to(used_AV, diversity, logits.shape[-1])
             parts.append(kept)
@@ -176,12 +186,13 @@ def _grow(
     used_AV: Tensor | None,
     end: int,
     ended: Ended | None,
+    banned: Sequence[int],
 ) -> _Live:
     """One more token for the beams of a group. `own` are the logits of the model, where `logits` are penalised."""
     A, V, columns, width = len(live.text_A), logits.shape[-1], live.columns(group, groups), found[0][0].size
     of_group = logits if groups == 1 else logits.view(A, -1, V)[:, columns].reshape(-1, V)
     score_AS, tokens_ASN = live.score_AS[:, columns], live.tokens_ASN[:, columns]
-    ranked_AC, parent_AC, token_AC = _candidates(of_group, score_AS, 2 * width, used_AV)
+    ranked_AC, parent_AC, token_AC = _candidates(of_group, score_AS, 2 * width, used_AV, banned)
     if groups > 1:
         closed_A = torch.tensor([not found[text][group].open for text in live.text_A.tolist()], device=logits.device)
         ranked_AC = ranked_AC.masked_fill(closed_A.unsqueeze(1), -torch.inf)
@@ -193,7 +204,13 @@ def _grow(
     ended_AC = token_AC == end
     if ended is not None:
         ended_AC |= _ended(ended, live.text_A, tokens_ASN, parent_AC, token_AC, best_AC)
-    _note_ended(found, group, live.text_A, tokens_ASN, best_AC, log_p_AC, parent_AC, token_AC, ended_AC)
+    noted_AC, cut_AC = ended_AC, torch.zeros_like(ended_AC)
+    if found[0][group].rules == "transformers":
+        last_A = torch.tensor([found[text][group].limit <= tokens_ASN.shape[2] + 1 for text in live.text_A.tolist()])
+        cut_AC = last_A.to(logits.device).unsqueeze(1) & ~ended_AC
+        ended_AC = ended_AC | cut_AC
+        noted_AC = ended_AC & (torch.arange(ended_AC.shape[1], device=logits.device) < width)
+    _note_ended(found, group, live.text_A, tokens_ASN, best_AC, log_p_AC, parent_AC, token_AC, noted_AC, cut_AC)
     ranked_AS, place_AS = ranked_AC.masked_fill(ended_AC, -torch.inf).topk(min(width, best_AC.shape[1]))
     dead_AS = ranked_AS == -torch.inf
     score_AS = best_AC.gather(1, place_AS).masked_fill(dead_AS, -torch.inf)
@@ -211,21 +228,21 @@ def _grow(
     )
 
 
-def length_penalty(tokens: int, alpha: float) -> float:
-    return float(((5 + tokens) / 6) ** alpha)
+def length_penalty(tokens: int, alpha: float, rules: BeamRules = "wu") -> float:
+    return float((tokens if rules == "transformers" else (5 + tokens) / 6) ** alpha)
 
 
 class _BestHypotheses:
     """The best finished hypotheses of one group of a text."""
 
-    def __init__(self, size: int, limit: int, penalty: float) -> None:
-        self.size, self.limit, self.penalty = size, limit, penalty
+    def __init__(self, size: int, limit: int, penalty: float, rules: BeamRules, early: bool) -> None:
+        self.size, self.limit, self.penalty, self.rules, self.early = size, limit, penalty, rules, early
         self.open = True  # false: done, while other groups of the text are not
         self._heap: list[tuple[float, int, Hypothesis]] = []  # the worst of them first
         self._number = 0
 
     def add(self, tokens: tuple[int, ...], searched: float, log_probability: float, finished: bool = True) -> None:
-        score = searched / length_penalty(len(tokens), self.penalty)
+        score = searched / length_penalty(len(tokens), self.penalty, self.rules)
         self._number -= 1  # on equal scores, the earlier one stays
         entry = score, self._number, Hypothesis(tokens, log_probability, score, finished)
         if len(self._heap) < self.size:
@@ -234,11 +251,14 @@ class _BestHypotheses:
             heapq.heappushpop(self._heap, entry)
 
     def may_improve(self, searched: float, tokens: int) -> bool:
-        """True if a live hypothesis would be among the best if its next token were certainly the end."""
+        """True if a live hypothesis would be among the best if its next token were certainly the end; with the rules
+        "transformers", if it were without that token."""
         if tokens >= self.limit or searched == -torch.inf:
             return False
-        highest = searched / length_penalty(tokens + 1, self.penalty)
-        return len(self._heap) < self.size or highest > self._heap[0][0]
+        if len(self._heap) < self.size:
+            return True
+        counted = tokens if self.rules == "transformers" else tokens + 1
+        return not self.early and searched / length_penalty(counted, self.penalty, self.rules) > self._heap[0][0]
 
     def sorted(self) -> list[Hypothesis]:
         return [hypothesis for _, _, hypothesis in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
@@ -256,10 +276,12 @@ def _merged(groups: Sequence[_BestHypotheses]) -> list[Hypothesis]:
     return sorted(found.values(), key=lambda hypothesis: -hypothesis.score)
 
 
-def _candidates(logits: Tensor, score_AS: Tensor, most: int, used_AV: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def _candidates(
+    logits: Tensor, score_AS: Tensor, most: int, used_AV: Tensor | None = None, banned: Sequence[int] = ()
+) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, parent beams and tokens of the best continuations, best first; used_AV is subtracted from the scores."""
     A, S = score_AS.shape
-    log_p_ASV = torch.log_softmax(logits.float(), -1).view(A, S, -1)
+    log_p_ASV = without(torch.log_softmax(logits.float(), -1), banned).view(A, S, -1)
     if used_AV is not None:
         log_p_ASV = log_p_ASV - used_AV.unsqueeze(1)
     V = log_p_ASV.shape[2]
@@ -309,10 +331,12 @@ def _note_ended(
     parent_AC: Tensor,
     token_AC: Tensor,
     ended_AC: Tensor,
+    cut_AC: Tensor,
 ) -> None:
-    """Record the finished candidates, with few transfers from the device."""
+    """Record the finished candidates, and those that were cut off, with few transfers from the device."""
     a_E, c_E = (ended_AC & (best_AC > -torch.inf)).nonzero(as_tuple=True)
     tokens_EN = torch.cat((tokens_ASN[a_E, parent_AC[a_E, c_E]], token_AC[a_E, c_E].unsqueeze(1)), dim=1).tolist()
     scores_E2 = torch.stack((best_AC[a_E, c_E], log_p_AC[a_E, c_E]), dim=1).tolist()
-    for text, tokens_N, (score, log_p) in zip(text_A[a_E.cpu()].tolist(), tokens_EN, scores_E2, strict=True):
-        found[text][group].add(tuple(tokens_N), score, log_p)
+    texts, cut_E = text_A[a_E.cpu()].tolist(), cut_AC[a_E, c_E].tolist()
+    for text, tokens_N, (score, log_p), cut in zip(texts, tokens_EN, scores_E2, cut_E, strict=True):
+        found[text][group].add(tuple(tokens_N), score, log_p, finished=not cut)

@@ -5,12 +5,16 @@ Letters: B batch, N tokens so far, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+
+BeamRules = Literal["wu", "transformers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,10 @@ class DecodingConfig:
     seed: int = 0  # random seed for sampling
     beam: int = 1  # beam size of beam search; 1: none, so language models sample and translation is greedy
     penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
+    # rules by which beam search ranks texts of n tokens and ends: "wu", log p / ((5 + n) / 6)^α; "transformers", log p / n^α, as
+    # in that library, which imported encoder–decoders get
+    beam_rules: BeamRules = "wu"
+    early_stopping: bool = False  # end the search when `beam` texts have ended; only for `beam_rules = "transformers"`
     beam_groups: int = 1  # number of groups that the beam is divided into, which avoid one another's tokens; 1: plain beam search
     diversity: float = 0.5  # λ of diverse beam search: penalty for a token of an earlier group, each time; only for `beam_groups`
     stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
@@ -51,6 +59,8 @@ class DecodingConfig:
         ):
             if not holds:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
+        if self.early_stopping and self.beam_rules != "transformers":
+            raise ConfigError(f'decoding.early_stopping needs decoding.beam_rules = "transformers"; it is "{self.beam_rules}".')
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) -> Tensor:
@@ -61,6 +71,20 @@ def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) 
     probability_BV = torch.softmax(restricted(logits_BV.float() / config.temperature, config), -1)
     # Sampled on the CPU, so that a seed gives the same text on every device.
     return torch.multinomial(probability_BV.cpu(), 1, generator=generator).squeeze(-1).to(logits_BV.device)
+
+
+def forced(logits_BV: Tensor, token: int) -> Tensor:
+    """Logits that leave one token."""
+    only_BV = torch.full_like(logits_BV, -torch.inf)
+    only_BV[:, token] = 0
+    return only_BV
+
+
+def without(logits_BV: Tensor, banned: Sequence[int]) -> Tensor:
+    """−∞ for the tokens `banned`."""
+    if not banned:
+        return logits_BV
+    return logits_BV.index_fill(-1, torch.tensor(banned, device=logits_BV.device), -torch.inf)
 
 
 def restricted(logits_BV: Tensor, config: DecodingConfig) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.beam import Hypothesis, StepwiseModel
-from firth.decoding.sample import DecodingConfig, penalise, restricted
+from firth.decoding.sample import DecodingConfig, forced, penalise, restricted, without
 
 Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, text number of each row) → token_A
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -29,9 +29,12 @@ def decode(
     limits: Sequence[int],
     end: int,
     repetition: float = 1.0,
+    first: int | None = None,
+    banned: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Continue each text with the tokens that `choose` returns, until `end` or until limits[b] tokens are generated. A
-    `repetition` other than 1 penalises the tokens generated so far; log p is the model's own all the same."""
+    `repetition` other than 1 penalises the tokens generated so far, and `banned` tokens are not chosen; log p is the model's own
+    all the same. With `first`, every text begins with that token."""
     tokens: list[list[int]] = [[] for _ in limits]
     log_p = [0.0] * len(limits)
     texts = list(range(len(limits)))  # of each row; finished texts stay until there are many of them
@@ -40,7 +43,9 @@ def decode(
     while any(_going(tokens[text], limits[text], end) for text in texts):
         logits_RTV, state = model.step(token_RT, state)
         logits_RV = logits_RTV[:, -1].float()
-        token_R = choose(penalise(logits_RV, past_RN, repetition), texts)
+        if first is not None and not past_RN.shape[1]:
+            logits_RV = forced(logits_RV, first)
+        token_R = choose(without(penalise(logits_RV, past_RN, repetition), banned), texts)
         chosen_R = torch.log_softmax(logits_RV, -1).gather(1, token_R.unsqueeze(1)).squeeze(1)
         for text, token, value in zip(texts, token_R.tolist(), chosen_R.tolist(), strict=True):
             if _going(tokens[text], limits[text], end):

@@ -59,24 +59,27 @@ def alignment(
     target_pieces: Sequence[str],
     *,
     merged: bool,
+    start: int | None = None,
 ) -> Alignment:
-    """Both sides end with <eos>. `merged`: merge subwords into words, see merge_pieces.py."""
+    """Both sides end with <eos>. `merged`: merge subwords into words, see merge_pieces.py. `start`: the decoder's first input, if
+    it is not <eos>."""
     source, columns = words_of(source_pieces, merged=merged)
     target, rows = words_of(target_pieces, merged=merged)
     device = next(network.parameters()).device
     source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
     length_1 = torch.tensor([len(source_S)], device=device)
-    found = attention_weights(network, lambda: network.encode(source_1S, length_1), target_T)
+    found = attention_weights(network, lambda: network.encode(source_1S, length_1), target_T, start)
     return Alignment(tuple(source), tuple(target), {name: merge(alpha_TS, rows, columns) for name, alpha_TS in found.items()})
 
 
 @torch.inference_mode()
-def attention_weights(network: ConditionalDecoder, encode: Callable[[], Any], target_T: Ints) -> dict[str, Array]:
+def attention_weights(
+    network: ConditionalDecoder, encode: Callable[[], Any], target_T: Ints, start: int | None = None
+) -> dict[str, Array]:
     """α_TS by name: the weights with which each token of `target_T` attends to what `encode` returns, a memory of one row."""
     device = next(network.parameters()).device
-    input_1T = (
-        torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(device)
-    )  # <eos>, then the target shifted by one
+    first = target_T[-1] if start is None else start  # <eos>, then the target shifted by one
+    input_1T = torch.from_numpy(np.append(first, target_T[:-1])).unsqueeze(0).to(device)
     match network:
         case RecurrentDecoder() if network.config.attention == "none":
             raise ConfigError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firth.interop import gguf_model, hugging_face
+from firth.interop.bart import BART
 from firth.interop.bloom import BLOOM
 from firth.interop.family import Family
 from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
@@ -16,11 +17,14 @@ from firth.interop.gpt2 import GPT2
 from firth.interop.gpt_neox import GPT_NEOX
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.marian import MARIAN
 from firth.interop.mistral import MISTRAL
 from firth.interop.qwen import QWEN2, QWEN3
+from firth.interop.t5 import MT5, T5
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
+DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
+FAMILIES: tuple[Family, ...] = (*DECODERS, T5, MT5, BART, MARIAN)
 
 
 def open_folder(folder: Path) -> ForeignModel:

@@ -26,12 +26,15 @@ class Family:
     model_type: str  # as config.json says
     architecture: str  # the class in `transformers`
     objective: str  # objective.kind of its runs
-    weights: WeightMap
+    weights: WeightMap | Callable[[Any], WeightMap]  # a function where the names depend on [model]
     read: Callable[[ForeignConfig], ModelConfig]  # config.json → [model]
     write: Callable[[Any], dict[str, Any]]  # [model] → config.json, without what every family has
     free: frozenset[str]  # settings of [model] that config.json can express, whatever their value
     limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings with the values that it can express
     model: str = "language"  # model.family of its runs
+
+    def weights_of(self, model: ModelConfig) -> WeightMap:
+        return self.weights if isinstance(self.weights, WeightMap) else self.weights(model)
 
     def why_not(self, model: ModelConfig) -> str | None:
         """Why a model of ours cannot be written as one of this family."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from firth.errors import DataError
@@ -27,12 +27,19 @@ _METADATA = frozenset(
     }
 )  # fmt: skip
 
+# The same of encoder–decoders.
+_METADATA |= {
+    "activation_dropout", "classif_dropout", "decoder_layerdrop", "dropout", "dropout_rate", "encoder_layerdrop", "init_std",
+    "initializer_factor",
+}  # fmt: skip
+
 
 class ForeignConfig:
-    """`take` and `expect` mark a key as read; `finish` refuses what is left. `name` stands in messages."""
+    """`take` and `expect` mark a key as read; `finish` refuses what is left. `name` stands in messages, and `tensors` are the
+    names of the stored weights."""
 
-    def __init__(self, table: Mapping[str, Any], name: str = "config.json") -> None:
-        self._left, self.name = dict(table), name
+    def __init__(self, table: Mapping[str, Any], name: str = "config.json", tensors: Collection[str] = ()) -> None:
+        self._left, self.name, self.tensors = dict(table), name, tensors
 
     def take(self, key: str, default: Any = None) -> Any:
         """The value; `default` where the key is missing or null."""

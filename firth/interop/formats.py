@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from firth.interop.ctranslate2_format import write_ctranslate2
 from firth.interop.gguf_format import write_gguf
 from firth.interop.hugging_face_format import write_hugging_face
 from firth.interop.onnx_format import write_onnx
@@ -19,4 +20,5 @@ FORMATS: Mapping[str, Writer] = {
     "hf": write_hugging_face,
     "onnx": write_onnx,
     "gguf": write_gguf,
+    "ctranslate2": write_ctranslate2,
 }

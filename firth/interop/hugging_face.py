@@ -16,15 +16,14 @@ from firth import files
 from firth.errors import ConfigError, DataError, RunError
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
-from firth.interop.tokenizer_files import read_json, read_tokenizer
+from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
+from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, token_name
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
+from firth.text.tokenizers.special_tokens import DECODER
 from firth.version import __version__
-
-# Settings of generation_config.json that [decoding] has, too, where a model samples by default.
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,12 @@ class ForeignModel:
     def weights(self, shapes: Mapping[str, torch.Size], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """Our tensors, of these shapes, in the type of the file unless another is given."""
         kept = dtype or self.files.dtype(self._used())
-        return self.family.weights.read(self.files, shapes, self.model, kept)
+        return self.family.weights_of(self.model).read(self.files, shapes, self.model, kept)
 
     def _used(self) -> Mapping[str, object]:
         from firth.interop.weight_map import pattern
 
-        ignored = [pattern(name) for name in self.family.weights.ignored]
+        ignored = [pattern(name) for name in self.family.weights_of(self.model).ignored]
         return {name: shape for name, shape in self.files.shapes.items() if not any(one.fullmatch(name) for one in ignored)}
 
 
@@ -63,16 +62,19 @@ def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
         raise DataError(f"{folder} has no config.json; expected a folder as `save_pretrained` writes it")
     table = read_json(folder / "config.json")
     family = _family(table, families)
-    config = ForeignConfig(table)
+    weights = WeightFiles.of(folder)
+    config = ForeignConfig(table, tensors=weights.shapes)
     vocab = config.size("vocab_size")
     try:
         model = family.read(config)
     except ConfigError as error:
         raise DataError(f"config.json does not describe a {family.title} model that firth can build: {error}") from error
     config.finish()
-    weights = WeightFiles.of(folder)
-    tokenizer = read_tokenizer(folder, table, vocab)
-    return ForeignModel(folder, family, model, tokenizer, weights, _decoding(folder))
+    generation = generation_table(folder, table)
+    if family.model != "seq2seq":
+        return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab), weights, sampling(generation))
+    more = {DECODER: decoder_tokens(generation)._asdict()}
+    return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab, more), weights, searching(generation))
 
 
 def _family(table: Mapping[str, Any], families: Sequence[Family]) -> Family:
@@ -83,16 +85,6 @@ def _family(table: Mapping[str, Any], families: Sequence[Family]) -> Family:
     given = names[0] if names else table.get("model_type")
     known = ", ".join(f"{family.architecture} ({family.title})" for family in families)
     raise DataError(f"config.json names the architecture {given!r}, which firth does not know. Known: {known}.")
-
-
-def _decoding(folder: Path) -> dict[str, Any]:
-    table = read_json(folder / "generation_config.json", {})
-    tokens = table.get("max_new_tokens")
-    length = {"tokens": tokens} if isinstance(tokens, int) and tokens > 0 else {}
-    if not table.get("do_sample"):
-        return length
-    found = {key: table[key] for key in _SAMPLING if table.get(key) is not None}
-    return length | {key: int(value) if key == "top_k" else float(value) for key, value in found.items()}
 
 
 def chosen_family(model: ModelConfig, families: Sequence[Family], imported: str | None = None) -> Family:
@@ -123,10 +115,11 @@ class Export:
         """Write a new folder; config.json last, so that an unfinished folder is not taken for a model."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{folder} already exists and is not empty. Choose another folder, or remove it.")
-        tensors = self.family.weights.write(self.weights, self.model)
+        tensors = self.family.weights_of(self.model).write(self.weights, self.model)
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_plain(folder / "model.safetensors", tensors)
-        files.write_text(folder / "tokenizer.json", self.tokenizer.to_json())
+        pairs = self.family.model == "seq2seq"
+        files.write_text(folder / "tokenizer.json", ending_json(self.tokenizer) if pairs else self.tokenizer.to_json())
         files.write_text(folder / "tokenizer_config.json", _json(self.tokenizer_config()))
         files.write_text(folder / "generation_config.json", _json({**self._tokens(), **self.sampling}))
         files.write_text(folder / "README.md", self.card)
@@ -145,8 +138,10 @@ class Export:
 
     def tokenizer_config(self) -> dict[str, Any]:
         if self.tokenizer.settings:
-            return {key: value for key, value in self.tokenizer.settings.items() if key != ENDS}
-        names = {"eos_token": self.tokenizer.eos_name, "unk_token": self.tokenizer.unknown_name}
+            return {key: value for key, value in self.tokenizer.settings.items() if key not in (ENDS, DECODER)}
+        names: dict[str, str | None] = {"eos_token": self.tokenizer.eos_name, "unk_token": self.tokenizer.unknown_name}
+        if self.family.model == "seq2seq":
+            names["pad_token"] = self.tokenizer.eos_name
         return {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
@@ -155,9 +150,13 @@ class Export:
         }
 
     def _tokens(self) -> dict[str, Any]:
-        begin, ends = self.tokenizer.begin, self.tokenizer.ends
-        eos = list(ends) if len(ends) > 1 else self.tokenizer.eos
-        return {"bos_token_id": begin[0] if begin else self.tokenizer.eos, "eos_token_id": eos}
+        tokenizer, begin, ends = self.tokenizer, self.tokenizer.begin, self.tokenizer.ends
+        eos = list(ends) if len(ends) > 1 else tokenizer.eos
+        found = {"bos_token_id": begin[0] if begin else tokenizer.eos, "eos_token_id": eos}
+        if self.family.model != "seq2seq":
+            return found
+        pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
+        return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer.decoder)}
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -14,7 +14,11 @@ from firth.models import TransformerLM
 
 def write_hugging_face(run: Outgoing, folder: Path) -> None:
     family = family_of(run.model, run.imported)
-    if not isinstance(run.network, TransformerLM):
-        raise ConfigError(f"only language models can be exported, and this run is {run.is_a}.")
+    if not (run.pairs or isinstance(run.network, TransformerLM)):
+        raise ConfigError(f"only language models and translators can be exported, and this run is {run.is_a}.")
+    if run.source_tokenizer is not run.tokenizer:
+        raise ConfigError(
+            "this translator has a vocabulary for each side, and `transformers` expects one. Set tokenizer.joint = true."
+        )
     card = dataclasses.replace(run.card, family=family.title)
     Export(family, run.model, run.network.state_dict(), run.tokenizer, run.sampling, card.markdown()).write(folder)

@@ -19,6 +19,7 @@ class Outgoing:
     is_a: str  # "a language model": completes "this run is …"
     tokenizer: Tokenizer  # of the target, where there are two
     source_tokenizer: Tokenizer
+    pairs: bool  # a translator with an encoder of its own
     labels: tuple[str, ...]  # classes or tags; none for other tasks
     template: str | None  # of chats, in Jinja
     imported: str | None  # architecture of the public model that it was, if it was one

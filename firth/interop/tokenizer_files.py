@@ -20,8 +20,9 @@ from firth.text.tokenizers.imported import ENDS
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Tokenizer:
-    """`config` is config.json, which may name the token that ends a text; the embedding has `vocab` rows."""
+def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int, more: Mapping[str, Any] | None = None) -> Tokenizer:
+    """`config` is config.json, which may name the token that ends a text; the embedding has `vocab` rows. `more` is added to what
+    tokenizer_config.json says."""
     settings = read_json(folder / "tokenizer_config.json", {})
     template = folder / "chat_template.jinja"
     if template.is_file():
@@ -34,7 +35,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int) -> Token
     ends = _ends(found, config, read_json(folder / "generation_config.json", {}))
     settings.pop(ENDS, None)
     several = {ENDS: list(ends.values())} if len(ends) > 1 else {}
-    return Tokenizer.imported(text, settings | {"eos_token": _eos(settings, list(ends))} | several, vocab)
+    eos = _eos(settings, list(ends))
+    return Tokenizer.imported(text, {**settings, "eos_token": eos, **several, **(more or {})}, vocab)
 
 
 def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -97,6 +99,16 @@ def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokeniz
         raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
     found.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
     return found
+
+
+def ending_json(tokenizer: Tokenizer) -> str:
+    """A tokenizer.json that puts <eos> behind every text, as an encoder–decoder expects it; an imported one may do so anyway."""
+    text, name = tokenizer.to_json(), tokenizer.eos_name
+    if tokenizer.end or name is None:
+        return text
+    found = tokenizers.Tokenizer.from_str(text)
+    found.post_processor = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, tokenizer.eos)])
+    return str(found.to_str())
 
 
 def token_name(value: Any) -> str | None:

@@ -43,6 +43,7 @@ def _qkv_rows(settings: Any) -> Sequence[int]:
 SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
 TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
 QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
+KV = stacked(lambda settings: (settings.groups * settings.per_head,) * 2)  # of attention to a source
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
 
 

@@ -231,13 +231,17 @@ class TransformerDecoder(ConditionalDecoder):
 
     def teacher_forced(self, token_BT: Tensor, memory: tuple[Source, ...]) -> Tensor:
         x_BTd, _ = self.decoder.run_blocks(self.decoder.embed_positions(self.embedding(token_BT), 0), mask.CAUSAL, None, memory)
-        return x_BTd
+        return self._scaled(x_BTd)
 
     def hidden(self, token_BT: Tensor, state: Translated) -> tuple[Tensor, Translated]:  # type: ignore[override]
         x_BTd = self.decoder.embed_positions(self.embedding(token_BT), state.own.length)
         x_BTd, own = self.decoder.run_blocks(x_BTd, mask.CAUSAL, state.own, state.sources)
         assert own is not None
-        return x_BTd, Translated(own, state.sources, state.share)
+        return self._scaled(x_BTd), Translated(own, state.sources, state.share)
+
+    def _scaled(self, x_BTd: Tensor) -> Tensor:
+        scaled = isinstance(self.config, TransformerSeq2SeqConfig) and self.config.output_scale
+        return x_BTd * self.config.width**-0.5 if scaled else x_BTd
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)

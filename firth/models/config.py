@@ -21,6 +21,7 @@ from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import PositionKind, check_settings
 from firth.layers.position.disentangled import Projections
 from firth.layers.position.rotary_scaling import RotaryScaling
+from firth.layers.position.sinusoidal import Order
 from firth.layers.recurrent import CellKind, Reset, cell_class
 from firth.layers.self_attention import Biases
 from firth.layers.token_mixer import SelfAttentionKind
@@ -92,6 +93,8 @@ class TransformerSettings:
     score: ScoreKind = "scaled_dot"  # attention score: how well a key matches a query
     position: PositionKind = "rotary"  # position scheme: how the model represents the positions of tokens
     position_base: float = renamed("base", default=10_000.0)  # base of the wavelengths; only for sinusoidal and rotary positions
+    # order of the sines and cosines: by turns, or all sines first; only for sinusoidal (if not set, "interleaved")
+    position_order: Order | None = None
     # maximum relative distance; larger distances are treated as equal; only for shaw (if not set, 64), t5 and disentangled (if
     # not set, 128)
     max_distance: int | None = renamed("clip", "reach", default=None)

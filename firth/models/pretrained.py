@@ -35,6 +35,7 @@ _MEANING = (
     "score",
     "position",
     "position_base",
+    "position_order",
     "max_distance",
     "distance_buckets",
     "rotary_fraction",
@@ -49,6 +50,7 @@ _MEANING = (
     "parallel_block",
     "activation",
     "bias",
+    "output_scale",
 )
 _OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # one row per token
 _SHOWN = 6  # names in a message

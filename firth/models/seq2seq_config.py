@@ -89,6 +89,7 @@ class TransformerSeq2SeqConfig(TransformerSettings):
     family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
     encoder_depth: int | None = None  # number of layers of the encoder; if not set, `depth`
     shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
+    output_scale: bool = False  # divide the input of the output layer by √`width`, as T5 does where it is tied
     # file of word vectors to initialise the source embedding with; if not set, the embedding is random
     vectors: str | None = None
     vectors_fixed: bool = False  # keep those vectors as they are instead of training them

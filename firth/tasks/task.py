@@ -99,12 +99,16 @@ SPECIAL = (
     "model.readout",
     "decoding.beam",
     "decoding.penalty",
+    "decoding.beam_rules",
+    "decoding.early_stopping",
     "decoding.beam_groups",
     "decoding.diversity",
     "decoding.stop",
     "training.batch_tokens",
 )
-SEARCHES = frozenset({"decoding.beam", "decoding.penalty", "decoding.beam_groups", "decoding.diversity"})  # beam search
+SEARCHES = frozenset(
+    f"decoding.{name}" for name in ("beam", "penalty", "beam_rules", "early_stopping", "beam_groups", "diversity")
+)
 CONTINUES = SEARCHES | {"decoding.stop"}  # of language models, which continue a text
 
 

@@ -167,7 +167,7 @@ class TranslatorRun(Run[Seq2Seq]):
             target_T = encode_source(target, self.tokenizer, self.recipe.data).astype(np.int64)
         if isinstance(self.network, PrefixDecoder):  # both are in one row
             refuse_longer(self.network, len(source_S) + len(target_T))
-        input_1T, _ = one_row(self.network, np.append(target_T[-1:], target_T[:-1]))
+        input_1T, _ = one_row(self.network, np.append(self.tokenizer.decoder.start, target_T[:-1]))
         return PairInputs(names(self.source_tokenizer, source_S), *one_row(self.network, source_S), target_T, input_1T)
 
     def _forward(self, *tokens: Any) -> Any:

@@ -13,6 +13,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import decode, greedy, sampling
 from firth.models import ConditionalDecoder
 from firth.text import Tokenizer
+from firth.text.tokenizers.special_tokens import DecoderTokens
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,26 @@ def search(
     config: DecodingConfig,
     numbers: Sequence[int],
     end: int,
+    tokens: DecoderTokens | None = None,
     *,
     sample: bool = False,
     longest: int | None = None,
 ) -> list[list[Hypothesis]]:
     """What the network writes for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
-    are those of the rows, on which sampling depends; `end` is <eos>, and `longest` the most tokens that the network has
-    positions for."""
+    are those of the rows, on which sampling depends; `end` is <eos>, `tokens` what an imported decoder begins with, and `longest`
+    the most tokens that the network has positions for."""
     device = next(network.parameters()).device
     with torch.inference_mode():
         state = network.start(encode())
-    prompt_B1 = torch.full((len(numbers), 1), end, device=device)
+    start, first, banned = tokens or DecoderTokens(end)
+    prompt_B1 = torch.full((len(numbers), 1), start, device=device)
     limits = [min(config.tokens, longest or config.tokens)] * len(numbers)
     if sample or config.beam == 1:
         choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
-        return [[one] for one in decode(network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition)]
+        found = decode(
+            network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition, first=first, banned=banned
+        )
+        return [[one] for one in found]
     return beam(
         network,
         state,
@@ -58,6 +64,10 @@ def search(
         groups=config.beam_groups,
         diversity=config.diversity,
         repetition=config.repetition_penalty,
+        rules=config.beam_rules,
+        early=config.early_stopping,
+        first=first,
+        banned=banned,
     )
 
 

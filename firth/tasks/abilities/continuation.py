@@ -45,6 +45,8 @@ def search(
         limits=[config.tokens],
         end=ends[0] if ends else _NEVER,
         penalty=config.penalty,
+        rules=config.beam_rules,
+        early=config.early_stopping,
         limit_ends=True,
         groups=config.beam_groups,
         diversity=config.diversity,

@@ -55,11 +55,11 @@ class Translator:
     def write(
         self, encoded: Sequence[Ids], config: DecodingConfig, *, sample: bool = False, first: int = 0, progress: Progress = silent
     ) -> list[list[Translation]]:
-        """The translations of encoded sources; an empty source, or <eos> alone, has an empty translation."""
+        """The translations of encoded sources; an empty source, or special tokens alone, has an empty translation."""
         length_N = np.array([len(ids) for ids in encoded], dtype=np.int64)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in encoded]
         order = np.argsort(-length_N, kind="stable")
-        done = int((length_N < 2).sum())
+        done = int((length_N <= self._specials).sum())
         was_training = self.network.training
         self.network.eval()
         for row_B in _batches(order[: len(order) - done], length_N, next(self.network.parameters()).device.type):
@@ -98,12 +98,13 @@ class Translator:
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:
         """The source words behind each word of `target`, by default the best translation."""
         source_S = next(self._encoded([source])).astype(np.int64)
-        if len(source_S) < 2:
+        if len(source_S) <= self._specials:
             raise DataError(f"the source is {source!r}, which has no tokens; expected at least one word")
         data, tokenizer = self.recipe.data, self.tokenizers[1]
         target_T = self.best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
-        return alignment(self.network, source_S, target_T, *pieces, merged=tokenizer.kind not in ("char", "word"))
+        merged, start = tokenizer.kind not in ("char", "word"), tokenizer.decoder.start
+        return alignment(self.network, source_S, target_T, *pieces, merged=merged, start=start)
 
     def best(self, source_S: Ids, config: DecodingConfig) -> Any:
         hypothesis = self._search(config, False, [0])([source_S])[0][0]
@@ -118,7 +119,8 @@ class Translator:
             assert end is not None
             source_BS, length_B = (part.to(device) for part in _padded(encoded))
             encode = partial(self.network.encode, source_BS, length_B)
-            return search(self.network, encode, config, numbers, end, sample=sample, longest=self._longest())
+            tokens = self.tokenizers[1].decoder
+            return search(self.network, encode, config, numbers, end, tokens, sample=sample, longest=self._longest())
 
         return found
 
@@ -149,6 +151,11 @@ class Translator:
                 stacklevel=5,
             )
         return [ids if len(ids) <= longest else np.append(ids[: longest - 1], ids[-1:]) for ids in encoded]
+
+    @property
+    def _specials(self) -> int:
+        """The tokens of an empty source: <eos>, and what an imported model expects before a text."""
+        return len(self.tokenizers[0].opening) + 1
 
     def _longest(self) -> int | None:
         """The most tokens of a source or a translation, <eos> included, that this model has positions for; None: no limit."""

@@ -27,7 +27,8 @@ _WIDTH = 2.0  # target tokens of a stripe
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """The decoder's input is its target shifted by one: <eos>, then all tokens but the last, which is <eos> again."""
+    """The decoder's input is its target shifted by one: <eos>, then all tokens but the last, which is <eos> again. Some imported
+    models begin with another token."""
 
     source_BS: NDArray[np.int64]  # ends with <eos>; padded with 0
     source_length_B: NDArray[np.int64]
@@ -57,6 +58,7 @@ class Pairs:
     target_starts: Ints
     texts: tuple[tuple[str, str], ...] | None = None  # both sides as text, for evaluation; not kept for training
     asked: tuple[Asked, ...] | None = None  # facts about each source, where it is a question of a conversation
+    start: int | None = None  # the decoder's first input, if it is not <eos>
 
     @classmethod
     def of(
@@ -65,11 +67,12 @@ class Pairs:
         targets: Sequence[Ids],
         texts: Iterable[tuple[str, str]] | None = None,
         asked: tuple[Asked, ...] | None = None,
+        start: int | None = None,
     ) -> Pairs:
         """From the ids of each sentence, <eos> included."""
         if len(sources) != len(targets):
             raise DataError(f"{len(sources):,} source and {len(targets):,} target sentences; expected equal numbers")
-        return cls(*concatenated(sources), *concatenated(targets), None if texts is None else tuple(texts), asked)
+        return cls(*concatenated(sources), *concatenated(targets), None if texts is None else tuple(texts), asked, start)
 
     def __len__(self) -> int:
         return len(self.source_starts) - 1
@@ -89,7 +92,7 @@ class Pairs:
 
     def batch(self, row_B: Ints) -> PairBatch:
         source_BS, source_length_B = padded_rows(self.source_ids, self.source_starts, row_B)
-        return PairBatch(source_BS, source_length_B, *decoder_rows(self.target_ids, self.target_starts, row_B))
+        return PairBatch(source_BS, source_length_B, *decoder_rows(self.target_ids, self.target_starts, row_B, self.start))
 
     def sweep(self, tokens: int) -> Iterator[tuple[Ints, PairBatch]]:
         """All pairs once, grouped by similar length: each batch, and the pairs that are its rows.
@@ -161,12 +164,14 @@ class BucketedPairs:
         return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53  # the 53 bits that a float64 holds
 
 
-def decoder_rows(ids: Ids, starts: Ints, row_B: Ints) -> tuple[Ints, Ints, Ints]:
+def decoder_rows(ids: Ids, starts: Ints, row_B: Ints, start: int | None = None) -> tuple[Ints, Ints, Ints]:
     """input_BT, target_BT and target_length_B of some targets, each of which ends with <eos>: the input is the target shifted by
-    one, with <eos> before it."""
+    one, with <eos> before it, or `start`."""
     target_BT, target_length_B = padded_rows(ids, starts, row_B, PADDING)
-    last_B = ids[starts[row_B + 1] - 1].astype(np.int64)  # each sentence's <eos>
-    late_BT = np.concatenate((last_B[:, None], target_BT[:, :-1]), axis=1)
+    first_B = ids[starts[row_B + 1] - 1].astype(np.int64)  # each sentence's <eos>
+    if start is not None:
+        first_B = np.full_like(first_B, start)
+    late_BT = np.concatenate((first_B[:, None], target_BT[:, :-1]), axis=1)
     return np.where(target_BT == PADDING, 0, late_BT), target_BT, target_length_B
 
 

@@ -80,7 +80,7 @@ def prepare_parallel(
     texts = ((train[n].source, train[n].target) for n in kept) if all_texts else None
     return Parallel(
         *tokenizer,
-        train=Pairs.of([encoded[0][n] for n in kept], [encoded[1][n] for n in kept], texts),
+        train=Pairs.of([encoded[0][n] for n in kept], [encoded[1][n] for n in kept], texts, start=_start(tokenizer)),
         valid=None if valid is None else _with_texts(valid, tokenizer, progress),
         test=None if test is None else _with_texts(test, tokenizer, progress),
         sha256=sha256_of_texts((pair.source, pair.target) for pair in whole),
@@ -177,10 +177,10 @@ def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Pr
 
 
 def ended(text: str, tokenizer: Tokenizer) -> Ids:
-    """The ids of a sentence, <eos> last."""
+    """The ids of a sentence, <eos> last, after the special tokens with which an imported tokenizer begins."""
     if tokenizer.eos is None:
         raise DataError("this tokenizer has no <eos> to end a sentence; expected one trained on sentence pairs")
-    return np.append(tokenizer.encode(text), tokenizer.dtype(tokenizer.eos))
+    return np.concatenate((tokenizer.opening, tokenizer.encode(text), [tokenizer.eos])).astype(tokenizer.dtype)
 
 
 def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence[int]:
@@ -194,4 +194,9 @@ def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence
 
 def _with_texts(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Progress) -> Pairs:
     texts, asked = ((pair.source, pair.target) for pair in pairs), tuple(pair.asked for pair in pairs if pair.asked is not None)
-    return Pairs.of(*_encoded(pairs, tokenizers, progress), texts=texts, asked=asked or None)
+    return Pairs.of(*_encoded(pairs, tokenizers, progress), texts=texts, asked=asked or None, start=_start(tokenizers))
+
+
+def _start(tokenizers: Tokenizers) -> int:
+    """The decoder's first input."""
+    return tokenizers[1].decoder.start

@@ -7,7 +7,7 @@ can learn a token that is spelled like these; tokenizer.json needs no added toke
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,3 +18,12 @@ END = "<end>"  # after each message of a conversation
 MARKERS = ("<system>", "<user>", "<assistant>", END)  # before each message, its role
 
 Ids = NDArray[np.integer[Any]]
+DECODER = "firth_decoder"  # the key of DecoderTokens in tokenizer_config.json
+
+
+class DecoderTokens(NamedTuple):
+    """What the decoder of an encoder–decoder begins with and never writes."""
+
+    start: int  # its first input
+    first: int | None = None  # the token that every generated text is made to begin with
+    banned: tuple[int, ...] = ()  # tokens that are never generated, such as padding

@@ -18,7 +18,7 @@ from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
 from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
-from firth.text.tokenizers.special_tokens import END, EOS, MARKERS, UNKNOWN, Ids
+from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.subwords import with_entries
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
@@ -141,15 +141,31 @@ class Tokenizer:
         return tuple(dict.fromkeys(id for id in (self.eos, *self.settings.get(ENDS, ())) if id is not None))
 
     @property
+    def decoder(self) -> DecoderTokens:
+        """The tokens that a decoder begins with: <eos>, unless an imported encoder–decoder has others."""
+        given = self.settings.get(DECODER)
+        if given is not None:
+            return DecoderTokens(given["start"], given.get("first"), tuple(given.get("banned", ())))
+        if self.eos is None:
+            raise DataError("this tokenizer has no <eos> to end a sentence; expected one trained on sentence pairs")
+        return DecoderTokens(self.eos)
+
+    @property
     def eos_name(self) -> str | None:
         """The token that ends a text, as the vocabulary spells it."""
-        return None if self.eos is None else self._names()[self.eos]
+        return None if self.eos is None else self.names()[self.eos]
+
+    def id_of(self, name: str | None) -> int | None:
+        """The id of a token as the vocabulary spells it."""
+        found: int | None = None if name is None else tokenizers.Tokenizer.from_str(self._json).token_to_id(name)
+        return found
 
     @property
     def unknown_name(self) -> str | None:
-        return None if self.unknown is None else self._names()[self.unknown]
+        return None if self.unknown is None else self.names()[self.unknown]
 
-    def _names(self) -> dict[int, str]:
+    def names(self) -> dict[int, str]:
+        """The tokens by id, as the vocabulary spells them."""
         return {id: name for name, id in tokenizers.Tokenizer.from_str(self._json).get_vocab().items()}
 
     @property

@@ -1,0 +1,232 @@
+"""CTranslate2 (OpenNMT's engine for Transformers): a model of ours is written through the package's own description of models,
+without the detour of a public family, because its Transformer has most of the settings that ours has.
+
+Their fused matrices are ours: queries, keys and values one below the other; of a source, keys and values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from firth.errors import ConfigError
+from firth.layers.feedforward import GATED
+from firth.layers.position import PositionScheme
+from firth.layers.position.t5 import MAX_DISTANCE
+from firth.models import ModelConfig, TransformerConfig, TransformerLM, TransformerSeq2Seq, TransformerSeq2SeqConfig
+from firth.models.stack import Stack
+from firth.text import Tokenizer
+
+_POSITIONS = 1024
+_NEVER = -1e9  # bias of a token that is never generated
+# Settings that they express whatever their value, and those of which they only know some.
+_FREE = frozenset(
+    {
+        "family", "kind", "width", "depth", "encoder_depth", "heads", "head_width", "hidden", "context", "position_base",
+        "position_order", "max_distance", "distance_buckets", "norm", "norm_eps", "activation", "bias", "output_bias",
+        "embedding_scale", "output_scale", "shared", "tied", "dropout", "vectors", "vectors_fixed",
+    }
+)  # fmt: skip
+_LIMITED: Mapping[str, tuple[Any, ...]] = {
+    "position": ("learned", "sinusoidal", "rotary", "t5"),
+    "score": ("scaled_dot", "dot"),
+    "norm_placement": ("pre", "post"),
+    "embedding_norm": (False, True),
+}
+_ACTIVATIONS = {
+    "relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH", "geglu": "GELU",
+    "geglu_tanh": "GELUTanh",
+}  # fmt: skip
+
+
+def why_not(model: ModelConfig) -> str | None:
+    """Why CTranslate2 cannot compute such a model."""
+    if not isinstance(model, TransformerConfig | TransformerSeq2SeqConfig):
+        return f'model.family = "{model.family}" with model.kind = "{model.kind}"'
+    for setting in dataclasses.fields(model):
+        value = getattr(model, setting.name)
+        if setting.name == "kv_heads" and (model.family == "language" or value in (None, model.heads)):
+            continue
+        if setting.name not in _FREE and value not in _LIMITED.get(setting.name, (setting.default,)):
+            return f"model.{setting.name} = {value!r}"
+    if model.family == "language" and model.position == "t5":
+        return "model.position = 't5' in a language model"
+    return None
+
+
+def write(network: TransformerLM | TransformerSeq2Seq, source: Tokenizer, tokenizer: Tokenizer, folder: Path) -> None:
+    """model.bin, config.json and the vocabularies."""
+    specs = _package()
+    reason = why_not(network.config)
+    if reason is not None:
+        raise ConfigError(f"CTranslate2 cannot express {reason}. Export it as hf or safetensors, if that is possible.")
+    model: Any = network.config
+    weights = {name: _array(tensor) for name, tensor in network.state_dict().items()}
+    common = _common(specs, model)
+    if isinstance(network, TransformerLM):
+        decoder = specs.TransformerDecoderSpec(model.depth, model.heads, with_encoder_attention=False, **common)
+        spec = specs.TransformerDecoderModelSpec(decoder)
+        _fill(decoder, network, "", weights, model)
+        spec.register_vocabulary(_names(tokenizer))
+        spec.config.bos_token = _name(tokenizer, tokenizer.begin[0] if tokenizer.begin else tokenizer.eos)
+    else:
+        encoder = specs.TransformerEncoderSpec(len(network.encoder.blocks), model.heads, **common)
+        decoder = specs.TransformerDecoderSpec(model.depth, model.heads, **common)
+        spec = specs.TransformerSpec(encoder, decoder)
+        _fill(encoder, network.encoder, "encoder.", weights, model)
+        _fill(decoder, network.decoder, "decoder.", weights, model)
+        encoder.embeddings[0].weight = weights["embedding.weight" if network.own_embedding is None else "own_embedding.weight"]
+        spec.register_source_vocabulary(_names(source))
+        spec.register_target_vocabulary(_names(tokenizer))
+        spec.config.decoder_start_token = _name(tokenizer, tokenizer.decoder.start)
+        spec.config.bos_token = spec.config.decoder_start_token
+    decoder.embeddings.weight = weights["embedding.weight"]
+    _output(decoder, weights, tokenizer.decoder.banned if model.family == "seq2seq" else ())
+    if getattr(model, "output_scale", False):
+        decoder.scale_outputs = model.width**-0.5
+    spec.config.eos_token = _name(tokenizer, tokenizer.eos)
+    spec.config.unk_token = tokenizer.unknown_name or spec.config.eos_token
+    spec.config.layer_norm_epsilon = model.norm_eps
+    spec.validate()
+    spec.optimize(quantization=None)
+    spec.save(str(folder))
+
+
+def _package() -> Any:
+    try:
+        from ctranslate2.specs import transformer_spec
+    except ImportError as error:
+        raise ConfigError("the format ctranslate2 needs the package of that name. Install it: pip install ctranslate2") from error
+    return transformer_spec
+
+
+def _common(specs: Any, model: Any) -> dict[str, Any]:
+    """What their encoders and decoders take alike."""
+    found: dict[str, Any] = {
+        "pre_norm": model.norm_placement == "pre",
+        "activation": specs.common_spec.Activation[_ACTIVATIONS[model.activation]],
+        "layernorm_embedding": model.embedding_norm,
+        "relative_attention_bias": model.position == "t5",
+        "ffn_glu": model.activation in GATED,
+        "rms_norm": model.norm == "rms",
+        "num_heads_kv": None if model.groups == model.heads else model.groups,
+        "head_dim": model.per_head if model.per_head * model.heads != model.width else None,
+    }
+    if model.position == "rotary":
+        found |= {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": model.position_base}
+    return found
+
+
+def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[Any]], model: Any) -> None:
+    """The layers of a stack; `prefix` is before the names of its weights."""
+    own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+    spec.scale_embeddings = stack.embedding_scale is not None
+    if model.position in ("learned", "sinusoidal"):
+        spec.position_encodings.encodings = _array(_added_positions(stack.scheme, model.context))
+    for name, theirs in (("norm", "layer_norm"), ("embedding_norm", "layernorm_embedding")):
+        if f"{name}.weight" in own:
+            _norm(getattr(spec, theirs), own, name)
+    for n, layer in enumerate(spec.layer):
+        block = f"blocks.{n}"
+        attention = layer.self_attention
+        _norm(attention.layer_norm, own, f"{block}.attention_norm")
+        _linear(attention.linear[0], own, f"{block}.attention.qkv")
+        _linear(attention.linear[1], own, f"{block}.attention.out")
+        if model.position == "t5":
+            attention.relative_attention_bias = own["relative.table_NH"]
+            attention.relative_attention_max_distance = np.int32(model.max_distance or MAX_DISTANCE)
+        heads = [attention]
+        if f"{block}.cross.query.weight" in own:
+            heads.append(layer.attention)
+            _norm(layer.attention.layer_norm, own, f"{block}.cross_norm")
+            for place, name in enumerate(("query", "kv", "out")):
+                _linear(layer.attention.linear[place], own, f"{block}.cross.{name}")
+        for one in heads:
+            if model.score == "dot":
+                one.queries_scale = 1.0
+        _feedforward(layer.ffn, own, block)
+
+
+def _added_positions(scheme: PositionScheme, context: int) -> Tensor:
+    """The vectors that are added to embedded tokens; those without an end, for at least `_POSITIONS` tokens."""
+    table_Td: Tensor = scheme(0, max(context, _POSITIONS) if scheme.end is None else scheme.end)
+    return table_Td
+
+
+def _feedforward(spec: Any, own: Mapping[str, NDArray[Any]], block: str) -> None:
+    _norm(spec.layer_norm, own, f"{block}.feedforward_norm")
+    _linear(spec.linear_1, own, f"{block}.feedforward.down")
+    if not hasattr(spec, "linear_0_noact"):
+        _linear(spec.linear_0, own, f"{block}.feedforward.up")
+        return
+    for part, into in enumerate((spec.linear_0, spec.linear_0_noact)):  # the gate, then the value
+        halves = {name: np.split(weight, 2)[part] for name, weight in own.items() if name.startswith(f"{block}.feedforward.up")}
+        _linear(into, halves, f"{block}.feedforward.up")
+
+
+def _norm(spec: Any, own: Mapping[str, NDArray[Any]], name: str) -> None:
+    spec.gamma = own[f"{name}.weight"]
+    if hasattr(spec, "beta"):  # LayerNorm
+        spec.beta = own.get(f"{name}.bias", np.zeros_like(spec.gamma))
+
+
+def _linear(spec: Any, own: Mapping[str, NDArray[Any]], name: str) -> None:
+    spec.weight = own[f"{name}.weight"]
+    if f"{name}.bias" in own:
+        spec.bias = own[f"{name}.bias"]
+
+
+def _output(decoder: Any, weights: Mapping[str, NDArray[Any]], banned: tuple[int, ...]) -> None:
+    """The output layer. Their decoder has no list of tokens that are never generated: their bias says so."""
+    decoder.projection.weight = weights.get("output.weight", weights["embedding.weight"])
+    bias = weights.get("output.bias", weights.get("output_bias"))
+    if banned:
+        bias = np.zeros(len(decoder.projection.weight), np.float32) if bias is None else bias.copy()
+        bias[list(banned)] = _NEVER
+    if bias is not None:
+        decoder.projection.bias = bias
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    found: NDArray[Any] = tensor.detach().float().contiguous().numpy()
+    return found
+
+
+def _names(tokenizer: Tokenizer) -> list[str]:
+    """The tokens by id, as the vocabulary spells them; rows of the embedding without a token get a name of their own."""
+    names = tokenizer.names()
+    return [names.get(id, f"<unused {id}>") for id in range(tokenizer.vocab)]
+
+
+def _name(tokenizer: Tokenizer, id: int | None) -> str:
+    if id is None:
+        raise ConfigError("this tokenizer has no token that ends a text, which CTranslate2 needs. Train one with <eos>.")
+    return _names(tokenizer)[id]
+
+
+_TRANSLATE = """import ctranslate2, tokenizers
+
+source, target = tokenizers.Tokenizer.from_file("{source}"), tokenizers.Tokenizer.from_file("tokenizer.json")
+translator = ctranslate2.Translator(".")
+(found,) = translator.translate_batch([source.encode("a text").tokens]{prefix})
+print(target.decode([target.token_to_id(token) for token in found.hypotheses[0]]))"""
+_GENERATE = """import ctranslate2, tokenizers
+
+tokenizer, generator = tokenizers.Tokenizer.from_file("tokenizer.json"), ctranslate2.Generator(".")
+(found,) = generator.generate_batch([tokenizer.encode("a text").tokens], max_length=50)
+print(tokenizer.decode(found.sequences_ids[0]))"""
+
+
+def usage(source: Tokenizer, tokenizer: Tokenizer, pairs: bool) -> str:
+    """Python that loads the folder, for its README.md."""
+    if not pairs:
+        return _GENERATE
+    first = tokenizer.decoder.first  # which they cannot store
+    prefix = "" if first is None else f', target_prefix=[["{_name(tokenizer, first)}"]]'
+    return _TRANSLATE.format(source="tokenizer.json" if source is tokenizer else "source_tokenizer.json", prefix=prefix)
