@@ -28,9 +28,9 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(get_args(ExportFormat))}')
     model = load(run, "cpu")
     recipe, network = model.recipe, model.network
-    family = interop.family_of(recipe.model)
-    if not isinstance(network, TransformerLM):
-        raise ConfigError(f"only language models can be exported, and this run is {model.task.is_a}.")
+    family = interop.family_of(recipe.model, recipe.objective.kind, recipe.imported)
+    if family.model == "language" and not isinstance(network, TransformerLM):
+        raise ConfigError(f"of language models only the models themselves can be exported, and this run is {model.task.is_a}.")
     card = Card(
         name=Path(out).resolve().name,
         family=family.title,
@@ -40,8 +40,18 @@ def export_model(run: str | Path, out: str | Path, *, format: ExportFormat = "hf
         data=_data(recipe),
         results=_results(Path(run)),
         license=license,
+        auto_class=family.auto_class,
     )
-    export = Export(family, recipe.model, network.state_dict(), model.tokenizer, _sampling(recipe.decoding), card.markdown())
+    export = Export(
+        family,
+        recipe.model,
+        network.state_dict(),
+        model.tokenizer,
+        _sampling(recipe.decoding),
+        card.markdown(),
+        labels=getattr(recipe.data, "labels", None) or (),
+        objective=recipe.objective,
+    )
     with appearing(Path(out)) as folder:
         export.write(folder)
     return Path(out)

@@ -37,10 +37,10 @@ def recipe_of(foreign: ForeignModel) -> Recipe:
     return Recipe(
         summary=f"{foreign.family.title} model imported from {foreign.folder.resolve().name}",
         imported=foreign.family.architecture,
-        data=task.Data(),
+        data=task.Data(**foreign.data),
         tokenizer=TokenizerConfig(kind="imported", vocab=foreign.tokenizer.vocab),
         model=foreign.model,
-        objective=task.Objective(kind=task.name),
+        objective=task.Objective(kind=task.name, **foreign.objective),
         training=TrainingConfig(context=min(context, _WINDOW), batch=8),
         decoding=DecodingConfig(**foreign.decoding),
     )

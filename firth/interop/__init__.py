@@ -8,13 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from firth.interop import hugging_face
+from firth.interop.bert import BERT
+from firth.interop.distilbert import DISTILBERT
 from firth.interop.family import Family
 from firth.interop.gpt2 import GPT2
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.roberta import ROBERTA
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, *BERT, *ROBERTA, *DISTILBERT)
 
 
 def open_folder(folder: Path) -> ForeignModel:
@@ -22,9 +25,10 @@ def open_folder(folder: Path) -> ForeignModel:
     return hugging_face.open_folder(folder, FAMILIES)
 
 
-def family_of(model: ModelConfig) -> Family:
-    """The family as which a model of ours can be written; an error with the reasons if there is none."""
-    return hugging_face.chosen_family(model, FAMILIES)
+def family_of(model: ModelConfig, objective: str | None = None, imported: str | None = None) -> Family:
+    """The family as which a model of ours can be written, if possible the one that it was imported from; an error with the
+    reasons if there is none. `objective` is objective.kind."""
+    return hugging_face.chosen_family(model, FAMILIES, objective, imported)
 
 
 __all__ = ["FAMILIES", "Export", "Family", "ForeignModel", "family_of", "is_folder", "open_folder"]
