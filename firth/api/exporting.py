@@ -24,7 +24,7 @@ def export_model(
     run: str | Path, out: str | Path, *, format: str = "hf", license: str = "unknown", dtype: Precision | None = None
 ) -> Path:
     """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in firth/interop/formats.py.
-    With "hf", AutoModelForCausalLM.from_pretrained(out) computes the same logits.
+    With "hf", `transformers` computes the same logits: AutoModelForCausalLM.from_pretrained(out).
 
     A run that the format cannot express is refused with the reason. `license` goes into the model card. `dtype` is the type of
     the written weights, by default that of the run."""
@@ -49,12 +49,11 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
         data=_data(recipe),
         results=_results(path),
         license=license,
-        auto_class="AutoModelForSeq2SeqLM" if pairs else "AutoModelForCausalLM",
     )
     return Outgoing(
         network=run.network,
         model=recipe.model,
-        objective=recipe.objective.kind,
+        objective=recipe.objective,
         is_a=run.task.is_a,
         tokenizer=run.tokenizer,
         source_tokenizer=run.source_tokenizer,

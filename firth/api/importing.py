@@ -39,10 +39,10 @@ def recipe_of(foreign: ForeignModel) -> Recipe:
     return Recipe(
         summary=f"{foreign.family.title} model imported from {foreign.folder.resolve().name}",
         imported=foreign.family.architecture,
-        data=task.Data(),
+        data=task.Data(**foreign.data),
         tokenizer=TokenizerConfig(kind="imported", vocab=foreign.tokenizer.vocab, joint=pairs),
         model=foreign.model,
-        objective=task.Objective(kind=task.name),
+        objective=task.Objective(kind=task.name, **foreign.objective),
         training=_pair_training(context) if pairs else TrainingConfig(context=min(context, _WINDOW), batch=8),
         decoding=DecodingConfig(**(answers | dict(foreign.decoding))),
     )

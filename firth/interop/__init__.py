@@ -9,7 +9,9 @@ from pathlib import Path
 
 from firth.interop import gguf_model, hugging_face
 from firth.interop.bart import BART
+from firth.interop.bert import BERT
 from firth.interop.bloom import BLOOM
+from firth.interop.distilbert import DISTILBERT
 from firth.interop.family import Family
 from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.gguf_file import is_gguf
@@ -20,11 +22,12 @@ from firth.interop.llama import LLAMA
 from firth.interop.marian import MARIAN
 from firth.interop.mistral import MISTRAL
 from firth.interop.qwen import QWEN2, QWEN3
+from firth.interop.roberta import ROBERTA
 from firth.interop.t5 import MT5, T5
 from firth.models import ModelConfig
 
-DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
-FAMILIES: tuple[Family, ...] = (*DECODERS, T5, MT5, BART, MARIAN)
+_DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
+FAMILIES: tuple[Family, ...] = (*_DECODERS, *BERT, *ROBERTA, *DISTILBERT, T5, MT5, BART, MARIAN)
 
 
 def open_folder(folder: Path) -> ForeignModel:
@@ -42,10 +45,10 @@ def open_model(path: Path) -> ForeignModel:
     return gguf_model.open_gguf(path) if is_gguf(path) else open_folder(path)
 
 
-def family_of(model: ModelConfig, imported: str | None = None) -> Family:
+def family_of(model: ModelConfig, objective: str | None = None, imported: str | None = None) -> Family:
     """The family as which a model of ours can be written, if possible the architecture that it was imported from; an error with
-    the reasons if there is none."""
-    return hugging_face.chosen_family(model, FAMILIES, imported)
+    the reasons if there is none. `objective` is objective.kind."""
+    return hugging_face.chosen_family(model, FAMILIES, objective, imported)
 
 
 __all__ = [

@@ -143,4 +143,5 @@ BART = Family(
     free=FREE,
     limited={**LIMITED, "position": ("learned",), "embedding_norm": (True,)},
     model="seq2seq",
+    auto_class="AutoModelForSeq2SeqLM",
 )

@@ -8,7 +8,7 @@ never heard of is refused, not lost.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,25 @@ class Family:
     free: frozenset[str]  # settings of [model] that config.json can express, whatever their value
     limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings with the values that it can express
     model: str = "language"  # model.family of its runs
+    also: tuple[str, ...] = ()  # other architectures that are read as this one
+    mask_row: bool = False  # whether our embedding has a row for <mask> after those of the vocabulary
+    labelled: bool = False  # whether config.json names classes or tags
+    # a setting of [model], its value, and the tensor that a checkpoint has only if the setting has this value
+    optional: tuple[str, Any, str] | None = None
+    auto_class: str = "AutoModelForCausalLM"  # the class that opens it, for the model card
+
+    def reads(self, architecture: str) -> bool:
+        return architecture in (self.architecture, *self.also)
+
+    def completed(self, model: ModelConfig, names: Collection[str]) -> ModelConfig:
+        """The [model] of a checkpoint with tensors of these names."""
+        if self.optional is None:
+            return model
+        setting, value, tensor = self.optional
+        bare = tensor.removeprefix(self.weights_of(model).prefix)
+        given: Any = model
+        found: ModelConfig = dataclasses.replace(given, **{setting: value if tensor in names or bare in names else None})
+        return found
 
     def weights_of(self, model: ModelConfig) -> WeightMap:
         return self.weights if isinstance(self.weights, WeightMap) else self.weights(model)

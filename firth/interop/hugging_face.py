@@ -3,9 +3,10 @@ folder is run."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from firth import files
 from firth.errors import ConfigError, DataError, RunError
+from firth.interop import mask_row, sentence_transformers
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
@@ -36,11 +38,16 @@ class ForeignModel:
     tokenizer: Tokenizer
     files: WeightFiles
     decoding: Mapping[str, Any]  # of a recipe's [decoding]
+    data: Mapping[str, Any] = field(default_factory=dict)  # of its [data]
+    objective: Mapping[str, Any] = field(default_factory=dict)  # of its [objective]
 
     def weights(self, shapes: Mapping[str, torch.Size], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """Our tensors, of these shapes, in the type of the file unless another is given."""
         kept = dtype or self.files.dtype(self._used())
-        return self.family.weights_of(self.model).read(self.files, shapes, self.model, kept)
+        table = self.family.weights_of(self.model)
+        if not self.family.mask_row:
+            return table.read(self.files, shapes, self.model, kept)
+        return mask_row.added(table.read(self.files, mask_row.without(shapes), self.model, kept), self.tokenizer)
 
     def _used(self) -> Mapping[str, object]:
         from firth.interop.weight_map import pattern
@@ -51,7 +58,7 @@ class ForeignModel:
 
 def is_folder(path: Path) -> bool:
     """Whether this looks like a Hugging Face folder."""
-    return (path / "config.json").is_file()
+    return (path / "config.json").is_file() or sentence_transformers.is_folder(path)
 
 
 def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
@@ -60,8 +67,18 @@ def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
         raise DataError(f"{folder} is not a folder; expected one with config.json, weights and a tokenizer")
     if not is_folder(folder):
         raise DataError(f"{folder} has no config.json; expected a folder as `save_pretrained` writes it")
+    if sentence_transformers.is_folder(folder):
+        sentence = sentence_transformers.read(folder)
+        found = _opened(sentence.folder, families, "embedding")
+        model: Any = found.model
+        own = dataclasses.replace(model, pool=sentence.pool)
+        return dataclasses.replace(found, folder=folder, model=own, objective=sentence.objective)
+    return _opened(folder, families)
+
+
+def _opened(folder: Path, families: Sequence[Family], objective: str | None = None) -> ForeignModel:
     table = read_json(folder / "config.json")
-    family = _family(table, families)
+    family = _family(table, families, objective)
     weights = WeightFiles.of(folder)
     config = ForeignConfig(table, tensors=weights.shapes)
     vocab = config.size("vocab_size")
@@ -69,29 +86,57 @@ def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
         model = family.read(config)
     except ConfigError as error:
         raise DataError(f"config.json does not describe a {family.title} model that firth can build: {error}") from error
+    data = {"labels": _labels(config, family)} if family.labelled else {}
     config.finish()
     generation = generation_table(folder, table)
-    if family.model != "seq2seq":
-        return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab), weights, sampling(generation))
-    more = {DECODER: decoder_tokens(generation)._asdict()}
-    return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab, more), weights, searching(generation))
+    if family.model == "seq2seq":
+        more = {DECODER: decoder_tokens(generation)._asdict()}
+        return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab, more), weights, searching(generation))
+    tokenizer = read_tokenizer(folder, table, vocab)
+    if family.mask_row:
+        mask_row.expect(tokenizer)
+    model = family.completed(model, weights.shapes)
+    return ForeignModel(folder, family, model, tokenizer, weights, sampling(generation), data)
 
 
-def _family(table: Mapping[str, Any], families: Sequence[Family]) -> Family:
+def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
+    """The classes or tags, in the order of the logits."""
+    table = config.take("id2label", {})
+    count = config.size("num_labels", len(table) or 2)
+    labels = tuple(str(table.get(str(n), table.get(n, f"LABEL_{n}"))) for n in range(count))
+    if len(set(labels)) < 2:
+        raise DataError(f"config.json: {family.architecture} has {len(labels)} label; firth needs two different ones or more")
+    return labels
+
+
+def _family(table: Mapping[str, Any], families: Sequence[Family], objective: str | None = None) -> Family:
+    """The family of a config.json; with `objective`, the one of its model type that has it, whatever the architecture."""
     names = table.get("architectures") or []
     for family in families:
-        if family.architecture in names or (not names and table.get("model_type") == family.model_type):
+        of_type = table.get("model_type") == family.model_type
+        if objective is not None:
+            if of_type and family.objective == objective:
+                return family
+        elif any(map(family.reads, names)) or (not names and of_type):
             return family
     given = names[0] if names else table.get("model_type")
     known = ", ".join(f"{family.architecture} ({family.title})" for family in families)
     raise DataError(f"config.json names the architecture {given!r}, which firth does not know. Known: {known}.")
 
 
-def chosen_family(model: ModelConfig, families: Sequence[Family], imported: str | None = None) -> Family:
-    """The first family that this model belongs to, preferably the architecture `imported` that it came from; otherwise an error
-    with the reason of each."""
+def chosen_family(
+    model: ModelConfig, families: Sequence[Family], objective: str | None = None, imported: str | None = None
+) -> Family:
+    """The first family that this model belongs to, or the one that it was imported from; otherwise an error with the reason of
+    each. `objective`: what the run was trained for, which decides the head of an encoder."""
+    fitting = [one for one in families if one.model == model.family and (one.model != "encoder" or one.objective == objective)]
+    if not fitting:
+        raise ConfigError(
+            f'model.family = "{model.family}" with objective.kind = "{objective}" has no counterpart in `transformers`. '
+            "Export it as safetensors."
+        )
     reasons = {}
-    for family in sorted(families, key=lambda family: family.architecture != imported):
+    for family in sorted(fitting, key=lambda family: family.architecture != imported):
         reason = family.why_not(model)
         if reason is None:
             return family
@@ -110,18 +155,24 @@ class Export:
     tokenizer: Tokenizer
     sampling: Mapping[str, Any]
     card: str  # README.md
+    labels: Sequence[str] = ()  # classes or tags
+    objective: Any = None  # the [objective] of the recipe
 
     def write(self, folder: Path) -> None:
         """Write a new folder; config.json last, so that an unfinished folder is not taken for a model."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{folder} already exists and is not empty. Choose another folder, or remove it.")
-        tensors = self.family.weights_of(self.model).write(self.weights, self.model)
+        weights = mask_row.removed(self.weights, self.tokenizer) if self.family.mask_row else self.weights
+        tensors = self.family.weights_of(self.model).write(weights, self.model)
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_plain(folder / "model.safetensors", tensors)
         pairs = self.family.model == "seq2seq"
-        files.write_text(folder / "tokenizer.json", ending_json(self.tokenizer) if pairs else self.tokenizer.to_json())
+        files.write_text(folder / "tokenizer.json", ending_json(self.tokenizer) if pairs else self._masked[0])
         files.write_text(folder / "tokenizer_config.json", _json(self.tokenizer_config()))
-        files.write_text(folder / "generation_config.json", _json({**self._tokens(), **self.sampling}))
+        if self.family.model != "encoder":
+            files.write_text(folder / "generation_config.json", _json({**self._tokens(), **self.sampling}))
+        if self.family.objective == "embedding":
+            sentence_transformers.write(folder, self.model, self.objective)
         files.write_text(folder / "README.md", self.card)
         files.write_text(folder / "config.json", _json(self.config(dtype)))
 
@@ -129,8 +180,9 @@ class Export:
         return {
             "architectures": [self.family.architecture],
             "model_type": self.family.model_type,
-            "vocab_size": self.tokenizer.vocab,
+            "vocab_size": self._masked[1],
             **self.family.write(self.model),
+            **(_named(self.labels) if self.family.labelled else {}),
             **self._tokens(),
             "dtype": dtype,
             "firth_version": __version__,
@@ -139,9 +191,12 @@ class Export:
     def tokenizer_config(self) -> dict[str, Any]:
         if self.tokenizer.settings:
             return {key: value for key, value in self.tokenizer.settings.items() if key not in (ENDS, DECODER)}
-        names: dict[str, str | None] = {"eos_token": self.tokenizer.eos_name, "unk_token": self.tokenizer.unknown_name}
-        if self.family.model == "seq2seq":
-            names["pad_token"] = self.tokenizer.eos_name
+        names = {
+            "eos_token": self.tokenizer.eos_name,
+            "unk_token": self.tokenizer.unknown_name,
+            "pad_token": self.tokenizer.eos_name if self.family.model == "seq2seq" else None,
+            "mask_token": mask_row.NAME if self.family.mask_row else None,
+        }
         return {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
@@ -149,11 +204,20 @@ class Export:
             **{key: name for key, name in names.items() if name is not None},
         }
 
+    @property
+    def _masked(self) -> tuple[str, int]:
+        """tokenizer.json, and the rows of the embedding."""
+        if not self.family.mask_row:
+            return self.tokenizer.to_json(), self.tokenizer.vocab
+        return mask_row.tokenizer_json(self.tokenizer), mask_row.rows(self.tokenizer)
+
     def _tokens(self) -> dict[str, Any]:
         tokenizer, begin, ends = self.tokenizer, self.tokenizer.begin, self.tokenizer.ends
+        if self.family.model == "encoder":
+            return {}
         eos = list(ends) if len(ends) > 1 else tokenizer.eos
         found = {"bos_token_id": begin[0] if begin else tokenizer.eos, "eos_token_id": eos}
-        if self.family.model != "seq2seq":
+        if self.family.model == "language":
             return found
         pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
         return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer.decoder)}
@@ -170,6 +234,12 @@ def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:
             save_file(plain, temporary, metadata={"format": "pt"})
         except SafetensorError as error:  # safetensors wraps "disk full" in its own exception
             raise OSError(str(error)) from error
+
+
+def _named(labels: Sequence[str]) -> dict[str, Any]:
+    """Classes or tags as config.json has them."""
+    numbers = {str(n): label for n, label in enumerate(labels)}
+    return {"id2label": numbers, "label2id": {label: n for n, label in enumerate(labels)}}
 
 
 def _json(table: Mapping[str, Any]) -> str:

@@ -47,4 +47,5 @@ MARIAN = Family(
     free=FREE,
     limited={**LIMITED, "position": ("sinusoidal",), "position_order": ("halves",)},
     model="seq2seq",
+    auto_class="AutoModelForSeq2SeqLM",
 )

@@ -15,7 +15,7 @@ from firth.text import Tokenizer
 class Outgoing:
     network: Network
     model: Any  # the [model] of its recipe
-    objective: str  # objective.kind
+    objective: Any  # [objective]
     is_a: str  # "a language model": completes "this run is …"
     tokenizer: Tokenizer  # of the target, where there are two
     source_tokenizer: Tokenizer

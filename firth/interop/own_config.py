@@ -31,7 +31,7 @@ def own_config(run: Outgoing) -> dict[str, Any]:
     """The task, the vocabulary, the special tokens, and the tables [model] and [decoding] of the recipe."""
     return {
         "firth_version": __version__,
-        "task": run.objective,
+        "task": run.objective.kind,
         "vocab": run.tokenizer.vocab,
         "context": run.network.context,
         "labels": list(run.labels),

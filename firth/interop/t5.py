@@ -134,5 +134,6 @@ T5 = Family(
     ),
     limited={"position": ("t5",), "score": ("dot",), "activation": tuple(_ACTIVATIONS.values()), "shared": (True,)},
     model="seq2seq",
+    auto_class="AutoModelForSeq2SeqLM",
 )  # fmt: skip
 MT5 = dataclasses.replace(T5, title="mT5", model_type="mt5", architecture="MT5ForConditionalGeneration")

@@ -135,8 +135,8 @@ class WeightFiles:
     """All weight files of a folder, as if they were one."""
 
     def __init__(self, files: Mapping[str, WeightFile]) -> None:
-        self._files = files
-        self.shapes = {name: file.shapes[name] for name, file in files.items()}
+        self._files = {_present(name): (file, name) for name, file in files.items()}
+        self.shapes = {name: file.shapes[old] for name, (file, old) in self._files.items()}
 
     @classmethod
     def of(cls, folder: Path) -> WeightFiles:
@@ -154,7 +154,8 @@ class WeightFiles:
 
     def dtype(self, names: Mapping[str, object]) -> torch.dtype:
         """The type of all the tensors `names`; float32 where they differ."""
-        kinds = {name: self._files[name].dtype(name) for name in names if name in self._files}
+        given = {name: self._files[name] for name in names if name in self._files}
+        kinds = {name: file.dtype(old) for name, (file, old) in given.items()}
         for name, kind in kinds.items():
             if isinstance(kind, str):
                 raise DataError(
@@ -166,7 +167,15 @@ class WeightFiles:
         return only
 
     def tensor(self, name: str) -> Tensor:
-        return self._files[name].tensor(name)
+        file, old = self._files[name]
+        return file.tensor(old)
+
+
+def _present(name: str) -> str:
+    """The name that a tensor has today: checkpoints of 2018 and 2019 call gain and bias of a norm gamma and beta."""
+    before, last = name.rpartition(".")[::2]
+    new = {"gamma": "weight", "beta": "bias"}.get(last)
+    return f"{before}.{new}" if new and before.endswith("LayerNorm") else name
 
 
 def _sharded(folder: Path, index: Path, kind: type[SafetensorsFile] | type[TorchFile]) -> dict[str, WeightFile]:

@@ -116,14 +116,16 @@ class Place:
 @dataclass(frozen=True)
 class WeightMap:
     """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
-    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out. `renamed` are newer names of
-    some of theirs, which are read as well. `config` describes the model beside the weights, for messages."""
+    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out, and so do we if `bare`.
+    `renamed` are newer names of some of theirs, which are read as well. `config` describes the model beside the weights, for
+    messages."""
 
     weights: tuple[Weight, ...]
     ignored: tuple[str, ...] = ()
     prefix: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     config: str = "config.json"
+    bare: bool = False
 
     def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
         return [self._place(name, without) for name in ours]
@@ -151,7 +153,7 @@ class WeightMap:
     def write(self, ours: Mapping[str, Tensor], settings: Any) -> dict[str, Tensor]:
         """Their tensors."""
         found: dict[str, Tensor] = {}
-        for place in self.places(ours):
+        for place in self.places(ours, self.prefix if self.bare else ""):
             parts = place.way.to_theirs(ours[place.ours], settings)
             found |= {name: part.contiguous() for name, part in zip(place.theirs, parts, strict=True)}
         return found

@@ -8,11 +8,32 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import attend, mask
+from firth.layers.gelu import gelu
 
 PoolKind = Literal["first", "last", "mean", "max", "attention"]
+PoolerKind = Literal["tanh", "relu", "gelu"]
+
+
+class Pooler(nn.Linear):
+    """φ(W x + b) of the vector of a text: BERT's pooler, and the hidden layer of RoBERTa's and DistilBERT's classifiers."""
+
+    def __init__(self, activation: PoolerKind, width: int) -> None:
+        super().__init__(width, width)
+        self.activation = activation
+
+    def forward(self, x_Bd: Tensor) -> Tensor:
+        y_Bd = super().forward(x_Bd)
+        match self.activation:
+            case "tanh":
+                return torch.tanh(y_Bd)
+            case "relu":
+                return F.relu(y_Bd)
+            case "gelu":
+                return gelu(y_Bd)
 
 
 class Pool(nn.Module):

@@ -16,7 +16,7 @@ from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentE
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
 from firth.models.network import ModelConfig, Network
 from firth.models.prefix import PrefixDecoder
-from firth.models.readouts import Classifier, MaskedLM, Readout, classifier, masked_lm
+from firth.models.readouts import Classifier, MaskedLM, Readout, TextEmbedder, classifier, masked_lm, text_embedder
 from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters, size_of
@@ -48,6 +48,7 @@ __all__ = [
     "Seq2Seq",
     "Seq2SeqConfig",
     "SpanReader",
+    "TextEmbedder",
     "TransformerCaptionConfig",
     "TransformerCaptioner",
     "TransformerConfig",
@@ -64,4 +65,5 @@ __all__ = [
     "parameters",
     "seq2seq",
     "size_of",
+    "text_embedder",
 ]

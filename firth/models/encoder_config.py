@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from firth.errors import ConfigError
-from firth.layers.pool import PoolKind
+from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import (
     TransformerSettings,
@@ -72,6 +72,8 @@ class TransformerEncoderConfig(TransformerSettings):
     family: Literal["encoder"] = "encoder"  # turns a text into vectors
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "mean"
+    # activation of a linear layer between that vector and the classes, as BERT has it; if not set, there is no such layer
+    pooler: PoolerKind | None = None
     embedding: int | None = None  # dimension of the token embeddings, with a projection to `width`; if not set, `width`
     # number of tokens in the window that a token attends to, itself in the middle; must be odd; if not set, the whole text
     span: int | None = None
@@ -83,6 +85,7 @@ class TransformerEncoderConfig(TransformerSettings):
     characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
+    transform_bias: bool = True  # biases in the layer before the output layer of a masked language model
     vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
     vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 

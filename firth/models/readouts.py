@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from firth.layers.gelu import gelu
 from firth.layers.norm import EPS, NormKind, norm
-from firth.layers.pool import Pool, PoolKind
+from firth.layers.pool import Pool, Pooler, PoolerKind, PoolKind
 from firth.models.config import LanguageConfig, RecurrentConfig
 from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, TransformerEncoderConfig
@@ -45,17 +45,28 @@ class Readout(Network):
 
 
 class Classifier(Readout):
-    """p(class | text) = softmax(W dropout(pool(x)) + b)."""
+    """p(class | text) = softmax(W dropout(pool(x)) + b); with a pooler, φ(V dropout(pool(x)) + c) stands for pool(x)."""
 
-    def __init__(self, encoder: Encoder, vocab: int, classes: int, dropout: float, pool: PoolKind = "mean") -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        vocab: int,
+        classes: int,
+        dropout: float,
+        pool: PoolKind = "mean",
+        pooler: PoolerKind | None = None,
+    ) -> None:
         super().__init__(encoder, vocab)
         self.classes, self.dropout = classes, dropout
         self.pool = Pool(pool, encoder.width)
+        self.pooler = None if pooler is None else Pooler(pooler, encoder.width)
         self.output = nn.Linear(encoder.width, classes)
 
     def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
         x_BTd = self.encoder(token_BT, None if _all_full(token_BT, length_B) else length_B)
         x_Bd = self.pool(x_BTd, length_B)
+        if self.pooler is not None:
+            x_Bd = self.pooler(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
         logits_BC: Tensor = self.output(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
         return logits_BC
 
@@ -66,6 +77,28 @@ def _all_full(token_BT: Tensor, length_B: Tensor) -> bool:
     if not length_B.is_cpu or torch.compiler.is_compiling():
         return False
     return bool((length_B == token_BT.shape[1]).all())
+
+
+class TextEmbedder(Readout):
+    """One vector for a text: pool(x), divided by its length if `normalize`.
+
+    The `pooler` of a checkpoint is kept, so that nothing of it is lost, but it takes no part."""
+
+    def __init__(
+        self, encoder: Encoder, vocab: int, pool: PoolKind, *, normalize: bool, pooler: PoolerKind | None = None
+    ) -> None:
+        super().__init__(encoder, vocab)
+        self.normalize = normalize
+        self.pool = Pool(pool, encoder.width)
+        self.pooler = None if pooler is None else Pooler(pooler, encoder.width)
+
+    def pooled(self, x_BTd: Tensor, length_B: Tensor) -> Tensor:
+        """The vectors of texts from those of their tokens."""
+        x_Bd: Tensor = self.pool(x_BTd, length_B)
+        return F.normalize(x_Bd, dim=-1) if self.normalize else x_Bd
+
+    def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
+        return self.pooled(self.encoder(token_BT, length_B), length_B)
 
 
 class CausalEncoder(Encoder):
@@ -111,11 +144,12 @@ class MaskedLM(Readout):
         norm_eps: float = EPS,
         tied: bool = True,
         output_bias: bool = True,
+        transform_bias: bool = True,
     ) -> None:
         super().__init__(encoder, vocab)
         inputs = encoder.embedding.embedding_dim
-        self.transform = nn.Linear(encoder.width, inputs)
-        self.norm = norm(norm_kind, inputs, bias=True, eps=norm_eps)
+        self.transform = nn.Linear(encoder.width, inputs, bias=transform_bias)
+        self.norm = norm(norm_kind, inputs, bias=transform_bias, eps=norm_eps)
         self.output = None if tied else nn.Linear(inputs, vocab, bias=output_bias)
         self.output_bias = nn.Parameter(torch.zeros(vocab)) if tied and output_bias else None
 
@@ -158,6 +192,7 @@ def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> Masked
             norm_eps=config.norm_eps,
             tied=config.tied,
             output_bias=config.output_bias is not False,
+            transform_bias=config.transform_bias,
         )
     return MaskedLM(reader, vocab)
 
@@ -169,4 +204,9 @@ def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int)
         dropout = 0.0 if isinstance(config, RecurrentConfig) else config.dropout
         return Classifier(CausalEncoder(config, vocab), vocab, classes, dropout, "last")
     pool = "mean" if isinstance(config, AverageConfig) else config.pool
-    return Classifier(encoder(config, vocab), vocab, classes, config.dropout, pool)
+    pooler = config.pooler if isinstance(config, TransformerEncoderConfig) else None
+    return Classifier(encoder(config, vocab), vocab, classes, config.dropout, pool, pooler)
+
+
+def text_embedder(config: TransformerEncoderConfig, vocab: int, *, normalize: bool) -> TextEmbedder:
+    return TextEmbedder(encoder(config, vocab), vocab, config.pool, normalize=normalize, pooler=config.pooler)

@@ -1,7 +1,7 @@
 """Documents as dense vectors, compared with the query by cosine.
 
     averaged word vectors:   x = Σ_w idf(w) v̂_w / Σ_w idf(w)            over the words of the text that have a vector
-    contextual vectors:      x = mean over the tokens of the run's layer
+    contextual vectors:      x = mean over the tokens of the run's layer; of a sentence encoder, its own embedding
     score = cos(x_query, x_document)
 
 Letters: N texts or documents, W words of a text, M passages, d dimension.
@@ -115,12 +115,20 @@ class ContextualVectors:
         """The text, halved between words until every part has at most _PASSAGE tokens, and no more than the run can read."""
         from firth.inspection.contextual_vectors import longest
 
-        most = min(_PASSAGE, longest(self.run.network) or _PASSAGE) - 1  # a source of sentence pairs also has <eos>
+        tokenizer = self.run.source_tokenizer
+        special = len(tokenizer.begin) + len(tokenizer.end)
+        room = min(_PASSAGE, longest(self.run.network) or _PASSAGE, self._own_limit)
+        most = room - max(1, special)  # a source of sentence pairs also has <eos>
         words = text.split()
-        if len(words) < 2 or len(self.run.source_tokenizer.encode(text)) <= most:
+        if len(words) < 2 or len(tokenizer.encode(text)) <= most:
             return [text]
         half = len(words) // 2
         return [*self._passages(" ".join(words[:half])), *self._passages(" ".join(words[half:]))]
+
+    @property
+    def _own_limit(self) -> int:
+        """Tokens after which a sentence encoder cuts a text."""
+        return getattr(self.run.recipe.objective, "longest", None) or _PASSAGE
 
     @property
     def sha256(self) -> str:

@@ -11,6 +11,7 @@ from firth.tasks.classification import TextClassification
 from firth.tasks.conversation import ConversationTask
 from firth.tasks.denoising import DenoisingTask
 from firth.tasks.electra import ReplacedTokenDetection
+from firth.tasks.embedding import TextEmbedding
 from firth.tasks.in_context import InContext
 from firth.tasks.in_context_regression import InContextRegression
 from firth.tasks.masked import Masked
@@ -36,6 +37,7 @@ TASKS: tuple[type[AnyTask], ...] = (
     InContextRegression,
     ConversationTask,
     Captioning,
+    TextEmbedding,
 )
 KINDS = tuple(task.name for task in TASKS)
 FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))
@@ -92,8 +94,8 @@ def _check_family(recipe: Tables[Any, Any], task: AnyTask) -> None:
 def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
     """The data must be of the kind that the task learns from; a file is checked when it is read."""
     data, found = recipe.data, holds(recipe.data)
-    if not data.given:  # of an imported model; others are refused
-        return
+    if not data.given:
+        return  # an imported model; api/recipe.py refuses other recipes without data
     generated = task.reads in ("prompts of swaps", "points of linear functions")
     if found == task.reads or (data.path is not None and not generated):
         return

@@ -159,7 +159,7 @@ class ClassifierRun(Run[Classifier]):
                 raise DataError(f"a text to classify is {text!r}, which has no tokens; expected at least one word")
             if tokenizer.unknown is not None and (ids == tokenizer.unknown).any():
                 unseen |= dict.fromkeys(tokenizer.unseen(text))
-            found.append(ids)
+            found.append(tokenizer.surrounded(ids))
         warn_unseen(unseen)
         return found
 

@@ -179,6 +179,11 @@ class Run(ABC, Generic[N]):
             return self.tokenizer.encode("\n").astype(np.int64)
         return np.zeros(0, dtype=np.int64)
 
+    def closing(self) -> NDArray[np.int64]:
+        """What follows the last token of a whole text: the special tokens of an imported model, or what is its `opening`."""
+        tokenizer = self.tokenizer
+        return np.array(tokenizer.end, np.int64) if tokenizer.begin or tokenizer.end else self.opening()
+
     def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
         """The tokens that a generated text continues: those of the prompt, or of an `opening`, with which every prompt of an
         imported model begins."""

@@ -51,6 +51,7 @@ class Encoded:
     texts: list[str]
     ids: list[Ids]
     own_N: list[int]  # tokens that belong to the text itself
+    cut: int = 0  # texts of which only the beginning is here
 
     def own(self, row: int) -> slice:
         """Where they are."""
@@ -61,11 +62,12 @@ class Encoded:
 @dataclass(frozen=True, eq=False)
 class TextEncoder:
     """A network and how texts are tokenised for it. With `pairs`, they are sources of sentence pairs: stripped, lower-cased where
-    the recipe says so, and closed by <eos>."""
+    the recipe says so, and closed by <eos>. Texts are cut at `longest` tokens, special ones included."""
 
     network: Network
     tokenizer: Tokenizer
     pairs: PairsConfig | None = None
+    longest: int | None = None
 
     def line(self, text: str) -> str:
         """The text as the tokenizer gets it."""
@@ -77,22 +79,22 @@ class TextEncoder:
             raise ConfigError(f"expected a list of texts. Write [{texts[:20]!r}].")
         found = Encoded(self.tokenizer, [self.line(text) for text in texts], [], [])
         unseen: dict[str, None] = {}
+        room = None if self.longest is None else self.longest - len(self.tokenizer.begin) - len(self.tokenizer.end)
+        cut = 0
         for number, text in enumerate(found.texts, start=1):
             ids = self.tokenizer.encode(text)
+            if room is not None and len(ids) > room:
+                ids, cut = ids[:room], cut + 1
             if not len(ids):
                 raise DataError(f"text {number} is {text!r}, which has no tokens; expected at least one word")
             if self.tokenizer.unknown is not None and (ids == self.tokenizer.unknown).any():
                 unseen |= dict.fromkeys(self.tokenizer.unseen(text))
             found.own_N.append(len(ids))
-            found.ids.append(self._whole(ids) if self.pairs is None else encode_source(text, self.tokenizer, self.pairs))
+            whole = self.tokenizer.surrounded(ids) if self.pairs is None else encode_source(text, self.tokenizer, self.pairs)
+            found.ids.append(whole)
             refuse_longer(self.network, len(found.ids[-1]), f"text {number}")
         warn_unseen(unseen)
-        return found
-
-    def _whole(self, ids: Ids) -> Ids:
-        """With the special tokens that an imported model expects around it."""
-        begin, end = self.tokenizer.begin, self.tokenizer.end
-        return np.concatenate((begin, ids, end)).astype(ids.dtype) if begin or end else ids
+        return dataclasses.replace(found, cut=cut)
 
 
 def refuse_longer(network: Network, length: int, what: str = "the text") -> None:
@@ -112,7 +114,7 @@ def embed(encoder: TextEncoder, texts: Sequence[str], layer: int, pool: Pooling 
     encoded = encoder.encode(texts)
     found: dict[int, Array] = {}
     for row, states in read(encoder, encoded, progress):
-        x_Td = states[number]
+        x_Td = states[number][encoded.own(row)]
         found[row] = by_words(x_Td, encoded, row) if pool == "words" else x_Td if pool is None else pooled(x_Td, pool)
     rows = [found[row] for row in range(len(found))]
     if pool is None or pool == "words":
@@ -176,7 +178,7 @@ def word_vectors(encoder: TextEncoder, places: Sequence[tuple[str, Span]], progr
             raise DataError(f"{text[start:end]!r}, characters {start} to {end} of {text!r}, has no token; expected a word")
     found: dict[int, list[Array]] = {}
     for row, states in read(encoder, encoded, progress):
-        found[row] = [x_Td[token_N[row]].mean(0) for x_Td in states]
+        found[row] = [x_Td[encoded.own(row)][token_N[row]].mean(0) for x_Td in states]
     return [np.stack(x) for x in zip(*(found[row] for row in range(len(found))), strict=True)]
 
 
@@ -189,7 +191,7 @@ def _set_apart(text: str, span: Span) -> tuple[str, Span]:
 
 
 def read(encoder: TextEncoder, encoded: Encoded, progress: Progress = silent) -> Iterator[tuple[int, list[Array]]]:
-    """For each text, in an order that pads little: its number, and x_Td of every layer."""
+    """For each text, in an order that pads little: its number, and x_Td of every layer, special tokens included."""
     network, device = encoder.network, next(encoder.network.parameters()).device
     length_N = np.array([len(ids) for ids in encoded.ids], np.int64)
     done = 0
@@ -197,7 +199,7 @@ def read(encoder: TextEncoder, encoded: Encoded, progress: Progress = silent) ->
         token_BT, length_B = (torch.from_numpy(part).to(device) for part in padded([encoded.ids[row] for row in row_B]))
         states = [x_BTd.float().cpu().numpy() for x_BTd in layers(network, token_BT, length_B)]
         for place, row in enumerate(row_B.tolist()):
-            yield row, [x_BTd[place, encoded.own(row)] for x_BTd in states]
+            yield row, [x_BTd[place, : len(encoded.ids[row])] for x_BTd in states]
         done += len(row_B)
         progress("reading", done, len(encoded.ids))
 

@@ -203,7 +203,7 @@ def _encoded(examples: Sequence[Example], tokenizer: Tokenizer, labels: tuple[st
     for example in reported(examples, "encoding", progress):
         if example.label not in number:
             raise DataError(f'{example.where} is labelled "{example.label}"; the classes are {listed(example.label, labels)}')
-        texts.append(tokenizer.encode(example.text))
+        texts.append(tokenizer.surrounded(tokenizer.encode(example.text)))
         found.append(number[example.label])
     return Examples.of(texts, np.array(found, np.int64))
 

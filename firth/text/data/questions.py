@@ -1,6 +1,7 @@
 """Questions whose answer is a span of a context, as in SQuAD: read, tokenised and cut into windows.
 
-A row is the question, <eos>, a stretch of its context, <eos>. A context too long for one row is split into windows that overlap
+A row is the question, <eos>, a stretch of its context, <eos>; for an imported tokenizer with special tokens of its own, those, as
+in [CLS] question [SEP] context [SEP]. A context too long for one row is split into windows that overlap
 by half, so that one of them holds the whole answer if that is at most half a window long.
 """
 
@@ -137,15 +138,11 @@ def _encoded(one: Question, text: str, tokenizer: Tokenizer) -> Ids:
 
 
 def _windows(one: Question, tokenizer: Tokenizer, context: Ids, spans: list[Span], limit: int) -> list[_Window]:
-    if tokenizer.eos is None:  # of a run that training.init names
-        raise DataError(
-            "the vocabulary has no <eos> to put between question and passage. Start from a run that was trained on several "
-            "documents, or remove training.init."
-        )
-    asked, end = _encoded(one, one.question, tokenizer), np.array([tokenizer.eos], tokenizer.dtype)
+    begin, between, end = _separators(tokenizer)
+    asked = _encoded(one, one.question, tokenizer)
     if not len(asked):
         raise DataError(f"{one.where} has the question {one.question!r}, which has no tokens; expected a word or more")
-    head = np.concatenate((asked, end))
+    head = np.concatenate((begin, asked, between))
     room = limit - len(head) - 1
     if room < 1:
         raise DataError(
@@ -154,20 +151,34 @@ def _windows(one: Question, tokenizer: Tokenizer, context: Ids, spans: list[Span
         )
     first, last = _tokens_of(one, spans)
     made = []
-    for begin in _begins(len(context), room):
-        some = context[begin : begin + room]
-        inside = begin <= first and last < begin + len(some)
+    for place in _begins(len(context), room):
+        some = context[place : place + room]
+        inside = place <= first and last < place + len(some)
         around = np.full((len(head), 2), NOWHERE), np.full((1, 2), NOWHERE)
         made.append(
             _Window(
                 np.concatenate((head, some, end)),
                 len(head),
-                first - begin + len(head) if inside else NOWHERE,
-                last - begin + len(head) if inside else NOWHERE,
-                np.concatenate((around[0], np.array(spans[begin : begin + room], np.int64), around[1])),
+                first - place + len(head) if inside else NOWHERE,
+                last - place + len(head) if inside else NOWHERE,
+                np.concatenate((around[0], np.array(spans[place : place + room], np.int64), around[1])),
             )
         )
     return made
+
+
+def _separators(tokenizer: Tokenizer) -> tuple[Ids, Ids, Ids]:
+    """What stands before the question, between question and context, and after the context: one token."""
+    if tokenizer.between and len(tokenizer.end) == 1:
+        parts = (tokenizer.begin, tokenizer.between, tokenizer.end)
+        return tuple(np.array(part, tokenizer.dtype) for part in parts)  # type: ignore[return-value]  # three of them
+    if tokenizer.eos is None:  # of a run that training.init names
+        raise DataError(
+            "the vocabulary has no <eos> to put between question and passage. Start from a run that was trained on several "
+            "documents, or remove training.init."
+        )
+    end = np.array([tokenizer.eos], tokenizer.dtype)
+    return end[:0], end, end
 
 
 def _begins(tokens: int, room: int) -> list[int]:

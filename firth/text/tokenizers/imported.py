@@ -49,6 +49,7 @@ class ImportedCodec:
             "plain": str,
         }
         self.begin, self.end = _around(tokenizer)
+        self.between = _between(tokenizer)
 
     def encode(self, text: str) -> Ids:
         try:
@@ -98,6 +99,15 @@ def _around(tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int
     first = next((place for place, mark in enumerate(special) if not mark), len(special))
     last = next((place for place in range(len(special), first, -1) if not special[place - 1]), len(special))
     return tuple(encoding.ids[:first]), tuple(encoding.ids[last:])
+
+
+def _between(tokenizer: tokenizers.Tokenizer) -> tuple[int, ...]:
+    """The special tokens that this tokenizer puts between two texts that are read as one, such as [SEP] of BERT."""
+    if not tokenizer.num_special_tokens_to_add(True):
+        return ()
+    encoding = tokenizer.encode("a", "a")
+    own = [place for place, mark in enumerate(encoding.special_tokens_mask) if not mark]
+    return tuple(id for id, mark in list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))[own[0] : own[-1]] if mark)
 
 
 def _parts(table: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:

@@ -44,6 +44,8 @@ class Tokenizer:
         self.settings = dict(settings or {})  # tokenizer_config.json of an imported tokenizer: special tokens, chat template
         # the special tokens that an imported tokenizer puts before and after every text
         self.begin, self.end = (imported.begin, imported.end) if imported else ((), ())
+        self.between = imported.between if imported else ()  # those between two texts that are read as one
+        self.mask = _mask(tokenizer, self.settings) if imported else None  # the id of an imported tokenizer's own mask token
         markers = {name: id for name in MARKERS if (id := tokenizer.token_to_id(name)) is not None}
         self.markers = markers if len(markers) == len(MARKERS) else {}  # running text may have a word <end>
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
@@ -118,6 +120,10 @@ class Tokenizer:
     def opening(self) -> Ids:
         """`begin` as ids: what an imported model expects before every text; empty for the other kinds."""
         return np.array(self.begin, self.dtype)
+
+    def surrounded(self, ids: Ids) -> Ids:
+        """The tokens of a text between the special tokens that an imported model expects around it."""
+        return np.concatenate((self.begin, ids, self.end)).astype(ids.dtype) if self.begin or self.end else ids
 
     @property
     def spaces(self) -> Spaces:
@@ -212,6 +218,13 @@ class Tokenizer:
     def unseen(self, text: str) -> list[str]:
         """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""
         return self._codec.unseen(text)
+
+
+def _mask(tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any]) -> int | None:
+    given = settings.get("mask_token")
+    named = given.get("content") if isinstance(given, Mapping) else given
+    ids = (tokenizer.token_to_id(name) for name in (named, "[MASK]", "<mask>") if isinstance(name, str))
+    return next((id for id in ids if id is not None), None)
 
 
 def _kind(table: Mapping[str, Any]) -> TokenizerKind:

@@ -13,7 +13,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 
 class WordAligner:
     """Encodes each word as within a sentence, words separated by spaces, so that the pieces of all words are those of the
-    sentence."""
+    sentence. An imported tokenizer puts its special tokens around them."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -23,8 +23,9 @@ class WordAligner:
     def __call__(self, words: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
         """The pieces, and the position of the first piece of each word."""
         found = [self._pieces(word, begins=n == 0) for n, word in enumerate(words)]
-        before = np.cumsum([0, *(len(ids) for ids, _ in found[:-1])])
-        return np.concatenate([ids for ids, _ in found]), before + [offset for _, offset in found]
+        before = len(self._tokenizer.begin) + np.cumsum([0, *(len(ids) for ids, _ in found[:-1])])
+        pieces = self._tokenizer.surrounded(np.concatenate([ids for ids, _ in found]))
+        return pieces, before + [offset for _, offset in found]
 
     def _pieces(self, word: str, *, begins: bool) -> tuple[Ids, int]:
         if (word, begins) not in self._known:

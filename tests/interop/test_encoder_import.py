@@ -1,0 +1,199 @@
+"""Public encoders in and out: with any head, the states, logits and predictions are those of `transformers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from foreign_encoders import BERT, DEPTH, HEADS, LABELS, built, rows, saved
+from foreign_folders import ROWS, transformers
+
+import firth
+from firth.api import export_model, import_model
+from firth.inspection.contextual_vectors import layers
+from firth.tasks.answer import ReaderRun
+from firth.tasks.classification import ClassifierRun
+from firth.tasks.embedding import EmbeddingRun
+from firth.tasks.masked import MaskedRun
+from firth.tasks.tagging import TaggerRun
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "Bert": BERT,
+    "Roberta": BERT | {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 66},
+    "DistilBert": {
+        "vocab_size": ROWS,
+        "dim": 32,
+        "n_layers": DEPTH,
+        "n_heads": 4,
+        "hidden_dim": 40,
+        "max_position_embeddings": 64,
+    },
+}
+# Quick: every head of BERT, and the masked language model of every family.
+MODELS = [
+    pytest.param(f"{name}{head}", marks=() if name == "Bert" or head == "ForMaskedLM" else pytest.mark.long)
+    for name in FAMILIES
+    for head in HEADS
+]
+
+
+def model(name: str) -> Any:
+    family = next(one for one in FAMILIES if name.startswith(one))
+    return built(family, name.removeprefix(family), **FAMILIES[family])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """Models of theirs with their folders, each made once."""
+    return {}
+
+
+@pytest.fixture(params=MODELS)
+def pair(
+    request: pytest.FixtureRequest, folders: dict[str, tuple[Any, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, Path]:
+    if request.param not in folders:
+        theirs = model(request.param)
+        folders[request.param] = theirs, saved(tmp_path_factory.mktemp("encoder") / "model", theirs)
+    return folders[request.param]
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
+
+
+@torch.inference_mode()
+def check_network(run: Any, theirs: Any) -> None:
+    """Every layer, and what the head makes of the last, on rows of different length."""
+    token_BT, length_B, seen_BT = rows()
+    expected = theirs(token_BT, attention_mask=seen_BT.long(), output_hidden_states=True)
+    found = layers(run.network, token_BT, length_B)
+    assert len(found) == len(expected.hidden_states) == DEPTH + 1
+    for ours, other in zip(found[1:], expected.hidden_states[1:], strict=True):
+        close(ours[seen_BT], other[seen_BT])
+    match run:
+        case MaskedRun():
+            close(run.network(token_BT, length_B)[seen_BT], expected.logits[seen_BT])
+        case ClassifierRun():
+            close(run.network(token_BT, length_B), expected.logits)
+        case TaggerRun():
+            every_BT = torch.arange(20).expand(3, 20)
+            logits_BTC = run.network(token_BT, length_B, every_BT, torch.zeros(3, 20, 1, dtype=torch.int64))
+            close(logits_BTC[seen_BT], expected.logits[seen_BT])
+        case ReaderRun():
+            segment_BT = (torch.arange(20) >= 3).long().expand(3, 20)
+            more = {"token_type_ids": segment_BT} if run.network.segments > 1 else {}
+            expected = theirs(token_BT, attention_mask=seen_BT.long(), **more)
+            start_BT, end_BT = run.network(token_BT[:2], length_B[:2], torch.tensor([3, 3]))
+            for ours, other in ((start_BT, expected.start_logits), (end_BT, expected.end_logits)):
+                inside = ours.isfinite()
+                assert inside.sum() == 16 + 3
+                close(ours[inside], other[:2][inside])
+        case EmbeddingRun():
+            if run.network.pooler is not None:
+                close(run.network.pooler(found[-1][:, 0]), expected.pooler_output)
+        case _:
+            raise AssertionError(run)
+
+
+def test_states_and_logits_are_theirs(pair: tuple[Any, Path]) -> None:
+    theirs, folder = pair
+    check_network(firth.load(folder, "cpu"), theirs)
+
+
+def test_import_export_import_is_equal_to_the_bit_and_opens_with_the_same_logits(pair: tuple[Any, Path], tmp_path: Path) -> None:
+    theirs, folder = pair
+    import_model(folder, tmp_path / "run")
+    export_model(tmp_path / "run", tmp_path / "exported")
+    import_model(tmp_path / "exported", tmp_path / "again")
+    once, twice = (firth.load(tmp_path / name, "cpu") for name in ("run", "again"))
+    assert once.recipe.model == twice.recipe.model
+    assert once.recipe.objective == twice.recipe.objective
+    assert once.tokenizer.to_json() == twice.tokenizer.to_json()
+    weights = twice.network.state_dict()
+    assert weights.keys() == once.network.state_dict().keys()
+    for name, tensor in once.network.state_dict().items():
+        assert torch.equal(tensor, weights[name]), name
+    card = (tmp_path / "exported" / "README.md").read_text()
+    auto = next(line.split()[-1] for line in card.splitlines() if line.startswith("from transformers import"))
+    opened = getattr(transformers, auto).from_pretrained(tmp_path / "exported").eval()
+    assert type(opened) is type(theirs)
+    check_network(once, opened)
+
+
+def test_a_blank_is_filled_as_by_their_pipeline(folders: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
+    theirs = model("BertForMaskedLM")
+    run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=MaskedRun)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    with torch.inference_mode():
+        given = tokenizer("The [MASK] is empty.", return_tensors="pt")
+        place = int((given.input_ids[0] == tokenizer.mask_token_id).nonzero())
+        p_V = theirs(**given).logits[0, place].softmax(-1)
+    best = int(p_V.argmax())
+    (found,) = run.fill("The __ is empty.")
+    assert found[0].probability == pytest.approx(float(p_V[best]), rel=1e-4)
+    (named,) = run.fill("The __ is empty.", ["list", "users"])
+    assert {one.filler: one.probability for one in named} == pytest.approx(
+        {word: float(p_V[tokenizer.convert_tokens_to_ids(word)]) for word in ("list", "users")}, rel=1e-4
+    )
+
+
+def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tmp_path: Path) -> None:
+    theirs = model("BertForSequenceClassification")
+    run = firth.load(saved(tmp_path / "classifier", theirs), "cpu", kind=ClassifierRun)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "classifier")
+    text = "The list is empty."
+    with torch.inference_mode():
+        p_C = theirs(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
+    found = run.classify([text, "users"])[0]
+    assert found.probabilities == pytest.approx({LABELS[n]: float(p) for n, p in enumerate(p_C)}, rel=1e-4)
+    theirs = model("BertForTokenClassification")
+    tagger = firth.load(saved(tmp_path / "tagger", theirs), "cpu", kind=TaggerRun)
+    words = ["The", "listempty", "café", "is"]
+    given = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+    with torch.inference_mode():
+        p_TC = theirs(**given).logits[0].softmax(-1)
+    first = [given.word_ids().index(n) for n in range(len(words))]
+    assert len(given.word_ids()) > len(words) + 2
+    (tags,) = tagger.tag([words])
+    np.testing.assert_allclose(tags.probabilities, p_TC[first].max(-1).values, rtol=1e-4)
+    assert list(tags.tags) == [LABELS[int(n)] for n in p_TC[first].argmax(-1)]
+
+
+def test_an_answer_is_found_between_the_special_tokens_of_question_and_passage(tmp_path: Path) -> None:
+    theirs = model("BertForQuestionAnswering")
+    run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=ReaderRun)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    question, context = "is the list empty", "the café serves users, they are speakers."
+    given = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, return_token_type_ids=True)
+    spans = given.pop("offset_mapping")[0].tolist()
+    own = torch.tensor([n == 1 for n in given.sequence_ids()])
+    with torch.inference_mode():
+        out = theirs(**given)
+    start_T, end_T = (z[0].masked_fill(~own, -torch.inf).softmax(-1) for z in (out.start_logits, out.end_logits))
+    p_TT = (start_T[:, None] * end_T[None]).triu()
+    start, end = divmod(int(p_TT.argmax()), len(own))
+    found = run.answer(question, context)
+    assert found.text == context[spans[start][0] : spans[end][1]]
+    assert found.probability == pytest.approx(float(p_TT.max()), rel=1e-4)
+
+
+def test_old_names_of_norms_are_read(tmp_path: Path) -> None:
+    """BERT as it was published in 2018."""
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(tmp_path / "model", model("BertForMaskedLM"))
+    expected = firth.load(folder, "cpu").network.state_dict()
+    weights = load_file(folder / "model.safetensors")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in weights.items()
+    }
+    assert sum(name.endswith("gamma") for name in old) == 2 * DEPTH + 2
+    save_file(old, folder / "model.safetensors")
+    found = firth.load(folder, "cpu").network.state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
