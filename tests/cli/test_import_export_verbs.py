@@ -51,7 +51,9 @@ def test_a_run_becomes_a_gguf_file_and_a_run_again(firth: Firth, bpe_run: Path, 
     assert firth("export", bpe_run, file, "--format", "gguf").out == f"{file}: lists.gguf\n"
     answer = firth("import", file, "--out", tmp_path / "run", "--json")
     assert json.loads(answer.out)["architecture"] == "LlamaForCausalLM"
-    texts = [firth("generate", run, "the list", "--temperature", 0).out for run in (bpe_run, file, tmp_path / "run")]
+    texts = [
+        firth("generate", one, "the list", "--temperature", 0, "--tokens", 20).out for one in (bpe_run, file, tmp_path / "run")
+    ]
     assert texts[0] == texts[1] == texts[2]
     assert json.loads(firth("describe", file, "--json").out)["parameters"] > 0
     assert list(json.loads(firth("tokenize", file, "the list", "--json").out)) == ["imported"]
