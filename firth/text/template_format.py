@@ -99,13 +99,16 @@ class TemplateFormat(ChatFormat):
         parts: list[Ids] = []
         before = 0
         for found in self._any_special.finditer(text):
-            parts += [self._content(text[before : found.start()].replace(_HIDING, "")), np.array([self._special[found.group()]])]
+            parts += [self._content(text[before : found.start()]), np.array([self._special[found.group()]])]
             before = found.end()
-        parts.append(self._content(text[before:].replace(_HIDING, "")))
+        parts.append(self._content(text[before:]))
         return np.concatenate(parts).astype(self.tokenizer.dtype)
 
     def _content(self, text: str) -> Ids:
-        return self.tokenizer.encode(text) if text else np.empty(0, self.tokenizer.dtype)
+        """An imported tokenizer finds special tokens in any text, so what a user typed stays in two pieces there."""
+        pieces = text.split(_HIDING) if self.tokenizer.kind == "imported" else [text.replace(_HIDING, "")]
+        parts = [self.tokenizer.encode(piece) for piece in pieces if piece]
+        return np.concatenate(parts) if parts else np.empty(0, self.tokenizer.dtype)
 
 
 def special_tokens(tokenizer: Tokenizer, names: Sequence[str] = ()) -> dict[str, int]:

@@ -45,13 +45,35 @@ def test_the_verbs_of_a_run_work_on_a_hugging_face_folder(firth: Firth, exported
     assert "Give --data PATH" in answer.err
 
 
+def test_a_run_becomes_a_gguf_file_and_a_run_again(firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gguf", reason="GGUF files need the package gguf")
+    file = tmp_path / "lists.gguf"
+    assert firth("export", bpe_run, file, "--format", "gguf").out == f"{file}: lists.gguf\n"
+    answer = firth("import", file, "--out", tmp_path / "run", "--json")
+    assert json.loads(answer.out)["architecture"] == "LlamaForCausalLM"
+    texts = [
+        firth("generate", one, "the list", "--temperature", 0, "--tokens", 20).out for one in (bpe_run, file, tmp_path / "run")
+    ]
+    assert texts[0] == texts[1] == texts[2]
+    assert json.loads(firth("describe", file, "--json").out)["parameters"] > 0
+    assert list(json.loads(firth("tokenize", file, "the list", "--json").out)) == ["imported"]
+    assert firth("inspect", file, "the list").code == 0
+    folder = firth("export", bpe_run, tmp_path / "folder", "--format", "gguf", "--dtype", "float16", "--json")
+    assert json.loads(folder.out)["files"] == ["README.md", "folder.gguf"]
+
+
 def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (("import", tmp_path / "absent", "--out", tmp_path / "run"), "is not a folder"),
         (("import", char_run, "--out", tmp_path / "run"), "has no config.json"),
         (("import", exported, "--out", exported), "already exists"),
         (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),
-        (("export", char_run, tmp_path / "new", "--format", "tflite"), 'unknown format "tflite"; choose one of: hf'),
+        (("export", char_run, tmp_path / "new", "--format", "pdf"), 'unknown format "pdf"; choose one of: hf, '),
+        (("export", char_run, tmp_path / "new", "--format", "gguf"), "LLaMA cannot express model.family"),
+        (
+            ("export", char_run, tmp_path / "new", "--dtype", "int8"),
+            'unknown dtype "int8"; choose one of: float32, bf16, float16',
+        ),
         (("export", tmp_path / "absent", tmp_path / "new"), "is not a folder"),
     ):
         answer = firth(*arguments)

@@ -68,6 +68,22 @@ def test_transformers_computes_the_logits_of_a_written_file(tmp_path: Path) -> N
         torch.testing.assert_close(theirs(token_BT).logits, ours.network(token_BT)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_llama_cpp_opens_a_written_file(name: str, tmp_path: Path) -> None:
+    """With the same tokens, logits and greedy text. llama.cpp keeps keys and values in float16."""
+    llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python, which is compiled when it is installed")
+    run = firth.load(trained(tmp_path, SETTINGS[name]), "cpu")
+    path = export_model(tmp_path / "run", tmp_path / "out.gguf", format="gguf")
+    theirs = llama_cpp.Llama(model_path=str(path), logits_all=True, n_ctx=32, verbose=False, n_threads=1)
+    text = "".join(LINES[:3])[:60] + "\n\n  two  spaces \n\t, 12 café 😀\n"
+    assert theirs.tokenize(text.encode(), add_bos=False, special=False) == run.tokenizer.encode(text).tolist()
+    ids = run.tokenizer.encode(LINES[0]).tolist()[:16]
+    theirs.eval(ids)
+    with torch.inference_mode():
+        ours = run.network(torch.tensor([ids]))[0][0]
+    torch.testing.assert_close(torch.tensor(theirs.scores[: len(ids)]), ours, rtol=0, atol=2e-3 * float(ours.abs().max()))
+
+
 def test_a_file_of_llama_cpp_is_written_again_as_it_was(tmp_path: Path) -> None:
     """Tensors, tokens, merges and chat template, compared by the gguf package."""
     path = written(tmp_path / "one.gguf", llama(), byte_level())
