@@ -30,6 +30,8 @@ def export_model(
     the written weights, by default that of the run."""
     if format not in FORMATS:
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
+    if Path(out).suffix == f".{format}":
+        raise ConfigError(f"{out} would be a folder with the file and a model card in it. Give a name without .{format}.")
     outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
     with appearing(Path(out)) as folder:
         FORMATS[format](outgoing, folder)

@@ -47,8 +47,8 @@ def test_the_verbs_of_a_run_work_on_a_hugging_face_folder(firth: Firth, exported
 
 def test_a_run_becomes_a_gguf_file_and_a_run_again(firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("gguf", reason="GGUF files need the package gguf")
-    file = tmp_path / "lists.gguf"
-    assert firth("export", bpe_run, file, "--format", "gguf").out == f"{file}: lists.gguf\n"
+    out, file = tmp_path / "lists", tmp_path / "lists" / "lists.gguf"
+    assert firth("export", bpe_run, out, "--format", "gguf").out == f"{out}: README.md, lists.gguf\n"
     answer = firth("import", file, "--out", tmp_path / "run", "--json")
     assert json.loads(answer.out)["architecture"] == "LlamaForCausalLM"
     texts = [
@@ -70,6 +70,7 @@ def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp
         (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),
         (("export", char_run, tmp_path / "new", "--format", "pdf"), 'unknown format "pdf"; choose one of: hf, '),
         (("export", char_run, tmp_path / "new", "--format", "gguf"), "LLaMA cannot express model.family"),
+        (("export", char_run, tmp_path / "new.gguf", "--format", "gguf"), "Give a name without .gguf"),
         (
             ("export", char_run, tmp_path / "new", "--dtype", "int8"),
             'unknown dtype "int8"; choose one of: float32, bf16, float16',
