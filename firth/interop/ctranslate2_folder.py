@@ -205,9 +205,8 @@ def _names(tokenizer: Tokenizer) -> list[str]:
 
 
 def _name(tokenizer: Tokenizer, id: int | None) -> str:
-    if id is None:
-        raise ConfigError("this tokenizer has no token that ends a text, which CTranslate2 needs. Train one with <eos>.")
-    return _names(tokenizer)[id]
+    """A token; for None, as in a language model of one text without end, a name that no vocabulary has."""
+    return "<none>" if id is None else _names(tokenizer)[id]
 
 
 _TRANSLATE = """import ctranslate2, tokenizers
