@@ -46,9 +46,12 @@ class ForeignConfig:
         value = self._left.pop(key, None)
         return default if value is None else value
 
-    def optional(self, key: str, default: Any) -> Any:
-        """The value, which may be null; `default` only where the key is missing."""
-        return self._left.pop(key, default)
+    def optional(self, key: str, default: float | None) -> float | None:
+        """The number, or null; `default` only where the key is missing."""
+        value = self._left.pop(key, default)
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        raise DataError(f"config.json: {key} is {value!r}; expected a number or null")
 
     def size(self, key: str, default: int | None = None) -> int:
         value = self.take(key, default)

@@ -10,7 +10,7 @@ from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.llama_shape import FREE, LIMITED, read_sizes, weight_map, write_sizes
 from firth.interop.rope import read_rope, write_rope
-from firth.interop.windows import MASKS
+from firth.interop.windows import MASKS, settings_of
 from firth.models import TransformerConfig
 
 
@@ -18,7 +18,8 @@ def read(config: ForeignConfig) -> TransformerConfig:
     config.expect("hidden_act", "silu", "swish")
     sizes = read_sizes(config, context=131_072)
     span = config.optional("sliding_window", 4096)
-    windows: dict[str, Any] = {} if span is None else {"mask": "window", "span": span}
+    kind = "full_attention" if span is None else "sliding_attention"
+    windows = settings_of([kind] * sizes["depth"], span, sizes["depth"])
     return TransformerConfig(kind="transformer", **sizes, **windows, **read_rope(config, sizes["context"]))
 
 

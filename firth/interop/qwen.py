@@ -18,7 +18,7 @@ _CONTEXT, _FIRST_LOCAL = 32_768, 28  # where config.json says nothing
 def _read(config: ForeignConfig, head_width: int | None, **settings: Any) -> TransformerConfig:
     config.expect("hidden_act", "silu", "swish")
     sizes = read_sizes(config, context=_CONTEXT, head_width=head_width)
-    depth, span, first = sizes["depth"], config.optional("sliding_window", 4096), config.take("max_window_layers", _FIRST_LOCAL)
+    depth, span, first = sizes["depth"], config.optional("sliding_window", 4096), config.number("max_window_layers", _FIRST_LOCAL)
     if not config.expect("use_sliding_window", False, True):
         span = None
     usual = ["full_attention" if span is None or layer < first else "sliding_attention" for layer in range(depth)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from foreign_folders import byte_level, fast, gpt2, llama, saved
+from foreign_folders import bloom, byte_level, fast, gemma2, gemma3, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, saved
 from safetensors.torch import load_file, save_file
 
 import firth
@@ -190,6 +190,44 @@ def test_settings_of_gpt2_that_change_the_computation_are_refused(keys: dict[str
     changed(tmp_path / "model" / "config.json", **keys)
     with pytest.raises(DataError, match=f"{next(iter(keys))} is .*; firth only computes"):
         firth.load(tmp_path / "model", "cpu")
+
+
+FAMILY_BAD: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
+    "window of no size": (mistral, {"sliding_window": 0}, "sliding_window is 0; expected a whole number"),
+    "window in words": (mistral, {"sliding_window": "wide"}, "sliding_window is 'wide'; expected a number or null"),
+    "kinds of some layers": (qwen2, {"layer_types": ["full_attention"]}, r"layer_types is \['full_attention'\]; expected"),
+    "unknown kind of layer": (qwen3, {"layer_types": ["chunked_attention"] * 3}, "expected 'sliding_attention' or 'full"),
+    "windows without a span": (qwen2, {"layer_types": ["sliding_attention"] * 3}, "sliding_window is None; expected a whole"),
+    "biases of attention": (qwen3, {"attention_bias": True}, "attention_bias is True; firth only computes False"),
+    "no biases": (gpt_neox, {"attention_bias": False}, "attention_bias is False; firth only computes True"),
+    "half of a rotation": (
+        llama,
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+        "partial_rotary_factor is 0.5; for this family firth only computes 1",
+    ),
+    "residuals after the norm": (
+        bloom,
+        {"apply_residual_connection_post_layernorm": True},
+        "post_layernorm is True; firth only computes False",
+    ),
+    "exact gelu": (gemma2, {"hidden_activation": "gelu"}, "hidden_activation is 'gelu'; firth only computes 'gelu_pytorch_tanh'"),
+    "in both directions": (gemma3, {"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
+    "no bound": (gemma2, {"attn_logit_softcapping": 0}, r"does not describe a Gemma 2 model .* model\.score_cap is 0"),
+    "stretched windows": (
+        gemma3,
+        {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}},
+        "stretches the positions of windows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(FAMILY_BAD))
+def test_settings_of_other_families_that_change_the_computation_are_refused(name: str, tmp_path: Path) -> None:
+    build, keys, message = FAMILY_BAD[name]
+    folder = saved(tmp_path / "model", build())
+    changed(folder / "config.json", **keys)
+    with pytest.raises(DataError, match=message):
+        firth.load(folder, "cpu")
 
 
 def test_an_existing_folder_is_not_overwritten(good: Path, tmp_path: Path) -> None:
