@@ -9,15 +9,18 @@ from pathlib import Path
 
 from firth.interop import hugging_face
 from firth.interop.bert import BERT
+from firth.interop.deberta import DEBERTA
 from firth.interop.distilbert import DISTILBERT
+from firth.interop.electra import ELECTRA
 from firth.interop.family import Family
 from firth.interop.gpt2 import GPT2
 from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
+from firth.interop.modernbert import MODERNBERT
 from firth.interop.roberta import ROBERTA
 from firth.models import ModelConfig
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, *BERT, *ROBERTA, *DISTILBERT)
+FAMILIES: tuple[Family, ...] = (LLAMA, GPT2, *BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA)
 
 
 def open_folder(folder: Path) -> ForeignModel:
