@@ -84,6 +84,8 @@ def evaluate(
 def _add(sums: _Sums, model: Electra, part: MaskedBatch, random: torch.Generator) -> None:
     arrays = part.token_BT, part.place_BM, part.target_BM
     token_BT, place_BM, target_BM = (torch.from_numpy(array).to(random.device) for array in arrays)
+    if model.generator is None:
+        raise DataError("this discriminator was imported without its generator, which would replace tokens. Use `replaced`.")
     logits_BMV = model.generator(token_BT, place_BM=place_BM)
     sums.generator += _sum(F.cross_entropy(logits_BMV.float().mT, target_BM, ignore_index=PADDING, reduction="none"))
     sums.found += int((logits_BMV.argmax(-1) == target_BM).sum())

@@ -11,7 +11,9 @@ from firth.interop import gguf_model, hugging_face
 from firth.interop.bart import BART
 from firth.interop.bert import BERT
 from firth.interop.bloom import BLOOM
+from firth.interop.deberta import DEBERTA
 from firth.interop.distilbert import DISTILBERT
+from firth.interop.electra import ELECTRA
 from firth.interop.family import Family
 from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.gguf_file import is_gguf
@@ -21,13 +23,15 @@ from firth.interop.hugging_face import Export, ForeignModel, is_folder
 from firth.interop.llama import LLAMA
 from firth.interop.marian import MARIAN
 from firth.interop.mistral import MISTRAL
+from firth.interop.modernbert import MODERNBERT
 from firth.interop.qwen import QWEN2, QWEN3
 from firth.interop.roberta import ROBERTA
 from firth.interop.t5 import MT5, T5
 from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
-FAMILIES: tuple[Family, ...] = (*_DECODERS, *BERT, *ROBERTA, *DISTILBERT, T5, MT5, BART, MARIAN)
+_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA)
+FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
 
 
 def open_folder(folder: Path) -> ForeignModel:

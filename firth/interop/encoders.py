@@ -38,6 +38,8 @@ class Head:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of [model], which this head needs
     also: tuple[str, ...] = ()  # other architectures that are read as this one
     limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # further settings with their only values
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective]
+    left_out: str = ""  # our tensors whose names begin with this have no counterpart
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
         labelled=head.objective in ("classification", "tagging"),
         optional=("pooler", *body.pooler) if head.objective == "embedding" and body.pooler else None,
         auto_class=AUTO[head.objective],
+        objective_settings=head.objective_settings,
+        left_out=head.left_out,
     )
     return family
 

@@ -38,6 +38,8 @@ class Family:
     # a setting of [model], its value, and the tensor that a checkpoint has only if the setting has this value
     optional: tuple[str, Any, str] | None = None
     auto_class: str = "AutoModelForCausalLM"  # the class that opens it, for the model card
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective] in its runs
+    left_out: str = ""  # our tensors whose names begin with this are not written
 
     def reads(self, architecture: str) -> bool:
         return architecture in (self.architecture, *self.also)

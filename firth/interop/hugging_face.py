@@ -96,7 +96,7 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     if family.mask_row:
         mask_row.expect(tokenizer)
     model = family.completed(model, weights.shapes)
-    return ForeignModel(folder, family, model, tokenizer, weights, sampling(generation), data)
+    return ForeignModel(folder, family, model, tokenizer, weights, sampling(generation), data, family.objective_settings)
 
 
 def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
@@ -163,6 +163,8 @@ class Export:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{folder} already exists and is not empty. Choose another folder, or remove it.")
         weights = mask_row.removed(self.weights, self.tokenizer) if self.family.mask_row else self.weights
+        if without := self.family.left_out:
+            weights = {name: tensor for name, tensor in weights.items() if not name.startswith(without)}
         tensors = self.family.weights_of(self.model).write(weights, self.model)
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_plain(folder / "model.safetensors", tensors)
@@ -181,6 +183,7 @@ class Export:
             "architectures": [self.family.architecture],
             "model_type": self.family.model_type,
             "vocab_size": self._masked[1],
+            **({"pad_token_id": self.tokenizer.padding} if self.family.model == "encoder" else {}),
             **self.family.write(self.model),
             **(_named(self.labels) if self.family.labelled else {}),
             **self._tokens(),

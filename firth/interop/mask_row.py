@@ -19,7 +19,7 @@ from firth.text import Tokenizer
 
 NAME = "<mask>"
 TABLE = "encoder.embedding.weight"
-_OUTPUT = ("output_bias", "output.bias")  # a number per token
+_BIASES = ("output_bias", "output.bias")  # a number per token
 _NEVER = -1e4  # the bias of a token that is never predicted; e^−10000 is 0 in every type
 
 
@@ -45,11 +45,13 @@ def removed(weights: Mapping[str, Tensor], tokenizer: Tokenizer) -> dict[str, Te
         table_Ve = weights[TABLE][:-1].clone()
         table_Ve[tokenizer.mask] = weights[TABLE][-1]
         return {**weights, TABLE: table_Ve}
-    never = {name: torch.cat((weights[name], weights[name].new_tensor([_NEVER]))) for name in _OUTPUT if name in weights}
-    if "output.weight" in weights:
-        last_1e = torch.zeros_like(weights["output.weight"][:1])
-        never["output.weight"] = torch.cat((weights["output.weight"], last_1e))
-    return {**weights, **never}
+    of_tokens = {name: weights[name] for name in (*_BIASES, "output.weight") if len(weights.get(name, ())) == tokenizer.vocab}
+    return {**weights, **{name: torch.cat((tensor, _last(name, tensor))) for name, tensor in of_tokens.items()}}
+
+
+def _last(name: str, tensor: Tensor) -> Tensor:
+    """The row of <mask> in the output layer."""
+    return torch.full_like(tensor[:1], _NEVER if name in _BIASES else 0.0)
 
 
 def rows(tokenizer: Tokenizer) -> int:

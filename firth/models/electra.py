@@ -43,13 +43,13 @@ class SharedEmbedding(Encoder):
 class Electra(Readout):
     """p(token t was replaced | text) = σ(w·gelu(W x_t + c) + b), x the vectors of `encoder`, the discriminator's.
 
-    `generator` is a masked language model over the same `vocab` tokens; it is only needed for training. The embedding has one
-    row more, for <mask>, whose id is `vocab`. The discriminator never reads it.
+    `generator` is a masked language model over the same `vocab` tokens; it is only needed for training, and an imported model has
+    none. The embedding has one row more, for <mask>, whose id is `vocab`. The discriminator never reads it.
     """
 
     encoder: Reader
 
-    def __init__(self, encoder: Reader, generator: MaskedLM, vocab: int) -> None:
+    def __init__(self, encoder: Reader, generator: MaskedLM | None, vocab: int) -> None:
         super().__init__(encoder, vocab)
         self.generator = generator
         self.transform = nn.Linear(encoder.width, encoder.width)
@@ -57,7 +57,7 @@ class Electra(Readout):
 
     @property
     def embedding_std(self) -> float:  # type: ignore[override]
-        return self.generator.embedding_std
+        return float(self.embedding.embedding_dim**-0.5)  # as in the generator
 
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None) -> Tensor:
         """logits_BT; positive where the token was probably replaced."""
@@ -106,8 +106,10 @@ def generator_config(
 
 
 def electra(config: EncoderConfig, vocab: int, share: float) -> Electra:
-    """The module, with weights not yet drawn; see models/initialise.py. The generator has `share` of the width."""
+    """The module, with weights not yet drawn; see models/initialise.py. The generator has `share` of the width; 0: none."""
     assert isinstance(config, RecurrentEncoderConfig | TransformerEncoderConfig)  # the task refuses "average"
     reader = encoder(config, vocab + 1)
+    if not share:
+        return Electra(reader, None, vocab)
     small = SharedEmbedding(encoder(generator_config(config, share), 1), reader)
     return Electra(reader, masked_readout(config, small, vocab), vocab)

@@ -48,13 +48,14 @@ _CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included
 class ElectraConfig(ObjectiveConfig):
     kind: Literal["electra"] = "electra"
     share: float = 0.15  # share of the tokens that are masked for the generator
-    generator: float = 0.25  # width of the generator divided by the width of the discriminator
+    # width of the generator divided by the width of the discriminator; 0: an imported discriminator without its generator
+    generator: float = 0.25
     weight: float = 50.0  # λ, the weight of the discriminator's loss beside the generator's
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ConfigError(f"objective.share is {self.share}; expected 0 < share < 1, for example 0.15")
-        if not 0 < self.generator <= 1:
+        if not 0 <= self.generator <= 1:
             raise ConfigError(f"objective.generator is {self.generator}; expected 0 < generator ≤ 1, for example 0.25")
         if not 0 < self.weight < float("inf"):
             raise ConfigError(f"objective.weight is {self.weight}; expected more than 0, for example 50")
@@ -65,6 +66,7 @@ def replaced_tokens(
 ) -> tuple[Tensor, None]:
     """mean −log p_G(x_m) + weight · BCE, in nats. Samples are integers: no gradient of the discriminator reaches the generator,
     except through the embedding, which both share."""
+    assert model.generator is not None  # see check()
     y_BMe = model.generator.hidden(token_BT, place_BM=place_BM)
     generator_loss = cross_entropy(y_BMe, *model.generator.output_layer(), target_BM, padded=True)
     with torch.no_grad():
@@ -90,7 +92,8 @@ class ElectraRun(RunningTextRun[Electra]):
         """The probability of each token of each text that it was replaced. Use it to find odd words."""
         refuse_one_text("replaced", texts)
         documents = [self._document(ids) for ids in self._encoder().encode(texts).ids]
-        edge, length_N = len(self.opening()), np.array([len(ids) for ids in documents], np.int64)
+        before, behind = len(self.opening()), len(self.closing())
+        length_N = np.array([len(ids) for ids in documents], np.int64)
         found: dict[int, ReplacedTokens] = {}
         with inference(self.network) as device:
             cells = _CELLS.get(device.type, _CELLS["cpu"])
@@ -98,13 +101,15 @@ class ElectraRun(RunningTextRun[Electra]):
                 token_BT, length_B = (torch.from_numpy(part).to(device) for part in padded([documents[row] for row in row_B]))
                 p_BT = torch.sigmoid(self.network(token_BT, length_B).double()).cpu().numpy()
                 for row, p_T in zip(row_B.tolist(), p_BT, strict=True):
-                    own = slice(edge, len(documents[row]) - edge)
+                    own = slice(before, len(documents[row]) - behind)
                     found[row] = ReplacedTokens(names(self.tokenizer, documents[row][own]), tuple(p_T[own].tolist()))
         return [found[row] for row in range(len(found))]
 
     def _document(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """A text as a document of its own, between two <eos> where the vocabulary has one."""
-        found = np.concatenate([self.opening(), ids, self.opening()]).astype(np.int64)
+        """A text as a document of its own, between two <eos> where the vocabulary has one. An imported tokenizer has put its
+        special tokens around it already."""
+        around = self.opening()[:0] if self.tokenizer.begin or self.tokenizer.end else self.opening()
+        found = np.concatenate([around, ids, around]).astype(np.int64)
         refuse_longer(self.network, len(found))
         return found
 
@@ -137,6 +142,11 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
     is_a = "an ELECTRA run"
     use = "replaced or embed"
     next_command = "firth evaluate {run}"
+
+    def check(self) -> None:
+        super().check()
+        if not self.recipe.objective.generator and getattr(self.recipe, "imported", None) is None:
+            raise ConfigError("objective.generator is 0.0; expected 0 < generator ≤ 1, for example 0.25")
 
     def network(self, source_vocab: int, vocab: int) -> Electra:
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective

@@ -10,15 +10,30 @@ import pytest
 import torch
 from foreign_encoders import BERT, DEPTH, HEADS, LABELS, built, rows, saved
 from foreign_folders import ROWS, transformers
+from runs import recipe_table
 
 import firth
-from firth.api import export_model, import_model
+from firth.api import compose, export_model, import_model, train_recipe
+from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.answer import ReaderRun
 from firth.tasks.classification import ClassifierRun
+from firth.tasks.electra import ElectraRun
 from firth.tasks.embedding import EmbeddingRun
 from firth.tasks.masked import MaskedRun
 from firth.tasks.tagging import TaggerRun
+
+DEBERTA = BERT | {
+    "relative_attention": True,
+    "position_buckets": 6,
+    "max_relative_positions": 16,
+    "pos_att_type": ["p2c", "c2p"],
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of DeBERTa
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "Bert": BERT,
@@ -31,32 +46,49 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "hidden_dim": 40,
         "max_position_embeddings": 64,
     },
+    "Electra": BERT | {"embedding_size": 20},
+    "ModernBert": BERT
+    | {
+        "layer_norm_eps": 1e-5,
+        "norm_eps": 1e-3,
+        "local_attention": 4,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+        },
+        "pad_token_id": 0,
+        "attn_implementation": "eager",
+    },
+    "DebertaV2": DEBERTA,
+    "DebertaV2, own projections": DEBERTA
+    | {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "max_relative_positions": 16},
 }
 # Quick: every head of BERT, and the masked language model of every family.
 MODELS = [
-    pytest.param(f"{name}{head}", marks=() if name == "Bert" or head == "ForMaskedLM" else pytest.mark.long)
+    pytest.param((name, head), marks=() if name == "Bert" or head == "ForMaskedLM" else pytest.mark.long, id=f"{name}{head}")
     for name in FAMILIES
-    for head in HEADS
+    for head in (HEADS[:2] if name in ("ModernBert", "DebertaV2, own projections") else HEADS)
 ]
+MODELS.append(pytest.param(("Electra", "ForPreTraining"), id="ElectraForPreTraining"))
 
 
-def model(name: str) -> Any:
-    family = next(one for one in FAMILIES if name.startswith(one))
-    return built(family, name.removeprefix(family), **FAMILIES[family])
+def model(name: str, head: str) -> Any:
+    return built(name.partition(",")[0], head, **FAMILIES[name])
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, tuple[Any, Path]]:
     """Models of theirs with their folders, each made once."""
     return {}
 
 
 @pytest.fixture(params=MODELS)
 def pair(
-    request: pytest.FixtureRequest, folders: dict[str, tuple[Any, Path]], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, folders: dict[Any, tuple[Any, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Path]:
     if request.param not in folders:
-        theirs = model(request.param)
+        theirs = model(*request.param)
         folders[request.param] = theirs, saved(tmp_path_factory.mktemp("encoder") / "model", theirs)
     return folders[request.param]
 
@@ -76,6 +108,8 @@ def check_network(run: Any, theirs: Any) -> None:
     for ours, other in zip(found[1:], expected.hidden_states[1:], strict=True):
         close(ours[seen_BT], other[seen_BT])
     match run:
+        case ElectraRun():
+            close(run.network(token_BT, length_B)[seen_BT], expected.logits[seen_BT])
         case MaskedRun():
             close(run.network(token_BT, length_B)[seen_BT], expected.logits[seen_BT])
         case ClassifierRun():
@@ -125,8 +159,8 @@ def test_import_export_import_is_equal_to_the_bit_and_opens_with_the_same_logits
     check_network(once, opened)
 
 
-def test_a_blank_is_filled_as_by_their_pipeline(folders: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
-    theirs = model("BertForMaskedLM")
+def test_a_blank_is_filled_as_by_their_pipeline(folders: dict[Any, tuple[Any, Path]], tmp_path: Path) -> None:
+    theirs = model("Bert", "ForMaskedLM")
     run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=MaskedRun)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     with torch.inference_mode():
@@ -143,7 +177,7 @@ def test_a_blank_is_filled_as_by_their_pipeline(folders: dict[str, tuple[Any, Pa
 
 
 def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tmp_path: Path) -> None:
-    theirs = model("BertForSequenceClassification")
+    theirs = model("Bert", "ForSequenceClassification")
     run = firth.load(saved(tmp_path / "classifier", theirs), "cpu", kind=ClassifierRun)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "classifier")
     text = "The list is empty."
@@ -151,7 +185,7 @@ def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tm
         p_C = theirs(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
     found = run.classify([text, "users"])[0]
     assert found.probabilities == pytest.approx({LABELS[n]: float(p) for n, p in enumerate(p_C)}, rel=1e-4)
-    theirs = model("BertForTokenClassification")
+    theirs = model("Bert", "ForTokenClassification")
     tagger = firth.load(saved(tmp_path / "tagger", theirs), "cpu", kind=TaggerRun)
     words = ["The", "listempty", "café", "is"]
     given = tokenizer(words, is_split_into_words=True, return_tensors="pt")
@@ -165,7 +199,7 @@ def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tm
 
 
 def test_an_answer_is_found_between_the_special_tokens_of_question_and_passage(tmp_path: Path) -> None:
-    theirs = model("BertForQuestionAnswering")
+    theirs = model("Bert", "ForQuestionAnswering")
     run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=ReaderRun)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     question, context = "is the list empty", "the café serves users, they are speakers."
@@ -182,11 +216,58 @@ def test_an_answer_is_found_between_the_special_tokens_of_question_and_passage(t
     assert found.probability == pytest.approx(float(p_TT.max()), rel=1e-4)
 
 
+def test_a_published_discriminator_finds_replaced_tokens(tmp_path: Path) -> None:
+    theirs = model("Electra", "ForPreTraining")
+    run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=ElectraRun)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    with torch.inference_mode():
+        p_T = theirs(**tokenizer("The list is empty.", return_tensors="pt")).logits[0].sigmoid()
+    (found,) = run.replaced(["The list is empty."])
+    assert [token.strip() for token in found.tokens] == ["the", "list", "is", "empty", "."]
+    np.testing.assert_allclose(found.probabilities, p_T[1:-1], rtol=1e-4)
+
+
+OWN: dict[str, Any] = {"position": "learned", "norm": "layer", "norm_placement": "post", "activation": "gelu", "bias": True}
+OWN |= {"embedding_norm": True, "segments": 2, "context": 24}
+
+
+@pytest.mark.parametrize("objective", ["masked", "electra"])
+def test_an_encoder_that_was_trained_here_opens_there(objective: str, tmp_path: Path) -> None:
+    table = recipe_table("bpe", model="transformer", steps=3)
+    table["model"] |= {"family": "encoder", **OWN}
+    path = train_recipe(compose(table | {"objective": {"kind": objective}}), tmp_path / "run").path
+    folder, ours = export_model(path, tmp_path / "exported"), firth.load(path, "cpu")
+    vocab = ours.tokenizer.vocab
+    token_BT = torch.randint(vocab, (2, 12), generator=torch.Generator().manual_seed(0))
+    token_BT[0, 4] = vocab
+    auto = {"masked": "AutoModelForMaskedLM", "electra": "AutoModelForPreTraining"}[objective]
+    theirs = getattr(transformers, auto).from_pretrained(folder).eval()
+    with torch.inference_mode():
+        logits = theirs(token_BT).logits
+        close(ours.network(token_BT), logits[..., :vocab] if objective == "masked" else logits)
+    assert transformers.AutoTokenizer.from_pretrained(folder).mask_token_id == vocab
+    if objective == "masked":
+        assert float(logits.softmax(-1)[..., vocab].max()) == 0  # <mask> is never predicted
+        again = firth.load(folder, "cpu", kind=MaskedRun)
+        (once,), (twice,) = ours.fill("the list is __ ."), again.fill("the list is __ .")
+        assert len(again.network.embedding.weight) == len(ours.network.embedding.weight) + 1
+        assert len(once) == len(twice)
+
+
+def test_an_encoder_of_another_shape_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    table = recipe_table("bpe", model="transformer", steps=1)
+    table["model"] |= {"family": "encoder"}
+    path = train_recipe(compose(table | {"objective": {"kind": "masked"}}), tmp_path / "run").path
+    message = r"BERT cannot express model\.position = 'rotary'.*ModernBERT cannot express model\.norm = 'rms'"
+    with pytest.raises(ConfigError, match=message):
+        export_model(path, tmp_path / "exported")
+
+
 def test_old_names_of_norms_are_read(tmp_path: Path) -> None:
     """BERT as it was published in 2018."""
     from safetensors.torch import load_file, save_file
 
-    folder = saved(tmp_path / "model", model("BertForMaskedLM"))
+    folder = saved(tmp_path / "model", model("Bert", "ForMaskedLM"))
     expected = firth.load(folder, "cpu").network.state_dict()
     weights = load_file(folder / "model.safetensors")
     old = {

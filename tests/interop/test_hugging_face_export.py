@@ -176,9 +176,10 @@ def test_every_setting_of_a_family_is_one_of_ours() -> None:
     import dataclasses
 
     from firth.interop import FAMILIES
-    from firth.models import TransformerConfig
+    from firth.models import TransformerConfig, TransformerEncoderConfig
 
-    names = {field.name for field in dataclasses.fields(TransformerConfig)}
     for family in FAMILIES:
-        if family.model == "language":
+        if family.model in ("language", "encoder"):
+            config = TransformerConfig if family.model == "language" else TransformerEncoderConfig
+            names = {field.name for field in dataclasses.fields(config)}
             assert family.free | set(family.limited) <= names

@@ -45,7 +45,9 @@ class Tokenizer:
         # the special tokens that an imported tokenizer puts before and after every text
         self.begin, self.end = (imported.begin, imported.end) if imported else ((), ())
         self.between = imported.between if imported else ()  # those between two texts that are read as one
-        self.mask = _mask(tokenizer, self.settings) if imported else None  # the id of an imported tokenizer's own mask token
+        # the ids of an imported tokenizer's own mask and padding tokens
+        self.mask = _special(tokenizer, self.settings, "mask_token", "[MASK]", "<mask>") if imported else None
+        self.padding = _special(tokenizer, self.settings, "pad_token", "[PAD]", "<pad>") if imported else None
         markers = {name: id for name in MARKERS if (id := tokenizer.token_to_id(name)) is not None}
         self.markers = markers if len(markers) == len(MARKERS) else {}  # running text may have a word <end>
         self.dtype: type[np.unsignedinteger[Any]] = np.uint16 if self.vocab <= 1 << 16 else np.uint32
@@ -220,10 +222,11 @@ class Tokenizer:
         return self._codec.unseen(text)
 
 
-def _mask(tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any]) -> int | None:
-    given = settings.get("mask_token")
+def _special(tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any], role: str, *usual: str) -> int | None:
+    """The id of the token that has this role in tokenizer_config.json, or of one of its usual names."""
+    given = settings.get(role)
     named = given.get("content") if isinstance(given, Mapping) else given
-    ids = (tokenizer.token_to_id(name) for name in (named, "[MASK]", "<mask>") if isinstance(name, str))
+    ids = (tokenizer.token_to_id(name) for name in (named, *usual) if isinstance(name, str))
     return next((id for id in ids if id is not None), None)
 
 
