@@ -1,4 +1,4 @@
-"""training.init: a run starts from the weights and the vocabulary of another.
+"""training.init: a run starts from the weights and the vocabulary of another, or of a public model in a Hugging Face folder.
 
 "recipe:NAME" stands for the run of another recipe. It is trained when it is first needed and kept in the cache folder, under a
 name that contains a hash of its settings; until it is complete, its folder ends in ".unfinished", and training resumes there.
@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
+from firth import interop
+from firth.api.importing import recipe_of
 from firth.api.recipe import FROM_RECIPE, Recipe, find_recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
@@ -45,10 +51,19 @@ def train_kept_run(first: Recipe, folder: Path, train: Callable[[Recipe, Path, b
     unfinished.rename(folder)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a run starts from."""
+
+    recipe: Recipe
+    tokenizers: Tokenizers
+    weights: Callable[[Callable[[str], None]], Mapping[str, Tensor]]  # takes notices about damaged files
+
+
 def with_vocabulary(recipe: Recipe) -> tuple[Recipe, Tokenizers]:
     """The recipe with the [tokenizer] of the run it starts from, and that run's tokenizers."""
-    folder, there = _opened(recipe)
-    source, tokenizer = read_tokenizers(folder, there)
+    origin = _opened(recipe)
+    there, (source, tokenizer) = origin.recipe, origin.tokenizers
     if not _left_open(recipe.tokenizer, there.tokenizer):
         raise ConfigError(
             f'training.init = "{recipe.training.init}" has another vocabulary: '
@@ -74,9 +89,9 @@ def with_tokenizer_of_run(recipe: Recipe, old: Recipe) -> Recipe:
 
 def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[Initialised, str]:
     """Copy the weights of the run that training.init names into `network`. Which were copied, also as a message."""
-    folder, there = _opened(recipe)
-    notices: list[str] = []
-    weights = checkpoint.load_weights(folder, notices.append)
+    origin = _opened(recipe)
+    there, notices = origin.recipe, list[str]()
+    weights = origin.weights(notices.append)
     labels = [getattr(one.data, "labels", None) for one in (there, recipe)]
     same = there.objective.kind == recipe.objective.kind and labels[0] == labels[1]
     initialised = initialise(network, weights, vocab, whole=same)
@@ -85,12 +100,33 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[I
     return initialised, "\n".join([*notices, initialised.told(str(recipe.training.init))])
 
 
-def _opened(recipe: Recipe) -> tuple[RunFolder, Recipe]:
+def can_start_from(init: str) -> bool:
+    """Whether there is a run, or a public model, in this folder."""
+    return RunFolder(Path(init)).exists() or interop.is_folder(Path(init))
+
+
+def _opened(recipe: Recipe) -> Origin:
+    path = Path(str(recipe.training.init))
+    if interop.is_folder(path) and not RunFolder(path).exists():
+        return _foreign(path)
     try:
-        folder = RunFolder.open(Path(str(recipe.training.init)))
+        folder = RunFolder.open(path)
     except RunError as error:
         raise RunError(f"training.init: {error}") from error
-    return folder, read_run_recipe(folder.recipe)
+    there = read_run_recipe(folder.recipe)
+    return Origin(there, read_tokenizers(folder, there), lambda notice: checkpoint.load_weights(folder, notice))
+
+
+def _foreign(path: Path) -> Origin:
+    foreign = interop.open_folder(path)
+    recipe, vocab = recipe_of(foreign), foreign.tokenizer.vocab
+
+    def weights(notice: Callable[[str], None]) -> Mapping[str, Tensor]:
+        with torch.device("meta"):
+            network = recipe.task.network(vocab, vocab)
+        return foreign.weights({name: tensor.shape for name, tensor in network.state_dict().items()})
+
+    return Origin(recipe, (foreign.tokenizer, foreign.tokenizer), weights)
 
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_toml, with_changes
+from firth import interop
+from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_table, to_toml, with_changes
 from firth.errors import ConfigError
 from firth.models import (
     PrefixConfig,
@@ -126,16 +127,21 @@ def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
 
 def read_run_recipe(path: Path) -> Recipe:
     """The recipe of a run, which may be an old one: no note about settings that have a new name."""
-    return compose(read_toml(path), notice=lambda message: None)
+    return compose(read_toml(path), notice=lambda message: None, complete=True)
 
 
 def _note(message: str) -> None:
     warnings.warn(message, stacklevel=4)
 
 
-def compose(table: Mapping[str, Any], assignments: Sequence[Assignment] = (), notice: Notice = _note) -> Recipe:
-    """The recipe that a nested dict describes, with `a.b=value` settings applied."""
+def compose(
+    table: Mapping[str, Any], assignments: Sequence[Assignment] = (), notice: Notice = _note, *, complete: bool = False
+) -> Recipe:
+    """The recipe that a nested dict describes, with `a.b=value` settings applied. Unless it is `complete`, [model] is filled in
+    where training.init names a public model."""
     changed = override(table, assignments)
+    if not complete:
+        _fill_in_model(changed)
     if assignments:
         changed.pop("expected", None)  # it describes the recipe as written
         _prefer_new_source(changed, assignments)
@@ -148,6 +154,31 @@ def compose(table: Mapping[str, Any], assignments: Sequence[Assignment] = (), no
         if isinstance(changed.get(name), dict):
             changed[name] = _own_settings(name, changed[name], schema, task.name)
     return build(Recipe, changed, notice=notice, types={"data": task.Data, "objective": task.Objective})
+
+
+def _fill_in_model(table: Table) -> None:
+    """A public model has dozens of settings: those that [model] leaves out are taken from the folder in training.init."""
+    training, given = table.get("training"), table.get("model", {})
+    init = training.get("init") if isinstance(training, dict) else None
+    if not isinstance(init, str) or not isinstance(given, dict) or not (there := _imported_model(Path(init))):
+        return
+    if given.get("kind", there["kind"]) == there["kind"] and given.get("family", there["family"]) == there["family"]:
+        table["model"] = {**there, **given}
+
+
+def _imported_model(path: Path) -> Table | None:
+    """The [model] of an imported run or of a Hugging Face folder, without the layer that only its own head has."""
+    own = path / "recipe.toml"
+    if own.is_file():
+        there = read_toml(own)
+        found = there["model"] if there.get("imported") else None
+        objective = there.get("objective", {}).get("kind")
+    elif interop.is_folder(path):
+        foreign = interop.open_folder(path)
+        found, objective = to_table(foreign.model), foreign.family.objective
+    else:
+        return None
+    return found and {key: value for key, value in found.items() if key != "pooler" or objective == "classification"}
 
 
 def _task(table: Table) -> type[AnyTask]:

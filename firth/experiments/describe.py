@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from firth.api.init_from_run import initialise_from_run, with_kept_run, with_vocabulary
+from firth.api.init_from_run import can_start_from, initialise_from_run, with_kept_run, with_vocabulary
 from firth.api.loading import network_of
 from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
@@ -78,7 +78,7 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
     recipe, first = with_kept_run(find_recipe(name, assignments).resolved())
     init = recipe.training.init
     tokenizers: TokenizerConfig | Tokenizers = recipe.tokenizer
-    if init is not None and first is None and RunFolder(Path(init)).exists():
+    if init is not None and first is None and can_start_from(init):
         recipe, tokenizers = with_vocabulary(recipe)
     data = recipe.task.read(tokenizers, progress)
     recipe = with_facts(recipe, data)
@@ -120,7 +120,7 @@ def _trained(recipe: Recipe, network: Network, folder: RunFolder | None) -> int 
     """Parameters that are trained beside the frozen ones; None if the run to start from is not there. The network is adapted."""
     if folder is not None:
         names: Sequence[str] = load_base(folder)[1]
-    elif RunFolder(Path(str(recipe.training.init))).exists():
+    elif can_start_from(str(recipe.training.init)):
         vocab = with_vocabulary(recipe)[1][1].vocab
         initialised, _ = initialise_from_run(network, recipe, vocab)
         names = [*initialised.new, *initialised.partly]

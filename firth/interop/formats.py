@@ -11,10 +11,12 @@ from pathlib import Path
 from firth.interop.hugging_face_format import write_hugging_face
 from firth.interop.onnx_format import write_onnx
 from firth.interop.outgoing import Outgoing
+from firth.interop.safetensors_format import write_safetensors
 
 Writer = Callable[[Outgoing, Path], None]
 
 FORMATS: Mapping[str, Writer] = {
     "hf": write_hugging_face,
     "onnx": write_onnx,
+    "safetensors": write_safetensors,
 }

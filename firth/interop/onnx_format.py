@@ -77,7 +77,7 @@ def traced(graph: Graph) -> Any:
 
 def _dynamic(graph: Graph) -> Any:
     """The dynamic axes, in the shape of the module's arguments: those after the named ones are one tuple."""
-    axes = [{axis: torch.export.Dim.DYNAMIC for axis in names} for _, names in graph.inputs.values()]
+    axes = [dict.fromkeys(names, torch.export.Dim.DYNAMIC) for _, names in graph.inputs.values()]
     kinds = [parameter.kind for parameter in inspect.signature(graph.module.forward).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         return tuple(axes)

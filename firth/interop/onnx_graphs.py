@@ -14,7 +14,7 @@ Letters: B batch, T new tokens, P tokens before them, S source, V vocabulary, G 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,7 @@ def _with_cache(network: TransformerLM) -> Graph:
 
 def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict[str, tuple[Tensor, Axes]]:
     blocks: Any = stack.blocks
-    found = {}
+    found: dict[str, tuple[Tensor, Axes]] = {}
     for layer, block in enumerate(blocks):
         attention = block.attention
         if not isinstance(attention, SelfAttention):
