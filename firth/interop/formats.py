@@ -13,6 +13,7 @@ from firth.interop.gguf_format import write_gguf
 from firth.interop.hugging_face_format import write_hugging_face
 from firth.interop.onnx_format import write_onnx
 from firth.interop.outgoing import Outgoing
+from firth.interop.safetensors_format import write_safetensors
 
 Writer = Callable[[Outgoing, Path], None]
 
@@ -21,4 +22,5 @@ FORMATS: Mapping[str, Writer] = {
     "onnx": write_onnx,
     "gguf": write_gguf,
     "ctranslate2": write_ctranslate2,
+    "safetensors": write_safetensors,
 }

@@ -33,6 +33,7 @@ def own_config(run: Outgoing) -> dict[str, Any]:
         "firth_version": __version__,
         "task": run.objective.kind,
         "vocab": run.tokenizer.vocab,
+        "source_vocab": run.source_tokenizer.vocab,
         "context": run.network.context,
         "labels": list(run.labels),
         "opening_ids": [int(id) for id in run.tokenizer.opening],

@@ -41,7 +41,7 @@ from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import BucketedConversations
 from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
-from firth.text.chat_template import ChatTemplate, read_template
+from firth.text.chat_template import ChatTemplate, read_template, template_of
 from firth.text.config import ConversationsConfig
 from firth.text.conversation import Asked, ChatFormat
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
@@ -61,7 +61,7 @@ class ConversationConfig(ObjectiveConfig):
     # other
     pack: bool = False
     # chat template (Jinja) that writes the conversations, or the file that has it: a .jinja file or a tokenizer_config.json;
-    # if not set, the markers <system>, <user>, <assistant> and <end>
+    # if not set, that of the public model in training.init, or the markers <system>, <user>, <assistant> and <end>
     template: str | None = None
     bos_token: str = ""  # bos_token of the template
     eos_token: str = ""  # eos_token of the template; if not set, <eos> if the tokenizer has it
@@ -76,12 +76,21 @@ class ConversationConfig(ObjectiveConfig):
 
     def format(self, tokenizer: Tokenizer) -> ChatFormat:
         """How messages become tokens."""
+        if self.template is None and tokenizer.kind == "imported":
+            return self._imported_format(tokenizer)
         if self.template is None:
             return ChatFormat(tokenizer)
         own = self.resolved()
         eos = own.eos_token or (EOS if tokenizer.eos is not None else "")
         special = special_tokens(tokenizer, self.special_tokens)
         return TemplateFormat(tokenizer, ChatTemplate(str(own.template), own.bos_token, eos), special)
+
+    def _imported_format(self, tokenizer: Tokenizer) -> ChatFormat:
+        """By the chat template of the public model that the tokenizer belongs to."""
+        if not tokenizer.settings.get("chat_template"):
+            raise ConfigError("the model in training.init has no chat template of its own. Set objective.template.")
+        template = template_of(tokenizer.settings, "tokenizer_config.json")
+        return TemplateFormat(tokenizer, template, special_tokens(tokenizer, self.special_tokens))
 
 
 def conversation(
