@@ -28,7 +28,7 @@ from firth.tasks.abilities.inspection_inputs import has_pieces, names
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import SEARCHES, SmoothedConfig, Task, Tokenizers, rows
+from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
 from firth.text import TokenizerConfig
 from firth.text.batches.captions import BucketedCaptions, Captions
 from firth.text.config import CaptionsConfig
@@ -40,8 +40,12 @@ AT_ONCE = 64  # captions per batch of inference
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionConfig(SmoothedConfig):
+class CaptionConfig(ObjectiveConfig):
     kind: Literal["caption"] = "caption"
+    smoothing: float = 0.0  # label smoothing: share of the target probability that is spread over the vocabulary
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
 
 
 def caption(

@@ -49,15 +49,9 @@ class ObjectiveConfig:
         return self
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmoothedConfig(ObjectiveConfig):
-    """Of a task that learns to write texts."""
-
-    smoothing: float = 0.0  # label smoothing: share of the target probability that is spread over the vocabulary
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"objective.smoothing is {self.smoothing}; expected 0 ≤ smoothing < 1")
+def check_smoothing(smoothing: float) -> None:
+    if not 0 <= smoothing < 1:
+        raise ConfigError(f"objective.smoothing is {smoothing}; expected 0 ≤ smoothing < 1")
 
 
 C = TypeVar("C", bound=DataConfig)

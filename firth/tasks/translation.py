@@ -27,7 +27,7 @@ from firth.tasks.abilities.skill_table import skill_table
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import SEARCHES, SmoothedConfig, Task, Tokenizers, rows
+from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig(SmoothedConfig):
+class TranslationConfig(ObjectiveConfig):
     kind: Literal["translation"] = "translation"
+    smoothing: float = 0.0  # label smoothing: share of the target probability that is spread over the vocabulary
     rouge: bool = False  # evaluate with ROUGE, too, because the targets are summaries
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
 
 
 def translation(
