@@ -15,6 +15,7 @@ from firth.interop import Export, GGUFExport
 from firth.interop.model_card import Card
 from firth.models import TransformerLM
 from firth.text import Tokenizer
+from firth.text.chat_template import MARKER_TEMPLATE
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -64,9 +65,9 @@ def export_model(
 
 
 def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
-    """The template of a run that was trained with one, or of an imported model."""
+    """The template of a run that was trained with one, or of an imported model; or firth's own markers as a template."""
     own = getattr(recipe.objective, "template", None)
-    given = own or tokenizer.settings.get("chat_template")
+    given = own or tokenizer.settings.get("chat_template") or (MARKER_TEMPLATE if tokenizer.markers else None)
     return given if isinstance(given, str) else None
 
 
