@@ -16,6 +16,7 @@ from firth.interop.model_card import Card
 from firth.interop.outgoing import Outgoing
 from firth.models import TransformerSeq2Seq
 from firth.text import Tokenizer
+from firth.text.chat_template import MARKER_TEMPLATE
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -70,9 +71,9 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
 
 
 def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
-    """The template of a run that was trained with one, or of an imported model."""
+    """The template of a run that was trained with one, or of an imported model; or firth's own markers as a template."""
     own = getattr(recipe.objective, "template", None)
-    given = own or tokenizer.settings.get("chat_template")
+    given = own or tokenizer.settings.get("chat_template") or (MARKER_TEMPLATE if tokenizer.markers else None)
     return given if isinstance(given, str) else None
 
 

@@ -214,8 +214,10 @@ class _Written:
 
     @property
     def eos(self) -> int | None:
-        """llama.cpp takes token 11 where no token ends a text, so that a byte that no text has stands for it."""
-        return self._ids.get(NEVER) if self._tokenizer.eos is None else self._tokenizer.eos
+        """<end> of a message, or <eos>. llama.cpp takes token 11 where no token ends a text, so that a byte that no text has
+        stands for it."""
+        own = self._tokenizer.eos if self._tokenizer.end_of_message is None else self._tokenizer.end_of_message
+        return self._ids.get(NEVER) if own is None else own
 
     def id_of(self, setting: str) -> int | None:
         name = self._tokenizer.settings.get(setting)

@@ -32,6 +32,11 @@ PASSES = 100_000  # through loops and macros, for one conversation
 SECONDS = 10.0  # for one conversation
 LONGEST = 4_000_000  # characters of a string, or entries of a list
 _WIDEST = 10_000  # a number given to a filter or a method: a width, an indentation, a count
+# firth's own markers, as ChatFormat writes them
+MARKER_TEMPLATE = (
+    "{% for message in messages %}{{ '<' + message.role + '>' + message.content + '<end>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+)
 _BEGIN, _END = "\ufdd0", "\ufdd1"  # around what the assistant writes; Unicode reserves them for use within a program
 _MARKS = str.maketrans("", "", _BEGIN + _END)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from chat_lines import chat_table, write_chats
 from foreign_folders import byte_level, llama, saved, sentence_piece, transformers
 from gguf_files import gguf, written
 from runs import LINES, recipe_table
@@ -15,6 +16,8 @@ from runs import LINES, recipe_table
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
 from firth.errors import ConfigError, RunError
+from firth.tasks.next_token import LanguageModelRun
+from firth.text.conversation import Message
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "by default": {},
@@ -162,6 +165,19 @@ def test_merges_that_no_scores_give_are_refused(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(table))
     with pytest.raises(ConfigError, match="its merges are not those of SentencePiece"):
         exported(folder, tmp_path / "out")
+
+
+def test_a_run_of_conversations_keeps_its_markers(tmp_path: Path) -> None:
+    table = chat_table(write_chats(tmp_path / "c.jsonl"))
+    table["tokenizer"], table["training"]["steps"] = {"kind": "bpe", "vocab": 300}, 2
+    table["model"] = {"family": "language", "kind": "transformer", "width": 16, "depth": 1, "heads": 2}
+    before = train_recipe(compose(table), tmp_path / "run").path
+    after = exported(before, tmp_path / "out")
+    one, other = (firth.load(path, "cpu", kind=LanguageModelRun) for path in (before, after))
+    messages = [Message("system", "Be brief"), Message("user", "name 3"), Message("assistant", "three"), Message("user", "x")]
+    assert other.format.prompt(messages).tolist() == one.format.prompt(messages).tolist()
+    assert other.format.end == one.format.end == other.tokenizer.eos
+    assert isinstance(other.chat("name 3", tokens=4), str)
 
 
 def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path, bpe_run: Path) -> None:
