@@ -17,7 +17,7 @@ from firth.errors import ConfigError, DataError, RunError
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
-from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, token_name
+from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, read_tokenizers, token_name
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
@@ -35,6 +35,7 @@ class ForeignModel:
     tokenizer: Tokenizer
     files: WeightFiles
     decoding: Mapping[str, Any]  # of a recipe's [decoding]
+    source_tokenizer: Tokenizer | None = None  # of sentence pairs, if source and target are tokenised differently
 
     def weights(self, shapes: Mapping[str, torch.Size], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """Our tensors, of these shapes, in the type of the file unless another is given."""
@@ -73,7 +74,8 @@ def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
     if family.model != "seq2seq":
         return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab), weights, sampling(generation))
     more = {DECODER: decoder_tokens(generation)._asdict()}
-    return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab, more), weights, searching(generation))
+    source, target = read_tokenizers(folder, table, vocab, more)
+    return ForeignModel(folder, family, model, target, weights, searching(generation), source)
 
 
 def _family(table: Mapping[str, Any], families: Sequence[Family]) -> Family:
