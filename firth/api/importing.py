@@ -57,7 +57,7 @@ def load_foreign(path: Path, device: Device, dtype: Precision | None) -> Run[Any
     foreign = interop.open_model(path)
     recipe = recipe_of(foreign)
     network = _network(foreign, recipe, dtype)
-    return recipe.task.run_class(recipe.task, network.to(device_for(device)), foreign.tokenizer)
+    return recipe.task.run_class(recipe.task, network.to(device_for(device)), foreign.tokenizer, foreign.source_tokenizer)
 
 
 def _network(foreign: ForeignModel, recipe: Recipe, dtype: Precision | None = None) -> Network:
@@ -85,6 +85,8 @@ def import_model(path: str | Path, out: str | Path) -> Path:
         files.write_text(run.recipe, recipe.toml())
         files.write_text(run.tokenizer, tokenizer.to_json())
         files.write_text(run.tokenizer_config, tokenizer.settings_json() or "{}")
+        if foreign.source_tokenizer not in (None, tokenizer):
+            files.write_text(run.source_tokenizer, foreign.source_tokenizer.to_json())
         files.write_text(run.format, f"{FORMAT}\n")
     return Path(out)
 

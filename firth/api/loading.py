@@ -71,7 +71,7 @@ def described(path: Path) -> tuple[Recipe, Tokenizers]:
     """The recipe and the tokenizers of a run, or of a public model, without its weights."""
     if is_foreign(path):
         foreign = interop.open_model(path)
-        return recipe_of(foreign), (foreign.tokenizer, foreign.tokenizer)
+        return recipe_of(foreign), (foreign.source_tokenizer or foreign.tokenizer, foreign.tokenizer)
     folder = RunFolder.open(path)
     recipe = read_run_recipe(folder.recipe)
     return recipe, read_tokenizers(folder, recipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from firth.api.recipe import Recipe
 from firth.errors import RunError
@@ -14,8 +15,9 @@ from firth.training.folder import RunFolder
 def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
     """Those of source and target; twice the same one, unless the sides of sentence pairs have one each."""
     if recipe.tokenizer.kind == "imported":
-        tokenizer = _imported(folder, recipe)
-        return tokenizer, tokenizer
+        tokenizer = _imported(folder, folder.tokenizer, recipe)
+        other = recipe.task.two_sides and folder.source_tokenizer.is_file()
+        return _imported(folder, folder.source_tokenizer, recipe) if other else tokenizer, tokenizer
     tokenizer = Tokenizer.from_json(folder.tokenizer.read_text(encoding="utf-8"))
     if not recipe.task.two_sides or recipe.tokenizer.joint:
         return tokenizer, tokenizer
@@ -25,9 +27,9 @@ def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
     return Tokenizer.from_json(path.read_text(encoding="utf-8")), tokenizer
 
 
-def _imported(folder: RunFolder, recipe: Recipe) -> Tokenizer:
+def _imported(folder: RunFolder, file: Path, recipe: Recipe) -> Tokenizer:
     path, vocab = folder.tokenizer_config, recipe.tokenizer.vocab
     if not path.is_file() or vocab is None:
         raise RunError(f"{folder.path} is incomplete: {path.name} or tokenizer.vocab is missing. Import the model again.")
     settings = json.loads(path.read_text(encoding="utf-8"))
-    return Tokenizer.imported(folder.tokenizer.read_text(encoding="utf-8"), settings, vocab)
+    return Tokenizer.imported(file.read_text(encoding="utf-8"), settings, vocab)

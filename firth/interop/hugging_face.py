@@ -19,7 +19,7 @@ from firth.interop import mask_row, sentence_transformers
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
-from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, token_name
+from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, read_tokenizers, token_name
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
@@ -40,6 +40,7 @@ class ForeignModel:
     decoding: Mapping[str, Any]  # of a recipe's [decoding]
     data: Mapping[str, Any] = field(default_factory=dict)  # of its [data]
     objective: Mapping[str, Any] = field(default_factory=dict)  # of its [objective]
+    source_tokenizer: Tokenizer | None = None  # of sentence pairs, if source and target are tokenised differently
 
     def weights(self, shapes: Mapping[str, torch.Size], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """Our tensors, of these shapes, in the type of the file unless another is given."""
@@ -91,7 +92,8 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     generation = generation_table(folder, table)
     if family.model == "seq2seq":
         more = {DECODER: decoder_tokens(generation)._asdict()}
-        return ForeignModel(folder, family, model, read_tokenizer(folder, table, vocab, more), weights, searching(generation))
+        source, target = read_tokenizers(folder, table, vocab, more)
+        return ForeignModel(folder, family, model, target, weights, searching(generation), source_tokenizer=source)
     tokenizer = read_tokenizer(folder, table, vocab)
     if family.mask_row:
         mask_row.expect(tokenizer)

@@ -14,6 +14,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.errors import DataError
+from firth.interop.sentencepiece_file import SentencePiece
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
 
@@ -27,7 +28,38 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int, more: Ma
     template = folder / "chat_template.jinja"
     if template.is_file():
         settings["chat_template"] = template.read_text(encoding="utf-8")
-    text = _json_of(folder, settings)
+    return _read(folder, _json_of(folder, settings, vocab), settings, config, vocab, more)
+
+
+def read_tokenizers(folder: Path, config: Mapping[str, Any], vocab: int, more: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Those of source and target of an encoder–decoder: the same one twice, unless each side has a SentencePiece file."""
+    files = [folder / f"{side}.spm" for side in ("source", "target")]
+    if (folder / "tokenizer.json").is_file() or not all(file.is_file() for file in files):
+        both = read_tokenizer(folder, config, vocab, more)
+        return both, both
+    settings = read_json(folder / "tokenizer_config.json", {})
+    if (folder / "target_vocab.json").is_file():
+        raise DataError(f"{folder} has a vocabulary for each side, target_vocab.json, which firth does not read.")
+    names = _numbered(folder / "vocab.json")
+    unknown, end = token_name(settings.get("unk_token")) or "<unk>", token_name(settings.get("eos_token")) or "</s>"
+    texts = [str(SentencePiece.of(file).tokenizer(names, unknown, end).to_str()) for file in files]
+    source, target = (_read(folder, text, settings, config, vocab, more) for text in texts)
+    return source, target
+
+
+def _numbered(path: Path) -> dict[int, str]:
+    """The tokens of a vocab.json by id."""
+    if not path.is_file():
+        raise DataError(f"{path} is missing, which numbers the pieces of source.spm and target.spm. Download it.")
+    names = {id: name for name, id in read_json(path).items() if isinstance(id, int) and id >= 0}
+    if not names or max(names) >= 2 * len(names):
+        raise DataError(f"{path} does not number its tokens from 0 on. Download it again.")
+    return names
+
+
+def _read(
+    folder: Path, text: str, settings: dict[str, Any], config: Mapping[str, Any], vocab: int, more: Mapping[str, Any] | None
+) -> Tokenizer:
     try:
         found = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # tokenizers raises a bare Exception
@@ -54,7 +86,7 @@ def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, An
     return found
 
 
-def _json_of(folder: Path, settings: Mapping[str, Any]) -> str:
+def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
     if (folder / "tokenizer.json").is_file():
         return (folder / "tokenizer.json").read_text(encoding="utf-8", errors="replace")
     special = read_json(folder / "special_tokens_map.json", {}) | dict(settings)
@@ -62,10 +94,12 @@ def _json_of(folder: Path, settings: Mapping[str, Any]) -> str:
         found = _byte_pairs(folder, special)
     elif (folder / "vocab.txt").is_file():
         found = _word_pieces(folder, special)
+    elif (folder / "spiece.model").is_file():
+        found = _t5_pieces(folder / "spiece.model", special, vocab)
     else:
         raise DataError(
-            f"{folder} has no tokenizer.json, no vocab.json with merges.txt and no vocab.txt. Write one with `transformers`: "
-            "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)."
+            f"{folder} has no tokenizer.json, vocab.json with merges.txt, vocab.txt or spiece.model. Write one with "
+            "`transformers`: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)."
         )
     names = [name for key in _SPECIAL if (name := token_name(special.get(key))) is not None]
     found.add_special_tokens([AddedToken(name, normalized=False) for name in names if found.token_to_id(name) is not None])
@@ -73,7 +107,7 @@ def _json_of(folder: Path, settings: Mapping[str, Any]) -> str:
 
 
 def _byte_pairs(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """GPT-2's."""
+    """GPT-2's; or BART's, which has <s> before and </s> behind a text."""
     try:
         model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     except Exception as error:  # tokenizers raises a bare Exception
@@ -81,7 +115,10 @@ def _byte_pairs(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenize
     found = tokenizers.Tokenizer(model)
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(special.get("add_prefix_space", False)))
     found.decoder = decoders.ByteLevel()
+    first, last = found.token_to_id("<s>"), found.token_to_id("</s>")
     found.post_processor = processors.ByteLevel(trim_offsets=False)
+    if first is not None and last is not None:
+        found.post_processor = processors.RobertaProcessing(("</s>", last), ("<s>", first), trim_offsets=False)
     return found
 
 
@@ -98,6 +135,19 @@ def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokeniz
     if first_id is None or last_id is None:
         raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
     found.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
+    return found
+
+
+def _t5_pieces(path: Path, special: Mapping[str, Any], vocab: int) -> tokenizers.Tokenizer:
+    """T5's: the pieces, then <extra_id_99> … <extra_id_0>, as many as the embedding has room for."""
+    model = SentencePiece.of(path)
+    pieces = [text for text, _, _ in model.pieces]
+    extra = max(0, min(int(special.get("extra_ids", 100)), vocab - len(pieces)))
+    names = dict(enumerate([*pieces, *(f"<extra_id_{n}>" for n in reversed(range(extra)))]))
+    found = model.tokenizer(
+        names, token_name(special.get("unk_token")) or "<unk>", token_name(special.get("eos_token")) or "</s>"
+    )
+    found.add_special_tokens([AddedToken(f"<extra_id_{n}>", normalized=False) for n in range(extra)])
     return found
 
 

@@ -237,3 +237,28 @@ def test_a_decoder_without_a_first_token_is_refused(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token_id": None, "pad_token_id": None}))
     with pytest.raises(DataError, match="no decoder_start_token_id"):
         firth.load(folder, "cpu")
+
+
+def test_vocab_and_merges_of_bart_make_its_tokenizer(tmp_path: Path) -> None:
+    from encoder_decoder_folders import bart
+
+    bart(bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2).save_pretrained(tmp_path)
+    names = ["<s>", "<pad>", "</s>", "<unk>", "t", "h", "e", "Ġ", "th", "the", "Ġthe"]
+    (tmp_path / "vocab.json").write_text(json.dumps({name: id for id, name in enumerate(names)}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e\nĠ the\n")
+    theirs = transformers.BartTokenizer.from_pretrained(tmp_path)("the the").input_ids
+    run = firth.load(tmp_path, "cpu", kind=TranslatorRun)
+    assert run._encoder().encode(["the the"]).ids[0].tolist() == theirs == [0, 9, 10, 2]
+    assert (run.tokenizer.eos, run.tokenizer.decoder.start) == (2, 2)
+
+
+def test_every_setting_of_a_family_is_one_of_ours() -> None:
+    import dataclasses
+
+    from firth.interop import FAMILIES
+    from firth.models import TransformerSeq2SeqConfig
+
+    names = {field.name for field in dataclasses.fields(TransformerSeq2SeqConfig)}
+    for family in FAMILIES:
+        if family.model == "seq2seq":
+            assert family.free | set(family.limited) <= names
