@@ -3,13 +3,15 @@
     firth tour --out tour
     python docs/make_lab_pictures.py tour [name …]
 
-The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine.
+The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. The room Chat shows
+a run that a tour does not have: tour/runs/chat, trained as docs/chat.md says.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import json
 import os
 import shutil
 import socket
@@ -38,6 +40,15 @@ def _room(name: str, **state: object) -> str:
     return f"#/{name}?{urlencode(state)}"
 
 
+CHAT = [
+    ["user", "name 7"],
+    ["assistant", "seven"],
+    ["user", "again"],
+    ["assistant", "seven"],
+    ["user", "and 2"],
+    ["assistant", "two"],
+]
+
 # The address of each picture, and its height in pixels.
 PICTURES = {
     "first": ("", 800),
@@ -45,6 +56,7 @@ PICTURES = {
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
     "search": (_room("search", query="heavy rain in the mountains", vectors="words.firth", run="", top=4), 900),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
+    "chat": (_room("chat", run="chat", messages=json.dumps(CHAT)), 800),
     "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),

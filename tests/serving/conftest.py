@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from browsing import Screenshot, Visit, Watched, serving, small_vectors, staged
+from chat_lines import chat_table, write_chats
 from translations import pair_table, write_pairs
 
 from firth.api import compose, train_recipe
@@ -46,6 +47,14 @@ def pair_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
     pairs = write_pairs(folder / "numbers.tsv")
     steps = {"rnnsearch": 120, "transformer": 60, "rnnenc": 5}
     return RunLibrary([train_recipe(compose(pair_table(pairs, name, steps=n)), folder / name).path for name, n in steps.items()])
+
+
+@pytest.fixture(scope="session")
+def chat_library(tmp_path_factory: pytest.TempPathFactory, char_run: Path) -> RunLibrary:
+    """digits, which names digits and remembers the last one, and char, which holds no conversations."""
+    folder = tmp_path_factory.mktemp("chats")
+    run = train_recipe(compose(chat_table(write_chats(folder / "chats.jsonl"))), folder / "digits").path
+    return RunLibrary([run, char_run])
 
 
 @pytest.fixture

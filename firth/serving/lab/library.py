@@ -80,7 +80,7 @@ class RunLibrary:
     def facts(self, name: str) -> RunFacts:
         """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""
         try:
-            return run_facts(self.recipe(name))
+            return run_facts(self.recipe(name), RunFolder(self.path(name)))
         except FirthError as error:
             return RunFacts(about=str(error))
 

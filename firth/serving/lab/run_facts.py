@@ -5,6 +5,7 @@ This is the only place in the lab that knows tasks and model configurations. Roo
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from firth.serving.lab.examples import ENGLISH, source_sentence
 if TYPE_CHECKING:
     from firth.api import Recipe
     from firth.text.config import DataConfig
+    from firth.training.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class RunFacts:
     family: str | None = None
     reads_text: bool = False
     generates: bool = False  # continues a prompt token by token
+    chats: bool = False  # answers messages: trained on conversations, or imported with a chat template
     translates: bool = False
     learns_in_context: bool = False
     takes_target: bool = False  # an encoder–decoder also encodes the text that it is to produce
@@ -35,7 +38,8 @@ class RunFacts:
         return asdict(self)
 
 
-def run_facts(recipe: Recipe) -> RunFacts:
+def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
+    """`folder` is where an imported model keeps its chat template."""
     from firth.models import RecurrentConfig, RecurrentEncoderConfig, RecurrentSeq2SeqConfig
     from firth.models.config import TransformerSettings
 
@@ -48,6 +52,7 @@ def run_facts(recipe: Recipe) -> RunFacts:
         family=model.family,
         reads_text=task.reads not in ("points of linear functions", "captioned images"),
         generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
+        chats=hasattr(task.run_class, "chat") and (task.reads == "conversations" or _has_template(folder)),
         translates=hasattr(task.run_class, "translate"),
         learns_in_context=task.draws_several,
         takes_target=model.family == "seq2seq",
@@ -56,6 +61,15 @@ def run_facts(recipe: Recipe) -> RunFacts:
         attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
         multi_head=transformer,
     )
+
+
+def _has_template(folder: RunFolder | None) -> bool:
+    if folder is None or not folder.tokenizer_config.is_file():
+        return False
+    try:
+        return bool(json.loads(folder.tokenizer_config.read_text(encoding="utf-8")).get("chat_template"))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _example(data: DataConfig) -> str:

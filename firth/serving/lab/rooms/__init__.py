@@ -5,6 +5,7 @@ from __future__ import annotations
 from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import (
     attention,
+    chat,
     compare,
     describe,
     dynamics,
@@ -17,5 +18,5 @@ from firth.serving.lab.rooms import (
     words,
 )
 
-_IN_ORDER = (words, search, generate, inspect, attention, translate, playground, dynamics, compare, describe, training)
+_IN_ORDER = (words, search, generate, chat, inspect, attention, translate, playground, dynamics, compare, describe, training)
 ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}

@@ -94,8 +94,8 @@ export class Lab {
     }
   }
 
-  ask(view, params, { into = this.root } = {}) {
-    return request.ask(`/api/${this.room.name}/${view}`, params, into, this.left.signal);
+  ask(view, params, { into = this.root, ...options } = {}) {
+    return request.ask(`/api/${this.room.name}/${view}`, params, into, this.left.signal, options);
   }
 
   alert(into, message) {

@@ -1,0 +1,79 @@
+"""Chat: a conversation with a model, whose answers appear as they are written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from firth.errors import ConfigError
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room, Usable
+
+if TYPE_CHECKING:
+    from firth.text.conversation import Message
+
+MOST_TOKENS = 1000  # of one answer
+_EXPECTED = 'expected [["user", "…"], ["assistant", "…"], …]'
+
+
+def reply(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The answer to the conversation so far. While it is written, the message of the progress is what there is of it."""
+    run, messages = request.text("run"), _messages(request)
+    given = _given(request)
+    pieces: list[str] = []
+    with library.using(run, progress) as model:
+        config = model.generation(given)
+        for piece in model.reply(messages, config):
+            pieces.append(piece)
+            progress("".join(pieces), len(pieces), config.tokens)
+    told = [{"role": one.role, "content": one.content} for one in messages]
+    settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+    python = (
+        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\nmessages = {told!r}\n"
+        f"print(model.chat(messages, {settings}))\n"
+    )
+    return ViewResult({}, python, {"answer": "".join(pieces)})
+
+
+def _messages(request: ViewRequest) -> list[Message]:
+    """The conversation, which the page sends as JSON; a system message, if there is one, is a setting of its own."""
+    from firth.text.conversation import Message
+
+    given, system = request.text("messages"), request.text("system", "")
+    try:
+        found: Any = [Message(role, content) for role, content in json.loads(given)]
+    except (ValueError, TypeError):
+        raise ConfigError(f'messages is "{given[:60]}"; {_EXPECTED}') from None
+    if not all(isinstance(part, str) for message in found for part in message):
+        raise ConfigError(f'messages is "{given[:60]}"; {_EXPECTED}')
+    return [Message("system", system), *found] if system.strip() else list(found)
+
+
+def _given(request: ViewRequest) -> dict[str, Any]:
+    """Settings that are not given, or emptied, are the run's own."""
+    found: dict[str, Any] = {"seed": request.number("seed", int, 0, least=0)}
+    if request.text("temperature", ""):
+        found["temperature"] = request.number("temperature", float, least=0, most=10)
+    if request.text("tokens", ""):
+        found["tokens"] = request.number("tokens", int, least=1, most=MOST_TOKENS)
+    return found
+
+
+def usable(library: RunLibrary) -> Usable:
+    return Usable(
+        library.runs_where(lambda facts: facts.chats),
+        "There is no run that holds conversations. Train one: `firth train chat-decoder --out runs/chat`.",
+    )
+
+
+ROOM = Room(
+    "chat",
+    "Chat",
+    "A conversation with a model that was trained on conversations: it sees the whole history, and answers as you watch.",
+    {"reply": reply},
+    usable,
+    facts={"most_tokens": MOST_TOKENS},
+)
