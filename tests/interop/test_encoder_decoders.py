@@ -243,7 +243,7 @@ def test_vocab_and_merges_of_bart_make_its_tokenizer(tmp_path: Path) -> None:
     from encoder_decoder_folders import bart
 
     bart(bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2).save_pretrained(tmp_path)
-    names = ["<s>", "<pad>", "</s>", "<unk>", "t", "h", "e", "Ġ", "th", "the", "Ġthe"]
+    names = ["<s>", "<pad>", "</s>", "<unk>", "t", "h", "e", "Ġ", "th", "the", "Ġthe", "a"]
     (tmp_path / "vocab.json").write_text(json.dumps({name: id for id, name in enumerate(names)}))
     (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e\nĠ the\n")
     theirs = transformers.BartTokenizer.from_pretrained(tmp_path)("the the").input_ids
