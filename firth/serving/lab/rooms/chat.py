@@ -24,7 +24,8 @@ def reply(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     run, messages = request.text("run"), _messages(request)
     given = _given(request)
     pieces: list[str] = []
-    with library.using(run, progress) as model:
+    with library.using(run, progress) as loaded:
+        model: Any = loaded  # a run that chats: see `usable`
         config = model.generation(given)
         for piece in model.reply(messages, config):
             pieces.append(piece)
