@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
 from firth.text.tokenizers.special_tokens import DECODER
 from firth.version import __version__
+
+_TOLD = 3  # families whose reasons an error names
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,9 @@ def chosen_family(
         if reason is None:
             return family
         reasons[family.title] = reason
-    told = "; ".join(f"{title} cannot express {reason}" for title, reason in reasons.items())
+    told = "; ".join(f"{title} cannot express {reason}" for title, reason in islice(reasons.items(), _TOLD))
+    if len(reasons) > _TOLD:
+        told += f"; nor do {len(reasons) - _TOLD} other families fit"
     raise ConfigError(f"this model has no counterpart in `transformers`: {told}. Export it as safetensors.")
 
 

@@ -129,6 +129,13 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise TooLarge("it formats text with %, whose widths have no limit")
         return _short(super().call_binop(context, operator, left, right))
 
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Jinja's own wrapper of str.format, which would hide the method from `call`."""
+        if super().wrap_str_format(value) is None:
+            return None
+        _expect_narrow("format", ("",))
+        raise AssertionError  # it is refused
+
     def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, str):

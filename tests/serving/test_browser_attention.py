@@ -61,6 +61,7 @@ def test_a_run_brings_its_own_text_until_another_is_written(visit: Visit, monkey
     assert text.input_value() == "the"
 
 
+@pytest.mark.long
 def test_pieces_are_merged_into_words_and_the_address_restores_it(visit: Visit, bpe_run: Path) -> None:
     page = visit(f"#/attention?run=bpe&text={quote(TEXT)}")
     page.set("words", "true")
@@ -86,7 +87,7 @@ def test_entropy_and_rollout_by_layer(visit: Visit, transformer_run: Path) -> No
     np.testing.assert_allclose(rollout["z"], seen.rollout()[-1], atol=1e-5)
 
 
-@pytest.mark.parametrize("run", ["rnnsearch", "transformer"])
+@pytest.mark.parametrize("run", [pytest.param("rnnsearch", marks=pytest.mark.long), "transformer"])
 def test_cross_attention_of_a_translator(visit: Visit, pair_library: RunLibrary, pair_lab: str, run: str) -> None:
     page = visit(f"#/attention?run={run}&text=1+2+3&target=one+two+three", at=pair_lab)
     seen = load(pair_library.path(run)).attention("1 2 3", target="one two three")
@@ -115,6 +116,7 @@ def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Pat
         _assert_map(page, load(run).attention("Where does Anna live ?", context="Anna lives in Rome ."), 0, 0)
 
 
+@pytest.mark.long
 def test_a_model_without_attention_is_told_of_and_another_can_be_chosen(visit: Visit, transformer_run: Path) -> None:
     page = visit(f"#/attention?run=char&text={quote(TEXT)}")
     assert "has no attention. Use a run" in page.alert()

@@ -73,6 +73,7 @@ def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
     assert not asked
 
 
+@pytest.mark.long
 def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/dynamics?depth=5&beside=false&text=the+list+has+a+name.").set("run", "transformer")
     model = load(transformer_run)

@@ -55,6 +55,7 @@ def test_every_room_opens_without_a_complaint(visit: Visit, room: str) -> None:
     assert page.page.evaluate(unlabelled) == []
 
 
+@pytest.mark.long
 def test_with_nothing_in_the_library_every_room_opens_and_the_page_says_how_to_make_something(visit: Visit) -> None:
     with serving(RunLibrary()) as address:
         page = visit("", at=address)

@@ -77,6 +77,7 @@ def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
     assert not page.page.locator("[data-figure=alignment]").is_visible()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of words that the model does not know
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit("#/", at=pair_lab)

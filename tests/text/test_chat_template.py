@@ -156,7 +156,7 @@ ENDLESS = {
     "a filter": "{{ 'a' | center(9999999999) }}",
     "a keyword": "{{ 'a' | indent(width=9999999999) }}",
     "percent": "{{ '%9999999999d' % 1 }}",
-    "format": "{{ '{:>9999999999}'.format(1) }}",
+    "format": "{{ '{:>9}'.format(1) }}",  # any width: the next may be 9,999,999,999
     "replacing": "{% set s = namespace(x='a' * 10000) %}{{ s.x.replace('a', s.x) }}",
     "the filter replace": "{% set x = 'a' * 10000 %}{{ x | replace('a', x) }}",
     "joining": "{% set x = 'a' * 10000 %}{{ x.join([x] * 10000) }}",

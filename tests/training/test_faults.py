@@ -126,7 +126,7 @@ def test_every_kind_of_operation_is_met(operations: list[str]) -> None:
     assert set(operations) == {"create", "write", "append", "fsync", "replace", "chmod", "unlink", "mkdir"}
 
 
-@pytest.mark.parametrize("kills", [False, True], ids=["full disk", "kill"])
+@pytest.mark.parametrize("kills", [pytest.param(False, marks=pytest.mark.long, id="full disk"), pytest.param(True, id="kill")])
 def test_a_fault_at_any_operation_loses_nothing_that_was_saved(
     kills: bool, operations: list[str], expected: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def kill_and_resume(nursery: Nursery, kills: int, steps: int, folder: Path) -> N
     assert_no_temporaries(parts)
 
 
+@pytest.mark.long
 def test_2_kills_at_random_moments_do_not_change_a_bit(nursery: Nursery, tmp_path: Path) -> None:
     kill_and_resume(nursery, 2, 180, tmp_path)
 
