@@ -24,7 +24,7 @@ def export(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run for other tools: Hugging Face transformers or llama.cpp."""
+    """Write a run for transformers or llama.cpp."""
     from firth.api import export_model
     from firth.api.importing import DTYPES
 

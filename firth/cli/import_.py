@@ -16,7 +16,7 @@ def import_(
     out: Annotated[Path, typer.Option(help="Run folder to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write a public model, a Hugging Face folder or GGUF file, as a run.
+    """Write a public model as a run.
 
     Every verb that takes a run also takes the folder or file itself; importing makes it independent of the original."""
     from firth.api import import_model
