@@ -2,7 +2,7 @@
 
 const controls = (lab, actions) => [
   { name: "run", label: "Run", kind: "run" },
-  { name: "system", label: "System message", kind: "text", value: "", wide: true, placeholder: "none" },
+  { name: "system", label: "System message", kind: "text", value: "", wide: true, placeholder: "optional" },
   { name: "temperature", label: "Temperature (empty: the run's own)", kind: "number", min: 0, max: 10, step: "any", value: "" },
   { name: "tokens", label: "Longest answer, in tokens", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: "" },
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
@@ -18,7 +18,7 @@ export function mount(root, lab) {
   const say = messages => lab.set({ messages: messages.length ? JSON.stringify(messages) : null }, { push: true });
 
   const made = lab.controls(root, controls(lab, { over: () => { answering?.abort(); return say([]); } }));
-  const talk = element("div", { class: "talk", role: "log", "aria-label": "conversation", "data-talk": true }), working = element("div");
+  const talk = element("div", { class: "talk", role: "log", "aria-label": "messages", "data-talk": true }), working = element("div");
   const box = element("input", { type: "text", "data-control": "message", autocomplete: "off", maxlength: 10000, "aria-label": "your message", placeholder: "Write a message" });
   const send = element("button", { type: "submit", class: "main", "data-control": "send", text: "Send" });
   const stop = element("button", { type: "button", "data-control": "stop", text: "Stop", disabled: true, onclick: () => answering?.abort() });
