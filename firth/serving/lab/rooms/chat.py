@@ -24,10 +24,10 @@ def reply(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     run, messages = request.text("run"), _messages(request)
     given = _given(request)
     pieces: list[str] = []
-    with library.using(run, progress) as loaded:
-        model: Any = loaded  # a run that chats: see `usable`
-        config = model.generation(given)
-        for piece in model.reply(messages, config):
+    with library.using(run, progress) as model:
+        talker: Any = model  # a run that holds no conversations says so itself
+        config = talker.generation(given)
+        for piece in talker.reply(messages, config):
             pieces.append(piece)
             progress("".join(pieces), len(pieces), config.tokens)
     told = [{"role": one.role, "content": one.content} for one in messages]
