@@ -126,7 +126,7 @@ def _foreign(path: Path) -> Origin:
             network = recipe.task.network(vocab, vocab)
         return foreign.weights({name: tensor.shape for name, tensor in network.state_dict().items()})
 
-    return Origin(recipe, (foreign.tokenizer, foreign.tokenizer), weights)
+    return Origin(recipe, (foreign.source_tokenizer or foreign.tokenizer, foreign.tokenizer), weights)
 
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:

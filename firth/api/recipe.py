@@ -164,6 +164,8 @@ def _fill_in_model(table: Table) -> None:
         return
     if given.get("kind", there["kind"]) == there["kind"] and given.get("family", there["family"]) == there["family"]:
         table["model"] = {**there, **given}
+        if there["family"] == "seq2seq":  # all public ones have one vocabulary for both sides
+            table.setdefault("tokenizer", {"joint": True})
 
 
 def _imported_model(path: Path) -> Table | None:
