@@ -16,6 +16,7 @@ from firth.api import Recipe, compose, load, train_recipe
 from firth.inspection.attention import Attention
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.run_facts import RunFacts, run_facts
+from firth.training.folder import RunFolder
 
 TEXT = "the list is empty"
 
@@ -47,8 +48,8 @@ def test_thumbnails_then_one_head_and_a_click_opens_another(visit: Visit, bpe_ru
 
 @pytest.mark.long
 def test_a_run_brings_its_own_text_until_another_is_written(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_example(recipe: Recipe) -> RunFacts:
-        return replace(run_facts(recipe), example="the list" if recipe.tokenizer.kind == "char" else "is empty")
+    def with_example(recipe: Recipe, folder: RunFolder) -> RunFacts:
+        return replace(run_facts(recipe, folder), example="the list" if recipe.tokenizer.kind == "char" else "is empty")
 
     monkeypatch.setattr("firth.serving.lab.library.run_facts", with_example)
     page = visit("#/attention?run=transformer")
@@ -111,7 +112,7 @@ def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Pat
     run = train_recipe(compose(answer_table(questions, steps=2)), tmp_path / "answers").path
     with serving(RunLibrary([run])) as address:
         page = visit(f"#/attention?text={quote('Where does Anna live ?')}", at=address)
-        assert "give the context in which the answer stands" in page.alert()
+        assert "Give the passage as `context`, too" in page.alert()
         page.set("context", "Anna lives in Rome .")
         _assert_map(page, load(run).attention("Where does Anna live ?", context="Anna lives in Rome ."), 0, 0)
 
@@ -133,10 +134,10 @@ def test_a_model_without_attention_is_told_of_and_another_can_be_chosen(visit: V
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/")
     for address, message in (
-        ("#/attention?run=transformer&text=", "the text is empty; give at least one token to look at"),
+        ("#/attention?run=transformer&text=", "the text is empty; give at least one token"),
         (f"#/attention?run=bpe&text={'a' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/attention?run=bpe&text={'a' * 9_000}", "tokens"),
-        ("#/attention?run=transformer&text=Ω", "which this model never saw in training"),
+        ("#/attention?run=transformer&text=Ω", "which is not in the vocabulary"),
         ("#/attention?run=bpe&text=the&part=cross", 'this model has no "cross" attention, only "self"'),
     ):
         page.open(address)
