@@ -109,6 +109,8 @@ def _opened(recipe: Recipe) -> Origin:
     path = Path(str(recipe.training.init))
     if interop.is_folder(path) and not RunFolder(path).exists():
         return _foreign(path)
+    if not path.exists():
+        raise RunError(f'training.init = "{path}" does not exist; expected a run, or the folder of a public model')
     try:
         folder = RunFolder.open(path)
     except RunError as error:

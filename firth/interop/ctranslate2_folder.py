@@ -63,9 +63,6 @@ def why_not(model: ModelConfig) -> str | None:
 def write(network: TransformerLM | TransformerSeq2Seq, source: Tokenizer, tokenizer: Tokenizer, folder: Path) -> None:
     """model.bin, config.json and the vocabularies."""
     specs = _package()
-    reason = why_not(network.config)
-    if reason is not None:
-        raise ConfigError(f"CTranslate2 cannot express {reason}. Export it as hf or safetensors, if that is possible.")
     model: Any = network.config
     weights = {name: _array(tensor) for name, tensor in network.state_dict().items()}
     common = _common(specs, model)
@@ -102,7 +99,9 @@ def _package() -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
-        raise ConfigError("the format ctranslate2 needs the package of that name. Install it: pip install ctranslate2") from error
+        raise ConfigError(
+            'the format ctranslate2 needs the package of that name. Install it with pip install "firth[ctranslate2]".'
+        ) from error
     return transformer_spec
 
 

@@ -16,7 +16,7 @@ from firth.models import TransformerLM, TransformerSeq2Seq
 def write_ctranslate2(run: Outgoing, folder: Path) -> None:
     reason = ctranslate2_folder.why_not(run.model)
     if reason is not None:
-        raise ConfigError(f"CTranslate2 cannot express {reason}.")
+        raise ConfigError(f"CTranslate2 cannot express {reason}. Export it as safetensors.")
     network = run.network
     if not isinstance(network, TransformerSeq2Seq if run.pairs else TransformerLM):
         raise ConfigError(f"only language models and translators can be exported, and this run is {run.is_a}.")

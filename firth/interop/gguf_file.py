@@ -44,10 +44,10 @@ def package() -> ModuleType:
 
 def is_gguf(path: Path) -> bool:
     """Whether this looks like a GGUF file: by its name, or by its first bytes."""
+    if path.suffix.lower() == ".gguf" and not path.is_dir():
+        return True  # or it is missing, which reading it will say
     if not path.is_file():
         return False
-    if path.suffix.lower() == ".gguf":
-        return True
     with path.open("rb") as file:
         return file.read(4) == MAGIC
 

@@ -68,7 +68,7 @@ def is_folder(path: Path) -> bool:
 def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
     """Config, tokenizer and the names of the weights; everything that can be refused without reading weights is refused here."""
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; expected one with config.json, weights and a tokenizer")
+        raise DataError(f"{folder} is not a Hugging Face folder (with config.json, weights and a tokenizer) or a GGUF file")
     if not is_folder(folder):
         raise DataError(f"{folder} has no config.json; expected a folder as `save_pretrained` writes it")
     if sentence_transformers.is_folder(folder):
@@ -125,8 +125,9 @@ def _family(table: Mapping[str, Any], families: Sequence[Family], objective: str
         elif any(map(family.reads, names)) or (not names and of_type):
             return family
     given = names[0] if names else table.get("model_type")
-    known = ", ".join(f"{family.architecture} ({family.title})" for family in families)
-    raise DataError(f"config.json names the architecture {given!r}, which firth does not know. Known: {known}.")
+    same_type = [family.architecture for family in families if family.model_type == table.get("model_type")]
+    known = same_type or dict.fromkeys(family.title.partition(" (")[0] for family in families)
+    raise DataError(f"config.json names the architecture {given!r}, which firth does not know. Known: {', '.join(known)}.")
 
 
 def chosen_family(

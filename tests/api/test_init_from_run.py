@@ -250,7 +250,7 @@ def test_another_recipe_is_trained_first_once_and_kept(tmp_path: Path, monkeypat
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"training\.init: .* is not a folder"):
+    with pytest.raises(RunError, match=r"training\.init = .* does not exist; expected a run, or the folder of a public model"):
         train_recipe(compose(fine_tuned(tmp_path, tmp_path / "absent")), tmp_path / "run")
     with pytest.raises(ConfigError, match=r"both initialise the embedding\. Remove one of them\."):
         compose(fine_tuned(tmp_path, tmp_path, {"kind": "gru", "vectors": "v.firth"}))

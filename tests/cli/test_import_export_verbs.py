@@ -64,7 +64,7 @@ def test_a_run_becomes_a_gguf_file_and_a_run_again(firth: Firth, bpe_run: Path, 
 
 def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp_path: Path) -> None:
     for arguments, message in (
-        (("import", tmp_path / "absent", "--out", tmp_path / "run"), "is not a folder"),
+        (("import", tmp_path / "absent", "--out", tmp_path / "run"), "is not a Hugging Face folder"),
         (("import", char_run, "--out", tmp_path / "run"), "has no config.json"),
         (("import", exported, "--out", exported), "already exists"),
         (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),

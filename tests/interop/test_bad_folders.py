@@ -132,7 +132,11 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "quantised": (rewritten(lambda tensors: tensors.update({Q: torch.ones(32, 32, dtype=torch.int8)})), "is stored as I8"),
     "unknown architecture": (
         lambda folder: changed(folder / "config.json", architectures=["FooForCausalLM"]),
-        r"'FooForCausalLM', which firth does not know\. Known: LlamaForCausalLM \(LLaMA\), GPT2LMHeadModel \(GPT-2\)",
+        r"'FooForCausalLM', which firth does not know\. Known: LlamaForCausalLM\.",
+    ),
+    "unknown model type": (
+        lambda folder: changed(folder / "config.json", architectures=["FooForCausalLM"], model_type="foo"),
+        r"'FooForCausalLM', which firth does not know\. Known: LLaMA, GPT-2, .*, BERT, RoBERTa, .*, Marian\.",
     ),
     "unknown key": (lambda folder: changed(folder / "config.json", new_scale=0.5), r"does not know: new_scale = 0\.5\."),
     "quantisation": (lambda folder: changed(folder / "config.json", quantization_config={"bits": 4}), "quantization_config"),
