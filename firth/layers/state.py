@@ -299,8 +299,9 @@ class AttentionState:
         """The same state in memory for `capacity` tokens."""
         length_B = self.length_B
         if length_B is None:
-            first = self.layers[0].fixed(capacity).tensors()[0]
-            length_B = torch.full((len(first),), self.length, device=first.device)
+            layers = tuple(layer.fixed(capacity) for layer in self.layers)
+            first = layers[0].tensors()[0]
+            return AttentionState(layers).at(torch.full((len(first),), self.length, device=first.device))
         return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:

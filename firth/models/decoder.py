@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import few_rows
+from firth.layers import one_row
 from firth.layers.cap import capped
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
@@ -33,8 +33,8 @@ class Decoder(Network, ABC):
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
         W_Vd, b_V = self.output_layer()
-        if few_rows.few(x_BTd) and W_Vd.dtype == x_BTd.dtype:
-            from firth.layers.few_rows_kernel import product
+        if one_row.one_row(x_BTd) and W_Vd.dtype == x_BTd.dtype:
+            from firth.layers.one_row_kernel import product
 
             return capped(product(x_BTd, W_Vd, b_V), self.logit_cap)
         return capped(F.linear(x_BTd, W_Vd, b_V), self.logit_cap)
