@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.cap import capped
+from firth.layers.quantised import Int8Linear
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
@@ -20,6 +21,8 @@ from firth.models.network import Network
 class Decoder(Network, ABC):
     vocab: int
     logit_cap: float | None = None  # bound of the logits, c tanh(logit / c)
+    output: nn.Linear | None  # None if the embedding's matrix is that of the output layer, too
+    quantised_output: Int8Linear | None = None  # the output layer of a quantised model (quantisation.py)
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -31,7 +34,15 @@ class Decoder(Network, ABC):
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
-        return capped(F.linear(x_BTd, *self.output_layer()), self.logit_cap)
+        layer = self.quantised_output
+        logits_BTV = F.linear(x_BTd, *self.output_layer()) if layer is None else layer(x_BTd)
+        return capped(logits_BTV, self.logit_cap)
+
+    def quantise_output(self) -> None:
+        """In int8. An embedding that was the output layer, too, stays what it is."""
+        self.quantised_output = Int8Linear(*self.output_layer())
+        if self.output is not None:
+            setattr(self, "output", self.quantised_output)  # noqa: B010 (mypy expects a Linear)
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""

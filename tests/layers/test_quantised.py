@@ -46,7 +46,8 @@ def test_int8_is_off_by_at_most_half_a_step() -> None:
     error_nd = (rounding.from_int8(q_nd, scale_n, torch.float64) - W_nd).abs()
     assert (error_nd <= 0.5001 * scale_n[:, None]).all()
     assert (scale_n * 127 >= 0.9999 * W_nd.abs().amax(1)).all()
-    assert (scale_n[1] < 1e-20) and not error_nd[1].any()
+    assert scale_n[1] < 1e-20
+    assert not error_nd[1].any()
 
 
 @pytest.mark.parametrize("group", [32, 64, 128])
@@ -74,7 +75,8 @@ def test_int4_keeps_weights_that_lie_on_its_grid() -> None:
 def test_packing_loses_nothing() -> None:
     pairs = torch.cartesian_prod(torch.arange(16), torch.arange(16)).to(torch.uint8)  # 256 rows of two columns
     packed = rounding.pack(pairs)
-    assert packed.shape == (256, 1) and len(packed.unique()) == 256
+    assert packed.shape == (256, 1)
+    assert len(packed.unique()) == 256
     assert torch.equal(rounding.unpack(packed), pairs)
     assert torch.equal(
         rounding.pack(torch.tensor([[1, 2, 3, 4]], dtype=torch.uint8)), torch.tensor([[0x21, 0x43]]).to(torch.uint8)

@@ -1,7 +1,7 @@
 """Linear layers whose weights are int8 or int4: y = x Wᵀ + b with W ≈ s · (q − z), see rounding.py.
 
 Decoding reads every weight once per token, and that is what a step costs: fewer bytes are fewer seconds. Activations, biases and
-sums stay in floating point. Each product has a fast kernel (`cpu`, `gpu`) and a plain form, `reference`, that dequantises W first.
+sums stay in floating point. Each product has a fast kernel (`cpu`, `gpu`) and a plain form, `reference`, that dequantises W.
 """
 
 from __future__ import annotations

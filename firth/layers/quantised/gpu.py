@@ -80,11 +80,5 @@ _int8_operator: Any = torch.library.custom_op("firth::int8_linear", _int8, mutat
 _int4_operator: Any = torch.library.custom_op("firth::int4_linear", _int4, mutates_args=())
 
 
-@_int8_operator.register_fake
-def _(x_MK: Tensor, q_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Tensor:
-    return x_MK.new_empty(x_MK.shape[0], q_NK.shape[0])
-
-
-@_int4_operator.register_fake
-def _(x_MK: Tensor, packed: Tensor, scale_NC: Tensor, m_NC: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    return x_MK.new_empty(x_MK.shape[0], packed.shape[0])
+_int8_operator.register_fake(lambda x_MK, q_NK, *others: x_MK.new_empty(x_MK.shape[0], q_NK.shape[0]))
+_int4_operator.register_fake(lambda x_MK, packed, *others: x_MK.new_empty(x_MK.shape[0], packed.shape[0]))

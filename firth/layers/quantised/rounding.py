@@ -3,9 +3,9 @@
     int8   one s per row of W, q ∈ {−127 … 127}, z = 0
     int4   one s and one z per row and group of columns, q ∈ {0 … 15}, z = 8 − m / s; kept are s and the midpoint m
 
-Both round to the nearest, so that |W − s (q − z)| ≤ s / 2. s and m of a group are kept in bfloat16. The midpoint is near zero where
-the weights lie on both sides of it, and loses little by that; s is then chosen, and rounded up, so that 16 steps from there reach
-every weight of the group.
+Both round to the nearest, so that |W − s (q − z)| ≤ s / 2. s and m of a group are kept in bfloat16. The midpoint is near zero
+where the weights lie on both sides of it, and loses little by that; s is then chosen, and rounded up, so that 16 steps from there
+reach every weight of the group.
 
 Letters: n rows of W (outputs), d its columns, c groups of columns, g columns of one group.
 """
@@ -47,7 +47,7 @@ def to_int4(W_nd: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def from_int4(q_nd: Tensor, scale_nc: Tensor, m_nc: Tensor, columns: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """The first `columns` columns of s (q − 8) + m, computed in float32."""
-    q_ncg = q_nd.unflatten(1, (scale_nc.shape[1], -1)).float() - CENTRE
+    q_ncg = q_nd.reshape(*scale_nc.shape, -1).float() - CENTRE
     W_ncg = q_ncg.mul_(scale_nc[..., None].float()).add_(m_nc[..., None].float())
     return W_ncg.flatten(1)[:, :columns].to(dtype)
 
@@ -64,7 +64,7 @@ def unpack(packed_nk: Tensor) -> Tensor:
 def _in_groups(W_nd: Tensor, group: int) -> Tensor:
     if missing := -W_nd.shape[1] % group:
         W_nd = F.pad(W_nd[None], (0, missing), mode="replicate")[0]
-    return W_nd.unflatten(1, (-1, group))
+    return W_nd.reshape(len(W_nd), -1, group)
 
 
 def _rounded_up(x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Triton kernels for few rows: y = x Wᵀ + b with W in int8 or int4, dequantised in registers.
 
-Each program computes all M rows of BLOCK_N outputs: it reads its rows of W once. One row of x is multiplied and summed in float32;
-several go through `tl.dot`, W in the type of x. An int8 q is exact in every type, and s multiplies the sum.
+Each program computes all M rows of BLOCK_N outputs: it reads its rows of W once. One row of x is multiplied and summed in
+float32; several go through `tl.dot`, W in the type of x. An int8 q is exact in every type, and s multiplies the sum.
 
 Letters: M rows of x, N outputs, K columns, C groups of columns, G columns of one group.
 """
