@@ -22,7 +22,6 @@ class Decoder(Network, ABC):
     vocab: int
     logit_cap: float | None = None  # bound of the logits, c tanh(logit / c)
     output: nn.Linear | None  # None if the embedding's matrix is that of the output layer, too
-    quantised_output: Int8Linear | None = None  # the output layer of a quantised model (quantisation.py)
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -34,15 +33,16 @@ class Decoder(Network, ABC):
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
-        layer = self.quantised_output
+        layer = self._modules.get("quantised_output")  # only a quantised model has it (quantisation.py)
         logits_BTV = F.linear(x_BTd, *self.output_layer()) if layer is None else layer(x_BTd)
         return capped(logits_BTV, self.logit_cap)
 
     def quantise_output(self) -> None:
         """In int8. An embedding that was the output layer, too, stays what it is."""
-        self.quantised_output = Int8Linear(*self.output_layer())
+        layer = Int8Linear(*self.output_layer())
         if self.output is not None:
-            setattr(self, "output", self.quantised_output)  # noqa: B010 (mypy expects a Linear)
+            setattr(self, "output", layer)  # noqa: B010 (mypy expects a Linear)
+        self.quantised_output = layer
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""

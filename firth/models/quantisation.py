@@ -1,7 +1,8 @@
 """Which matrices of a network are quantised for decoding, and how many bytes that leaves.
 
-Quantised are the projections of attention, the feed-forward layers, and the output layer over the vocabulary. That one is in
-int8 even if the others are in int4, where it loses more than they do. Embeddings, norms and biases stay as they are.
+Quantised are the projections of attention, the feed-forward layers, the matrices of recurrent layers, and the output layer over
+the vocabulary. That one is in int8 even if the others are in int4, where it loses more than they do. Embeddings, norms and biases
+stay as they are.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import get_args
 from torch import nn
 
 from firth.errors import ConfigError
+from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.quantised import Quantisation, QuantisedLinear, quantised
-from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent import Cell
 from firth.models.adapters import adaptable, adapted
 from firth.models.decoder import Decoder
 from firth.models.network import Network
@@ -43,9 +45,12 @@ def quantise(network: Network, kind: Quantisation) -> Quantised:
     for path in paths:
         parent, _, name = path.rpartition(".")
         setattr(network.get_submodule(parent), name, quantised(network.get_submodule(path), kind))  # type: ignore[arg-type]
+    for cell in _cells(network):
+        cell.quantise(kind)
     if isinstance(network, Decoder):
         network.quantise_output()
-    return Quantised(kind, len(paths) + isinstance(network, Decoder), held_bytes(network), before)
+    matrices = {id(module) for module in network.modules() if isinstance(module, QuantisedLinear)}
+    return Quantised(kind, len(matrices), held_bytes(network), before)
 
 
 def check_kind(kind: str) -> None:
@@ -56,13 +61,19 @@ def check_kind(kind: str) -> None:
 def why_not(network: Network) -> str | None:
     if is_quantised(network):
         return "it already is"
-    if any(isinstance(module, Recurrent) for module in network.modules()):
-        return "it has recurrent layers, and the fused kernels of RNNs take weights in floating point only"
+    if any(isinstance(module, AttentiveRecurrent) for module in network.modules()):
+        return "a layer that attends before each step, as RNNsearch does, multiplies with parts of a matrix"
+    if reasons := [reason for cell in _cells(network) if (reason := cell.why_not_quantised())]:
+        return reasons[0]
     if adapted(network):
         return "it has LoRA adapters that are not merged"
-    if not adaptable(network):
-        return "it has no attention or feed-forward layers"
+    if not adaptable(network) and not _cells(network):
+        return "it has no recurrent, attention or feed-forward layers"
     return None
+
+
+def _cells(network: nn.Module) -> list[Cell]:
+    return [module for module in network.modules() if isinstance(module, Cell)]
 
 
 def is_quantised(network: nn.Module) -> bool:

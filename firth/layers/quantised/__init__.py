@@ -6,7 +6,7 @@ sums stay in floating point. Each product has a fast kernel (`cpu`, `gpu`) and a
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from firth.layers.quantised import cpu, gpu, rounding
 Quantisation = Literal["int8", "int4"]
 GROUP = 32  # columns that share a scale in int4
 
-__all__ = ["GROUP", "Int4Linear", "Int8Linear", "Quantisation", "QuantisedLinear", "quantised"]
+__all__ = ["GROUP", "Int4Linear", "Int8Linear", "Quantisation", "QuantisedLinear", "quantised", "quantised_matrix"]
 
 
 class QuantisedLinear(Direct):
@@ -133,5 +133,8 @@ class Int4Linear(QuantisedLinear):
 
 def quantised(linear: nn.Linear, kind: Quantisation) -> QuantisedLinear:
     """A Linear's weights in another form."""
-    make = Int8Linear if kind == "int8" else Int4Linear
-    return cast(QuantisedLinear, make(linear.weight, linear.bias))
+    return quantised_matrix(linear.weight, linear.bias, kind)
+
+
+def quantised_matrix(weight_nd: Tensor, bias_n: Tensor | None, kind: Quantisation) -> QuantisedLinear:
+    return Int8Linear(weight_nd, bias_n) if kind == "int8" else Int4Linear(weight_nd, bias_n)
