@@ -90,14 +90,14 @@ def test_the_order_of_torchs_kernel_is_undone() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "d"), [(48, 64), (50, 70), (16, 32), (33, 8)])
+@pytest.mark.parametrize(("n", "d"), [(48, 64), (50, 70), (16, 32), (33, 8), (5, 16), (7, 96)])
 def test_a_layer_multiplies_with_the_dequantised_matrix(kind: Quantisation, n: int, d: int) -> None:
     one = layer(kind, n, d)
-    for rows in (1, 3, 16, 65):
+    for rows in (1, 3, cpu.MORE_ROWS, 65):
         x = torch.randn(rows, d, generator=torch.Generator().manual_seed(rows))
         x[0] *= 1e4
         error = (one(x) - oracle(one, x)).abs() / size(one, x)
-        exact = kind == "int8" and cpu.VNNI
+        exact = kind == "int8" and cpu.VNNI and (rows >= cpu.MORE_ROWS or d % 32)
         assert error.max() < (DIGITS if exact else 2**-7)
         assert ((one.reference(x) - oracle(one, x)).abs() / size(one, x)).max() < 1e-6
 
