@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import few_queries
@@ -56,6 +57,15 @@ def one_row(x_BTd: Tensor) -> bool:
     """Whether this is one row, where the kernels run."""
     on_gpu = x_BTd.is_cuda and not torch.is_grad_enabled() and no_triton("cuda") is None and not torch.compiler.is_compiling()
     return on_gpu and x_BTd.shape[0] * x_BTd.shape[1] == 1 and x_BTd.dtype in _TYPES
+
+
+def linear(x_BTd: Tensor, W_nd: Tensor, b_n: Tensor | None) -> Tensor:
+    """x Wᵀ + b, by the kernel where it can."""
+    if one_row(x_BTd) and W_nd.dtype == x_BTd.dtype:
+        from firth.layers.one_row_kernel import product
+
+        return product(x_BTd, W_nd, b_n)
+    return F.linear(x_BTd, W_nd, b_n)
 
 
 def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyValue) -> tuple[Tensor, FixedKeyValue]:
