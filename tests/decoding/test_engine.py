@@ -1,0 +1,94 @@
+"""What the engine answers is what a model answers that has the text for itself."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from small_models import CONFIGS, random_model
+
+from firth.decoding.engine import Engine, Event, Finished, Job, Written
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
+from firth.models import LanguageModel
+
+VOCAB, CONTEXT = 23, 12
+SECONDS = 60.0
+
+
+class Heard:
+    """The events of one job."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.calls = 0
+        self._done, self._some = threading.Event(), threading.Event()
+
+    def __call__(self, events: list[Event]) -> None:
+        self.events += events
+        self.calls += 1
+        self._some.set()
+        if isinstance(events[-1], Finished):
+            self._done.set()
+
+    def begun(self) -> Heard:
+        assert self._some.wait(SECONDS)
+        return self
+
+    def finished(self) -> Finished:
+        assert self._done.wait(SECONDS)
+        last = self.events[-1]
+        assert isinstance(last, Finished)
+        assert not any(isinstance(event, Finished) for event in self.events[:-1])
+        return last
+
+    def written(self) -> list[Written]:
+        self.finished()
+        return [event for event in self.events if isinstance(event, Written)]
+
+    def ids(self) -> list[int]:
+        return [event.id for event in self.written()]
+
+
+@contextmanager
+def running(model: LanguageModel, **settings: Any) -> Iterator[Engine]:
+    engine = Engine(model, **({"slots": 3, "chunk": 4} | settings))
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.close(drain=False)
+
+
+def job(prompt: list[int], tokens: int = 8, **settings: Any) -> Job:
+    of_job = {name: settings.pop(name) for name in ("ends", "top", "number", "score_prompt", "continues") if name in settings}
+    return Job(tuple(prompt), DecodingConfig(tokens=tokens, **({"temperature": 0.0} | settings)), **of_job)
+
+
+def asked(engine: Engine, job: Job) -> Heard:
+    heard = Heard()
+    engine.submit(job, heard)
+    return heard
+
+
+def alone(model: LanguageModel, job: Job) -> list[int]:
+    return [int(token_B) for token_B in generate(model, torch.tensor([job.prompt]), job.config)]
+
+
+def prompts(count: int, longest: int, seed: int = 0) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [[draw.randrange(VOCAB) for _ in range(draw.randint(1, longest))] for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_greedy_answer_is_that_of_a_text_alone(name: str) -> None:
+    model, draw = random_model(name, VOCAB), random.Random(1)
+    jobs = [job(prompt, draw.randint(1, 30)) for prompt in prompts(12, 16)]
+    with running(model) as engine:
+        heard = [asked(engine, one) for one in jobs]
+        assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
