@@ -43,16 +43,17 @@ class Engine:
         self._memory = RowMemory(network, slots, self.capacity)
         self._changed = threading.Condition()
         self._waiting: deque[Ticket] = deque()
+        self._streams: dict[Ticket, Stream] = {}  # all that are in work: they read, or write as a row of the memory
         self._reading: deque[Stream] = deque()
         self._choice: RowChoice | None = None  # of the streams that write; None: they have changed
         self._token_n1: Tensor | None = None
         self._pending: list[tuple[Ticket, list[Event]]] = []  # the last events of jobs that have ended
         self._counts: Counter[str] = Counter()
-        self._open, self._cancel_all = False, False
+        self._open, self._cancel_all = True, False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        self._open = True
+        """Work in a thread of its own, until `close`."""
         self._thread = threading.Thread(target=self._run, name="firth-engine", daemon=True)
         self._thread.start()
 
@@ -90,12 +91,29 @@ class Engine:
         names = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")
         ends = ("stop", "length", "cancelled", "timeout", "failed")
         running = {
-            "running": len(self._memory.streams) + len(self._reading),
+            "running": len(self._streams),
             "reading": len(self._reading),
             "waiting": len(self._waiting),
         }
         sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
         return {**running, **sizes, **{name: self._counts[name] for name in (*names, *ends)}}
+
+    @torch.inference_mode()
+    def turn(self) -> None:
+        """One step of every text that writes, and a piece of the prompts. The engine's thread calls it again and again."""
+        try:
+            self._drop_ended()
+            self._admit()
+            self._read()
+            self._step()
+        except Exception as error:  # the texts in work are lost, the engine is not
+            _log.exception("a step failed")
+            for stream in list(self._streams.values()):
+                self._finish(stream, "failed", _told(error))
+            self._reading.clear()
+            self._memory.forget()
+            self._choice = None
+        self._deliver()
 
     def _check(self, job: Job) -> None:
         if not job.prompt:
@@ -115,10 +133,9 @@ class Engine:
                 f"{self.capacity}. Shorten the prompt, or ask for fewer tokens."
             )
 
-    @torch.inference_mode()
     def _run(self) -> None:
         while self._wait():
-            self._turn()
+            self.turn()
 
     def _wait(self) -> bool:
         """Until there is something to do; False if there never will be."""
@@ -128,23 +145,7 @@ class Engine:
             return self._busy()
 
     def _busy(self) -> bool:
-        return bool(self._waiting or self._reading or self._memory.streams)
-
-    def _turn(self) -> None:
-        """One step of every text that writes, and a piece of the prompts."""
-        try:
-            self._drop_ended()
-            self._admit()
-            self._read()
-            self._step()
-        except Exception as error:  # the texts in work are lost, the engine is not
-            _log.exception("a step failed")
-            for stream in (*self._memory.streams, *self._reading):
-                self._finish(stream, "failed", _told(error))
-            self._reading.clear()
-            self._memory.forget()
-            self._choice = None
-        self._deliver()
+        return bool(self._waiting or self._streams)
 
     def _drop_ended(self) -> None:
         """End the jobs that are cancelled or out of time, those that wait included."""
@@ -153,9 +154,8 @@ class Engine:
             for ticket, _ in ended:
                 self._waiting.remove(ticket)
         for ticket, reason in ended:
-            self._counts[reason] += 1
-            self._pending.append((ticket, [Finished(reason)]))
-        for stream in (*self._reading, *self._memory.streams):
+            self._end(ticket, [], reason)
+        for stream in list(self._streams.values()):
             if (reason := self._over(stream.ticket)) is not None:
                 self._leave(stream, reason)
 
@@ -164,18 +164,26 @@ class Engine:
 
     def _admit(self) -> None:
         """First come, first served: jobs start to read when there will be a row for them."""
-        while len(self._memory.streams) + len(self._reading) < self.slots:
+        while len(self._streams) < self.slots:
             with self._changed:
                 if not self._waiting:
                     return
                 ticket = self._waiting.popleft()
-            stream = Stream(ticket, self.network, self._device)
-            found = self._memory.longest_prefix(stream.window) if stream.can_start_from_kept() else None
-            if found is not None:
-                stream.continue_from(*found)
-                self._counts["prefix_hits"] += 1
-                self._counts["prefix_tokens"] += found[1]
-            self._reading.append(stream)
+            try:
+                self._reading.append(self._begin(ticket))
+            except Exception as error:
+                _log.exception("a request failed")
+                self._end(ticket, [], "failed", _told(error))
+
+    def _begin(self, ticket: Ticket) -> Stream:
+        stream = Stream(ticket, self.network, self._device)
+        found = self._memory.longest_prefix(stream.window) if stream.can_start_from_kept() else None
+        if found is not None:
+            stream.continue_from(*found)
+            self._counts["prefix_hits"] += 1
+            self._counts["prefix_tokens"] += found[1]
+        self._streams[ticket] = stream
+        return stream
 
     def _read(self) -> None:
         """Read up to `chunk` tokens of the prompts, which take turns."""
@@ -249,15 +257,19 @@ class Engine:
         self._finish(stream, reason)
 
     def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
-        self._counts[reason] += 1
         if reason == "failed" and error is None:
             error = "the model's logits are not finite"
-        self._pending.append((stream.ticket, [*stream.take_events(), Finished(reason, error)]))
+        del self._streams[stream.ticket]
+        self._end(stream.ticket, stream.take_events(), reason, error)
+
+    def _end(self, ticket: Ticket, events: list[Event], reason: Reason, error: str | None = None) -> None:
+        self._counts[reason] += 1
+        self._pending.append((ticket, [*events, Finished(reason, error)]))
 
     def _deliver(self) -> None:
         """Hand over the events of this turn. Whoever cannot take them is gone."""
-        streams = (*self._reading, *self._memory.streams)
-        for ticket, events in (*self._pending, *((stream.ticket, stream.take_events()) for stream in streams)):
+        running = [(ticket, stream.take_events()) for ticket, stream in self._streams.items()]
+        for ticket, events in (*self._pending, *running):
             try:
                 if events:
                     ticket.deliver(events)

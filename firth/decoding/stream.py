@@ -67,7 +67,7 @@ class Stream:
         self._passes = deque(passes(self.job, model.context))
         if self.job.score_prompt:
             self.events.append(Written(self.job.prompt[0], None))
-        self._next_pass()
+        self._begin(self._passes.popleft())
 
     @property
     def config(self) -> DecodingConfig:
@@ -99,7 +99,7 @@ class Stream:
         if end < len(self.window):
             return end - first, None
         if self._passes:
-            self._next_pass()
+            self._begin(self._passes.popleft())
             return end - first, None
         return end - first, self.model.readout(x_1Td[:, -1:])[:, 0]
 
@@ -126,15 +126,11 @@ class Stream:
         limit = self.model.context
         if limit is None or len(self.window) <= limit:
             return False
-        self._begin(self.window[-max(1, limit // 2) :])
+        self._begin(Pass(self.window[-max(1, limit // 2) :]))
         return True
 
-    def _next_pass(self) -> None:
-        self._current = self._passes.popleft()
-        self._begin(list(self._current.tokens))
-
-    def _begin(self, window: list[int]) -> None:
-        self.window, self.read, self.state = window, 0, self.model.start(1)
+    def _begin(self, current: Pass) -> None:
+        self._current, self.window, self.read, self.state = current, list(current.tokens), 0, self.model.start(1)
 
     def _score(self, x_Td: Tensor, first: int) -> None:
         """Deliver the targets of those of the tokens first … first + T that are scored."""
