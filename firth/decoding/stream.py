@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.jobs import Event, Job, Reason, Ticket, Written
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.sample import DecodingConfig, random_numbers
 from firth.models import LanguageModel
 
 _SCORED_AT_ONCE = 32  # tokens whose logits, in float64, are in memory at the same time
@@ -54,7 +53,7 @@ class Stream:
     def __init__(self, ticket: Ticket, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job = ticket, ticket.job
         self.model, self.device = model, device
-        self.generator = np.random.default_rng((self.config.seed, self.job.number))
+        self.generator = random_numbers(self.config.seed, self.job.number)
         self.seen_V: Tensor | None = None
         if self.config.repetition_penalty != 1:
             self.seen_V = torch.zeros(model.vocab, dtype=torch.bool, device=device)
