@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding import row_views
+from firth.decoding.captured_slots import CapturedSlots
 from firth.decoding.slots import Slots
 from firth.decoding.stream import Stream
 from firth.models import LanguageModel
@@ -38,6 +39,7 @@ class RowMemory:
     def __init__(self, model: LanguageModel, rows: int, capacity: int | None) -> None:
         self.model = model
         self.slots = Slots(model, rows, capacity)
+        self.recorded = CapturedSlots(self.slots)
         self._cuts = row_views.can_be_cut(self.slots.state)
         self.forget()
 
@@ -103,7 +105,7 @@ class RowMemory:
 
     def step(self, token_n1: Tensor) -> Tensor:
         """logits_nV after one more token of each text that writes."""
-        return self.slots.step(token_n1, self.writing)
+        return self.recorded.step(token_n1, self.writing)
 
     def _row(self, stream: Stream) -> int:
         return next(n for n, row in enumerate(self._rows) if row.stream is stream)
