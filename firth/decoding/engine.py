@@ -216,7 +216,8 @@ class Engine:
         if not stream.untouched or length > budget // 2:
             return []
         for other in self._reading:
-            alike = length // 2 <= len(other.window) <= length if self._memory.pads else len(other.window) == length
+            least = (length + 1) // 2 if self._memory.pads else length
+            alike = least <= len(other.window) <= length
             if alike and other.untouched and tuple(other.window[:-1]) not in prompts and not self._skip_known(other):
                 found.append(other)
                 prompts.add(tuple(other.window[:-1]))
