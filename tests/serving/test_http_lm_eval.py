@@ -45,7 +45,8 @@ metric_list: [{{metric: acc}}]
 
 @pytest.mark.long
 def test_loglikelihoods_are_those_of_score(tmp_path: Path) -> None:
-    pytest.importorskip("lm_eval")
+    pytest.importorskip("lm_eval", reason="needs lm_eval[api]")
+    pytest.importorskip("tenacity", reason="needs lm_eval[api]")
     lines = [text for pair in PAIRS for text in pair]
     (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines * 8), encoding="utf-8")
     table = {

@@ -38,7 +38,8 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
     each = body.n if body.best_of is None else body.best_of
     _check(service, body, len(prompts), each)
     ends = end_tokens(model.language)
-    scored = body.echo and body.logprobs is not None
+    with_logprobs = body.logprobs is not None
+    scored = body.echo and with_logprobs
     texts = []
     for place, prompt in enumerate(prompts):
         before = model.language.spelled_before(np.array(prompt.ids))
@@ -46,14 +47,14 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
             job = Job(
                 prompt.ids,
                 config,
-                ends,
+                () if with_logprobs else ends,  # the token that ends a text has a log-probability, too
                 top=body.logprobs or 0,
                 number=number,
                 score_prompt=scored,
                 continues=body.max_tokens > 0,
                 seconds=service.limits.seconds,
             )
-            texts.append(Text(number, job, model.run.tokenizer, before, stops, body.logprobs is not None))
+            texts.append(Text(number, job, model.run.tokenizer, before, stops, with_logprobs, ends if with_logprobs else ()))
     writing = Writing(model, texts, service.post)
     answer = _Answer(model, body, prompts, each)
     if body.stream:

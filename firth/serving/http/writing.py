@@ -43,6 +43,7 @@ class Text:
     before: Sequence[int]  # the tokens that decide how the first one is spelled
     stops: tuple[str, ...]
     keeps_tokens: bool
+    ends: tuple[int, ...] = ()  # end tokens that the engine does not know of; their log-probability is kept
     ticket: Ticket | None = None
     scored: list[Written] = field(default_factory=list)  # the prompt's tokens
     count: int = 0  # tokens generated
@@ -70,6 +71,11 @@ class Text:
                 self._add(event)
 
     def _add(self, token: Written) -> None:
+        if token.id in self.ends:
+            self._tokens.append(Token(token, self._spelled))
+            self._text.append(self._stop.held)
+            self._finish_early()
+            return
         piece = self._speller.push(token.id)
         if self.keeps_tokens:
             self._tokens.append(Token(token, self._spelled))
@@ -79,9 +85,12 @@ class Text:
         if piece:
             self._text.append(self._stop.push(piece))
             if self._stop.found:
-                self.finish = "stop"
-                if self.ticket is not None:
-                    self.ticket.cancel()
+                self._finish_early()
+
+    def _finish_early(self) -> None:
+        self.finish = "stop"
+        if self.ticket is not None:
+            self.ticket.cancel()
 
     def _end(self, event: Finished) -> None:
         match event.reason:
