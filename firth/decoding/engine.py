@@ -177,11 +177,7 @@ class Engine:
 
     def _begin(self, ticket: Ticket) -> Stream:
         stream = Stream(ticket, self.network, self._device)
-        found = self._memory.longest_prefix(stream.window) if stream.can_start_from_kept() else None
-        if found is not None:
-            stream.continue_from(*found)
-            self._counts["prefix_hits"] += 1
-            self._counts["prefix_tokens"] += found[1]
+        self._memory.admit(stream)
         self._streams[ticket] = stream
         return stream
 
@@ -190,11 +186,12 @@ class Engine:
         budget = self.chunk
         while budget > 0 and self._reading:
             stream = self._reading.popleft()
+            self._skip_known(stream)
             try:
-                count, logits_1V = stream.read_piece(budget)
+                count, logits_1V = self._memory.read(stream, budget)
             except Exception as error:
                 _log.exception("a prompt failed")
-                self._finish(stream, "failed", _told(error))
+                self._leave(stream, "failed", _told(error))
                 continue
             self._counts["prompt_tokens"] += count
             budget -= count
@@ -203,15 +200,20 @@ class Engine:
             else:
                 self._begin_writing(stream, logits_1V)
 
+    def _skip_known(self, stream: Stream) -> None:
+        if not stream.may_skip:
+            return
+        known = self._memory.find_prefix(stream)
+        self._counts["prefix_hits"] += known > 0
+        self._counts["prefix_tokens"] += known
+
     def _begin_writing(self, stream: Stream, logits_1V: Tensor) -> None:
         reason: Reason | None = "length"
         if stream.job.continues:
             chosen = RowChoice([stream], self._device).choose(logits_1V)
             reason = self._write(stream, chosen.ids[0], chosen.log_probabilities[0], chosen.top[0])
         if reason is not None:
-            if reason != "failed":
-                self._memory.keep(stream)
-            self._finish(stream, reason)
+            self._leave(stream, reason)
         elif stream.slide():
             self._slide(stream)
         else:
@@ -219,7 +221,7 @@ class Engine:
             self._choice = None
 
     def _step(self) -> None:
-        streams = list(self._memory.streams)
+        streams = self._memory.streams()
         if not streams:
             return
         if self._choice is None or self._token_n1 is None:
@@ -228,13 +230,14 @@ class Engine:
         chosen = self._choice.choose(self._memory.step(self._token_n1))
         self._token_n1 = chosen.token_n.unsqueeze(1)
         self._counts["steps"] += 1
-        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+        for stream in streams:
             stream.read += 1
+        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
             reason = self._write(stream, id, log_p, top)
             if reason is not None:
                 self._leave(stream, reason)
             elif stream.slide():
-                self._memory.leave(stream, keep=False)
+                self._memory.rest(stream)
                 self._choice = None
                 self._slide(stream)
 
@@ -248,13 +251,12 @@ class Engine:
         self._counts["slides"] += 1
         self._reading.appendleft(stream)
 
-    def _leave(self, stream: Stream, reason: Reason) -> None:
+    def _leave(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
         if stream in self._reading:
             self._reading.remove(stream)
-        else:
-            self._memory.leave(stream, keep=reason != "failed")
-            self._choice = None
-        self._finish(stream, reason)
+        self._memory.leave(stream, failed=reason == "failed")
+        self._choice = None
+        self._finish(stream, reason, error)
 
     def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
         if reason == "failed" and error is None:
