@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.cap import capped
+from firth.layers.few_rows import linear
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
@@ -31,7 +31,7 @@ class Decoder(Network, ABC):
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
-        return capped(F.linear(x_BTd, *self.output_layer()), self.logit_cap)
+        return capped(linear(x_BTd, *self.output_layer()), self.logit_cap)
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""
