@@ -113,7 +113,7 @@ class LanguageModelRun(Run[LanguageModel]):
         if config.beam > 1:
             return iter([self.continuations(prompt, config)[0].text])
         ids = self.prompt_ids(prompt)
-        return until_stop(self._pieces(ids, config, self._spelled_before(ids), end_tokens(self)), config.stop)
+        return until_stop(self._pieces(ids, config, self.spelled_before(ids), end_tokens(self)), config.stop)
 
     def chat(
         self,
@@ -145,13 +145,13 @@ class LanguageModelRun(Run[LanguageModel]):
         ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
         if config.beam > 1:
             return iter([self._answers(ids, config)[0].text])
-        return until_stop(self._pieces(ids, config, [], self._ends()), config.stop)
+        return until_stop(self._pieces(ids, config, [], self.answer_ends()), config.stop)
 
     def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
-        found = search(self, ids.tolist(), config, self._ends())
+        found = search(self, ids.tolist(), config, self.answer_ends())
         return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in found]
 
-    def _ends(self) -> tuple[int, ...]:
+    def answer_ends(self) -> tuple[int, ...]:
         """The tokens that end an answer: that of the format, and those with which an imported model ends any text."""
         return self.format.end, *(self.tokenizer.ends if self.tokenizer.kind == "imported" else ())
 
@@ -182,7 +182,7 @@ class LanguageModelRun(Run[LanguageModel]):
             if piece := next(spelled):
                 yield piece
 
-    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+    def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         """The tokens of the prompt that decide how the first token after them is spelled."""
         found: list[int] = ids.tolist()
         return found
