@@ -10,9 +10,10 @@ parameters (22 layers of width 2048, 32 heads, 4 key/value heads, SwiGLU of inne
 have. Random weights, the same on both sides, copied with the tables of firth/interop. A prompt of 32 random tokens, then 128
 more, always the most probable one.
 
-Rows: firth as `firth generate` runs it; with --compile also with the step captured; `transformers` generate() as it is, and on a
-GPU with cache_implementation="static", which compiles the step. The rows take turns, and the median of the rounds counts; what
-compiles does so before. A step is one token of every text; the time of the prompt is divided among the steps, too.
+Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; a plain loop over model.step; with
+--compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
+cache_implementation="static", which compiles the step. The rows take turns, and the median of the rounds counts; what compiles
+does so before. A step is one token of every text; the time of the prompt is divided among the steps, too.
 
 First comes a check that both sides compute the same: in float32 the tokens have to be the same ones; in another type the logits
 after the prompt may be at most twice as far from those of float32 as the peer's.
@@ -21,6 +22,7 @@ after the prompt may be at most twice as far from those of float32 as the peer's
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import time
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.decoding.captured import compile_steps
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.interop.family import Family
@@ -107,7 +110,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=128, help="new ones")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true", help="also with firth's step captured")
+    parser.add_argument("--compile", action="store_true", help="also with firth's step compiled (GPU)")
     parser.add_argument("--depth", type=int, help="instead of the shape's own, as are --width and --vocab")
     parser.add_argument("--width", type=int)
     parser.add_argument("--vocab", type=int)
@@ -120,14 +123,14 @@ def main() -> None:
         compare(Setting(model=model, **given), options.batch, options.compile)
 
 
-def compare(setting: Setting, batches: list[int], captured: bool) -> None:
+def compare(setting: Setting, batches: list[int], compiled: bool) -> None:
     ours = firth_model(setting)
     theirs = None if setting.model == "lstm" else peer_model(setting, ours)
     size = sum(parameter.numel() for parameter in ours.parameters())
     print(f"{setting.model}, {size / 1e6:,.0f} M parameters")
     agree(setting, ours, theirs)
     for batch in batches:
-        rows = all_rows(setting, ours, theirs, captured)
+        rows = all_rows(setting, ours, theirs, compiled)
         seconds = timed(rows, prompts(setting, batch), setting)
         report(setting, batch, seconds)
 
@@ -137,7 +140,7 @@ def agree(setting: Setting, ours: LanguageModel, theirs: nn.Module | None) -> No
     dtype, token_BT = DTYPES[setting.dtype], prompts(setting, 2)
     exact_BV = last_logits(ours, token_BT)
     if theirs is not None:
-        same = torch.equal(firth_row(ours)(token_BT, CHECKED), peer_row(theirs)(token_BT, CHECKED))
+        same = torch.equal(firth_row(ours)(token_BT, CHECKED).cpu(), peer_row(theirs)(token_BT, CHECKED).cpu())
         print(f"float32: {'the same' if same else 'DIFFERENT'} {CHECKED} tokens of two texts on both sides")
     ours.to(dtype)
     if theirs is None or dtype == torch.float32:
@@ -154,10 +157,10 @@ def last_logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
     return model(token_BT)[0][:, -1]
 
 
-def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, captured: bool) -> dict[str, Row]:
-    rows = {"firth": firth_row(ours)}
-    if captured:
-        rows["firth --compile"] = captured_row(ours)
+def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, compiled: bool) -> dict[str, Row]:
+    rows = {"firth": firth_row(ours), "firth, a plain loop over model.step": plain_row(ours)}
+    if compiled:
+        rows["firth, compiled"] = compiled_row(ours)
     if theirs is not None:
         rows["transformers"] = peer_row(theirs)
         if setting.device == "cuda":
@@ -192,7 +195,7 @@ def report(setting: Setting, batch: int, seconds: dict[str, float]) -> None:
 
 
 def _goal(setting: Setting, batch: int, name: str) -> str:
-    if not name.startswith("firth") or setting.model == "lstm":
+    if name not in ("firth", "firth, compiled") or setting.model == "lstm":
         return ""
     if setting.device == "cpu":
         return f"  {CPU_GOAL} ×"
@@ -227,8 +230,23 @@ def firth_row(model: LanguageModel) -> Row:
     return row
 
 
-def captured_row(model: LanguageModel) -> Row:
-    raise NotImplementedError
+def plain_row(model: LanguageModel) -> Row:
+    @torch.inference_mode()
+    def row(token_BT: Tensor, count: int) -> Tensor:
+        found, state = [], model.start(len(token_BT))
+        for _ in range(count):
+            x_BTd, state = model.hidden(token_BT, state)
+            token_BT = model.readout(x_BTd[:, -1:]).argmax(-1)
+            found.append(token_BT)
+        return torch.cat(found, dim=1)
+
+    return row
+
+
+def compiled_row(model: LanguageModel) -> Row:
+    model = copy.deepcopy(model)  # whose recorded steps are other ones
+    compile_steps(model)
+    return firth_row(model)
 
 
 # ------------------------------------------------------------------------------------------------ the peer
