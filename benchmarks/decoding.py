@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128, help="new ones")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compile", action="store_true", help="also with firth's step compiled (GPU)")
+    parser.add_argument("--no-static", action="store_true", help="without the row of transformers with a static cache (GPU)")
     parser.add_argument("--depth", type=int, help="instead of the shape's own, as are --width and --vocab")
     parser.add_argument("--width", type=int)
     parser.add_argument("--vocab", type=int)
@@ -120,17 +121,17 @@ def main() -> None:
     print(f"{name}; torch {torch.__version__}; {options.dtype}, prompt of {options.prompt} tokens, {options.tokens} new ones\n")
     given = {key: getattr(options, key) for key in Setting.__dataclass_fields__ if key != "model"}
     for model in options.model:
-        compare(Setting(model=model, **given), options.batch, options.compile)
+        compare(Setting(model=model, **given), options.batch, options.compile, not options.no_static)
 
 
-def compare(setting: Setting, batches: list[int], compiled: bool) -> None:
+def compare(setting: Setting, batches: list[int], compiled: bool, static: bool) -> None:
     ours = firth_model(setting)
     theirs = None if setting.model == "lstm" else peer_model(setting, ours)
     size = sum(parameter.numel() for parameter in ours.parameters())
     print(f"{setting.model}, {size / 1e6:,.0f} M parameters")
     agree(setting, ours, theirs)
     for batch in batches:
-        rows = all_rows(setting, ours, theirs, compiled)
+        rows = all_rows(setting, ours, theirs, compiled, static)
         seconds = timed(rows, prompts(setting, batch), setting)
         report(setting, batch, seconds)
 
@@ -157,13 +158,13 @@ def last_logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
     return model(token_BT)[0][:, -1]
 
 
-def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, compiled: bool) -> dict[str, Row]:
+def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, compiled: bool, static: bool) -> dict[str, Row]:
     rows = {"firth": firth_row(ours), "firth, a plain loop over model.step": plain_row(ours)}
     if compiled:
         rows["firth, compiled"] = compiled_row(ours)
     if theirs is not None:
         rows["transformers"] = peer_row(theirs)
-        if setting.device == "cuda":
+        if static and setting.device == "cuda":
             rows["transformers, static cache, compiled"] = peer_row(theirs, cache_implementation="static")
     return rows
 
