@@ -1,27 +1,70 @@
-"""y = x Wᵀ + b for the few rows of a decoding step. Letters: N rows of x, n any leading axes, d and o widths.
+"""A block of a Transformer for the step of a few texts on a GPU, in six launches instead of some twenty.
 
-On a CPU, with 8 to 64 rows, MKL multiplies W by xᵀ in about two thirds of the time that x by Wᵀ takes: there it reads W, which is
-almost all of the work, in the order in which it lies in memory. With fewer or more rows it is the other way round.
+With one row, a matrix product reads its weights once and computes almost nothing: the time is that of the memory, plus that of
+every launch. So what stands before and after a product is computed by its kernel:
+
+    qkv = W N(x) + b        q, k and v placed: turned, and k and v written to memory        o = attend(q, k, v)
+    x ← x + W o + b         h = φ(W N(x) + b)                                               x ← x + W h + b
+
+It computes what Block computes, in float32 between the products. `why_not` lists what it cannot do, and the block then runs as
+always. Letters: B batch, T time, M = B·T rows, d width, n outputs of a product.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-FEW = range(8, 65)
-LARGE = 1 << 18  # numbers in W; a smaller one stays in the cache
+from firth.layers.attention.fused import no_triton
+from firth.layers.hook_free import Linear
+from firth.layers.norm import RMSNorm
+from firth.layers.position import RotaryTurn, Unprojected
+from firth.layers.self_attention import SelfAttention
+from firth.layers.state import FixedKeyValue
+
+MOST_ROWS = 4
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_NORMS = (nn.LayerNorm, RMSNorm)
 
 
-def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
-    """y_no."""
-    if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
-        return F.linear(x_nd, w_od, b_o)
-    rows = x_nd.numel() // x_nd.shape[-1]
-    if rows not in FEW or w_od.numel() < LARGE or w_od.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-        return F.linear(x_nd, w_od, b_o)
-    x_dN = x_nd.reshape(rows, -1).t()
-    y_oN = torch.mm(w_od, x_dN) if b_o is None else torch.addmm(b_o.unsqueeze(1), w_od, x_dN)
-    # Copied: torch's attention on a CPU is slow with queries whose numbers are not next to each other.
-    return y_oN.t().contiguous().view(*x_nd.shape[:-1], -1)
+def why_not(block: Any, x_BTd: Tensor, position: Any, past: Any) -> str | None:
+    if not isinstance(past, FixedKeyValue):
+        return "the keys and values are not in memory of a fixed size"
+    if not few(x_BTd):
+        return f"it is for at most {MOST_ROWS} rows on a GPU, without gradients"
+    if block.placement != "pre" or block.parallel or block.cross is not None:
+        return "it computes blocks with the norms before their two layers"
+    attention = block.attention
+    if not isinstance(attention, SelfAttention) or attention.score_layer.reduces or attention.query_norm is not None:
+        return "it computes softmax attention with q and k as the product gives them"
+    if isinstance(position, Unprojected):
+        return "positions are projected in every layer"
+    layers = (attention.qkv, attention.out, block.feedforward.up, block.feedforward.down)
+    if any(type(layer) is not Linear or layer.weight.dtype != x_BTd.dtype for layer in layers):
+        return "its products are those of plain matrices of the type of x"
+    if any(type(norm) not in _NORMS for norm in (block.attention_norm, block.feedforward_norm)):
+        return "it knows LayerNorm and RMSNorm"
+    return None
+
+
+def few(x_BTd: Tensor) -> bool:
+    """Whether these rows are few enough, and where the kernels run."""
+    on_gpu = x_BTd.is_cuda and not torch.is_grad_enabled() and no_triton("cuda") is None and not torch.compiler.is_compiling()
+    return on_gpu and x_BTd.shape[0] * x_BTd.shape[1] <= MOST_ROWS and x_BTd.dtype in _TYPES
+
+
+def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyValue) -> tuple[Tensor, FixedKeyValue]:
+    from firth.layers.few_rows_kernel import place, product
+
+    attention, feedforward = block.attention, block.feedforward
+    turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
+    qkv_BTn = product(x_BTd, attention.qkv.weight, attention.qkv.bias, norm=block.attention_norm)
+    q_BHTD = place(qkv_BTn, turn, past, attention.heads)
+    o_BHTD = attention.attend(q_BHTD, past.k_BGCD, past.v_BGCE, attention.narrowed(allowed), relative, past.length_B)
+    o_BTd = o_BHTD.transpose(1, 2).flatten(2)
+    x_BTd = product(o_BTd, attention.out.weight, attention.out.bias, residual=x_BTd)
+    up, down = feedforward.up, feedforward.down
+    h_BTh = product(x_BTd, up.weight, up.bias, norm=block.feedforward_norm, activation=feedforward.activation)
+    return product(h_BTh, down.weight, down.bias, residual=x_BTd), past

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firth.layers import few_rows
+from firth.layers import transposed_product
 
 
 class Direct(nn.Module):
@@ -30,7 +30,7 @@ class Linear(Direct, nn.Linear):
     """y = x Wᵀ + b."""
 
     def forward(self, x_nd: torch.Tensor) -> torch.Tensor:
-        return few_rows.linear(x_nd, self.weight, self.bias)
+        return transposed_product.linear(x_nd, self.weight, self.bias)
 
     @property
     def matrix(self) -> torch.Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 
+_TRITON = find_spec("triton") is not None
 ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 
 
@@ -209,6 +211,11 @@ class FixedKeyValue:
         """All keys and values, with the new ones written in place; the lengths are advanced for all layers at once, by
         AttentionState.after. A row that is full overwrites its last token: nobody should ask for that."""
         B, _, T, _ = k_BGTD.shape
+        if k_BGTD.is_cuda and not torch.compiler.is_compiling() and _TRITON:
+            from firth.layers.fixed_memory_kernel import write
+
+            write(self.k_BGCD, self.v_BGCE, k_BGTD, v_BGTE, self.length_B)
+            return self.k_BGCD, self.v_BGCE, self
         position_BT = (self.length_B[:, None] + torch.arange(T, device=k_BGTD.device)).clamp(max=self.k_BGCD.shape[2] - 1)
         row_B1 = torch.arange(B, device=k_BGTD.device)[:, None]
         self.k_BGCD[row_B1, :, position_BT] = k_BGTD.transpose(1, 2)

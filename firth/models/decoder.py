@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.layers import few_rows
 from firth.layers.cap import capped
-from firth.layers.few_rows import linear
+from firth.layers.transposed_product import linear
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
@@ -31,7 +32,12 @@ class Decoder(Network, ABC):
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
-        return capped(linear(x_BTd, *self.output_layer()), self.logit_cap)
+        W_Vd, b_V = self.output_layer()
+        if few_rows.few(x_BTd) and W_Vd.dtype == x_BTd.dtype:
+            from firth.layers.few_rows_kernel import product
+
+            return capped(product(x_BTd, W_Vd, b_V), self.logit_cap)
+        return capped(linear(x_BTd, W_Vd, b_V), self.logit_cap)
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""

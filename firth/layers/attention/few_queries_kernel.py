@@ -91,6 +91,7 @@ def _part(  # noqa: PLR0912, PLR0915
 ):  # fmt: skip
     """One part of the keys, for all queries of one row and key/value head."""
     b, g, part = (tl.program_id(0) // G).to(tl.int64), tl.program_id(0) % G, tl.program_id(1)
+    scale, cap = tl.cast(scale, tl.float32), tl.cast(cap, tl.float32)  # torch.compile passes numbers in float64
     row_M = tl.arange(0, M)
     head_M, query_M, real_M = g * J + row_M // Q, row_M % Q, row_M < J * Q
     d_D, e_E = tl.arange(0, DP), tl.arange(0, EP)
