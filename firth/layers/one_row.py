@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers import transposed_product
 from firth.layers.attention import few_queries
 from firth.layers.attention.fused import no_triton
 from firth.layers.hook_free import Linear
@@ -65,7 +65,7 @@ def linear(x_BTd: Tensor, W_nd: Tensor, b_n: Tensor | None) -> Tensor:
         from firth.layers.one_row_kernel import product
 
         return product(x_BTd, W_nd, b_n)
-    return F.linear(x_BTd, W_nd, b_n)
+    return transposed_product.linear(x_BTd, W_nd, b_n)
 
 
 def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyValue) -> tuple[Tensor, FixedKeyValue]:
