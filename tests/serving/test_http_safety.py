@@ -23,7 +23,8 @@ from firth.serving.http.limits import Limits
 from firth.serving.http.models import name_runs
 
 KEY = "a-key-of-at-least-sixteen-characters"
-LONG = {"model": "char", "prompt": "the", "max_tokens": 4000, "temperature": 0}
+PRIVATE = " café"
+LONG: dict[str, Any] = {"model": "char", "prompt": "the", "max_tokens": 4000, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +272,7 @@ def test_no_text_of_a_request_is_logged(
     char_run: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(ids: object) -> None:
-        raise RuntimeError("the café")
+        raise RuntimeError(LONG["prompt"] + PRIVATE)
 
     with serving(char_run) as served:
         served.post("/v1/completions", {"prompt": "the café", "max_tokens": 2})
