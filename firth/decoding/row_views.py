@@ -40,6 +40,32 @@ def close(state: Any, row: int, grown: Any) -> None:
                 tensor[row].copy_(part[0])
 
 
+def empty(model: LanguageModel, state: Any, batch: int) -> Any:
+    """A growing state before the first token, from which `put` can take every token."""
+    start = model.start(batch)
+    if not isinstance(state, AttentionState):
+        return start
+    pairs = zip(state.layers, start.layers, strict=True)
+    return AttentionState(tuple(KeyValue() if isinstance(layer, FixedKeyValue) else first for layer, first in pairs))
+
+
+def put(state: Any, row: int, grown: Any, number: int, length: int) -> None:
+    """The first `length` tokens of text `number` of a growing state into a row; of what cannot be cut, all."""
+    if not isinstance(state, AttentionState):
+        for tensor, new in zip(state.tensors(), grown.tensors(), strict=True):
+            tensor[row].copy_(new[number])
+        return
+    assert state.length_B is not None
+    state.length_B[row] = length
+    for layer, new in zip(state.layers, grown.layers, strict=True):
+        if isinstance(layer, FixedKeyValue):
+            for tensor, part in zip(layer.tensors(), new.held(), strict=True):
+                tensor[row, :, :length].copy_(part[number, :, :length])
+        else:
+            for tensor, part in zip(layer.tensors(), new.tensors(), strict=True):
+                tensor[row].copy_(part[number])
+
+
 def copy(state: Any, source: int, target: int, length: int) -> None:
     """The first `length` tokens of one row into another; of what cannot be cut, all."""
     for old, new in zip(_parts(state, target, length), _parts(state, source, length), strict=True):

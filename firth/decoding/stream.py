@@ -84,6 +84,11 @@ class Stream:
         """Whether tokens need not be read if their memory can be had otherwise: they are not scored."""
         return not self._current.targets
 
+    @property
+    def untouched(self) -> bool:
+        """Whether it has read nothing yet, and will read its prompt once, without scoring it."""
+        return not self.read and self.may_skip and not self._passes
+
     def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:
         """Read up to `most` tokens; the number read and, if the prompt ends with them, the logits_1V of the next token. Also the
         state after them."""
