@@ -93,7 +93,7 @@ def firth(run: Any, options: argparse.Namespace) -> Search:
         length_B = torch.tensor([len(source) for source in sources])
         source_BS = torch.nn.utils.rnn.pad_sequence([torch.tensor(source) for source in sources], batch_first=True)
         best = beam(
-            model,
+            Endless(model, end) if options.length else model,
             model.start(model.encode(source_BS, length_B)),
             torch.full((len(sources), 1), end),
             size=options.beam,
@@ -101,11 +101,22 @@ def firth(run: Any, options: argparse.Namespace) -> Search:
             end=end,
             penalty=0.0,
             unfinished=True,
-            banned=(end,) if options.length else (),
         )
         return [tuple(token for token in one[0].tokens if token != end) for one in best]
 
     return search
+
+
+class Endless:
+    """A model that never ends a text: its other probabilities sum to 1, as with CTranslate2's min_decoding_length."""
+
+    def __init__(self, model: Any, end: int) -> None:
+        self.model, self.end = model, end
+
+    def step(self, token_BT: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+        logits_BTV, state = self.model.step(token_BT, state)
+        logits_BTV[..., self.end] = -torch.inf
+        return logits_BTV, state
 
 
 def peer(run: Any, folder: Path, options: argparse.Namespace) -> Search:
