@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 from firth.decoding.engine import Engine, Event, Finished, Job, Written
-from firth.decoding.generate import EndlessText, generate
-from firth.decoding.sample import DecodingConfig, penalise
-from firth.decoding.sequences import sampling
+from firth.decoding.generate import generate
+from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel
 
 VOCAB, CONTEXT = 23, 12
@@ -84,17 +83,10 @@ def alone(model: LanguageModel, job: Job) -> list[int]:
     return [int(token_B) for token_B in generate(model, torch.tensor([job.prompt]), job.config)]
 
 
-def sampled_alone(model: LanguageModel, job: Job) -> list[int]:
-    """With the draws of sequences.sampling; tokens of the prompt count as repeated, as in `generate`."""
-    endless, choose = EndlessText(model), sampling(job.config, [job.number])
-    past_1N = token_1T = torch.tensor([job.prompt])
-    state = endless.start(1)
-    for _ in range(job.config.tokens):
-        logits_11V, state = endless.step(token_1T, state)
-        token_1 = choose(penalise(logits_11V[:, -1].float(), past_1N, job.config.repetition_penalty), [0])
-        token_1T = token_1.unsqueeze(1)
-        past_1N = torch.cat((past_1N, token_1T), dim=1)
-    return past_1N[0, len(job.prompt) :].tolist()
+def alone_numbered(model: LanguageModel, job: Job) -> list[int]:
+    """As `alone`, for texts with a number, whose draws are those of that row in `generate`."""
+    rows = torch.tensor([job.prompt]).expand(job.number + 1, -1)
+    return [int(token_B[-1]) for token_B in generate(model, rows, job.config)]
 
 
 def by_turns(engine: Engine, *heard: Heard) -> None:

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Seed, complain, verb
-from firth.cli.decoding_options import MinP, RepetitionPenalty, SamplingBeam, Stop, Temperature, TopK, TopP
+from firth.cli.decoding_options import (
+    MinP,
+    Quantise,
+    RepetitionPenalty,
+    SamplingBeam,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+    quantisation,
+    tell_quantised,
+)
 from firth.cli.lines import given
 
 if TYPE_CHECKING:
@@ -38,13 +49,15 @@ def chat(
     stop: Stop = None,
     beam: SamplingBeam = None,
     seed: Seed = None,
+    quantise: Quantise = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
 ) -> None:
     """Talk to a model; it remembers the conversation."""
     from firth.api import load
     from firth.tasks.next_token import LanguageModelRun
 
-    model = load(run, kind=LanguageModelRun)
+    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    tell_quantised(model)
     _ = model.format  # a model that holds no conversations is refused now
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}

@@ -15,12 +15,15 @@ from firth.cli.decoding_options import (
     Diversity,
     LengthPenalty,
     MinP,
+    Quantise,
     RepetitionPenalty,
     SamplingBeam,
     Stop,
     Temperature,
     TopK,
     TopP,
+    quantisation,
+    tell_quantised,
 )
 from firth.errors import ConfigError
 
@@ -45,6 +48,7 @@ def generate(
     diversity: Diversity = None,
     nbest: Annotated[int, typer.Option(help="Texts of the beam to print, as `rank ||| text ||| score`.", min=1)] = 1,
     seed: Seed = None,
+    quantise: Quantise = None,
     as_json: Json = False,
 ) -> None:
     """Continue a prompt, by sampling or with beam search."""
@@ -53,7 +57,8 @@ def generate(
 
     if prompt == "-":
         prompt = sys.stdin.read()
-    model = load(run, kind=LanguageModelRun)
+    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    tell_quantised(model)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam

@@ -29,17 +29,19 @@ _log = logging.getLogger("firth.engine")
 
 class Engine:
     """`slots` texts at once, of `capacity` tokens each (by default the model's context), so that the memory is fixed from the
-    start. Between two steps, at most `chunk` tokens of prompts are read. At most `queue` jobs wait."""
+    start. Between two steps, at most `chunk` tokens of prompts are read (by default 256, on a GPU 2,048). At most `queue` jobs
+    wait."""
 
     def __init__(
-        self, network: LanguageModel, slots: int = 16, capacity: int | None = None, chunk: int = 256, queue: int = 256
+        self, network: LanguageModel, slots: int = 16, capacity: int | None = None, chunk: int | None = None, queue: int = 256
     ) -> None:
         for name, value in (("slots", slots), ("capacity", capacity), ("chunk", chunk), ("queue", queue)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected 1 or more")
-        self.network, self.slots, self.chunk, self.queue = network, slots, chunk, queue
+        self.network, self.slots, self.queue = network, slots, queue
         self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
         self._device = next(network.parameters()).device
+        self.chunk = chunk or (256 if self._device.type == "cpu" else 2048)
         self._memory = RowMemory(network, slots, self.capacity)
         self._changed = threading.Condition()
         self._waiting: deque[Ticket] = deque()
@@ -177,11 +179,7 @@ class Engine:
 
     def _begin(self, ticket: Ticket) -> Stream:
         stream = Stream(ticket, self.network, self._device)
-        found = self._memory.longest_prefix(stream.window) if stream.can_start_from_kept() else None
-        if found is not None:
-            stream.continue_from(*found)
-            self._counts["prefix_hits"] += 1
-            self._counts["prefix_tokens"] += found[1]
+        self._memory.admit(stream)
         self._streams[ticket] = stream
         return stream
 
@@ -190,36 +188,66 @@ class Engine:
         budget = self.chunk
         while budget > 0 and self._reading:
             stream = self._reading.popleft()
+            self._skip_known(stream)
+            together = [stream, *self._others_like(stream, budget)]
             try:
-                count, logits_1V = stream.read_piece(budget)
+                count, logits_BV = self._piece(together, budget)
             except Exception as error:
                 _log.exception("a prompt failed")
-                self._finish(stream, "failed", _told(error))
+                for one in together:
+                    self._leave(one, "failed", _told(error))
                 continue
             self._counts["prompt_tokens"] += count
             budget -= count
-            if logits_1V is None:
+            if logits_BV is None:
                 self._reading.append(stream)
             else:
-                self._begin_writing(stream, logits_1V)
+                self._begin_writing(together, logits_BV)
 
-    def _begin_writing(self, stream: Stream, logits_1V: Tensor) -> None:
-        reason: Reason | None = "length"
-        if stream.job.continues:
-            chosen = RowChoice([stream], self._device).choose(logits_1V)
-            reason = self._write(stream, chosen.ids[0], chosen.log_probabilities[0], chosen.top[0])
-        if reason is not None:
-            if reason != "failed":
-                self._memory.keep(stream)
-            self._finish(stream, reason)
-        elif stream.slide():
-            self._slide(stream)
-        else:
-            self._memory.join(stream)
-            self._choice = None
+    def _piece(self, streams: list[Stream], budget: int) -> tuple[int, Tensor | None]:
+        if len(streams) == 1:
+            return self._memory.read(streams[0], budget)
+        return sum(len(stream.window) for stream in streams), self._memory.read_whole(streams)
+
+    def _others_like(self, stream: Stream, budget: int) -> list[Stream]:
+        """Prompts that can be read together with that of `stream`, in one call: they fit into the budget, and none is much
+        shorter than another. Those with the same prompt can use its memory afterwards."""
+        length, found, prompts = len(stream.window), [], {tuple(stream.window[:-1])}
+        if not stream.untouched or length > budget // 2:
+            return []
+        for other in self._reading:
+            least = (length + 1) // 2 if self._memory.pads else length
+            alike = least <= len(other.window) <= length
+            if alike and other.untouched and tuple(other.window[:-1]) not in prompts and not self._skip_known(other):
+                found.append(other)
+                prompts.add(tuple(other.window[:-1]))
+                if (len(found) + 2) * length > budget:
+                    break
+        for other in found:
+            self._reading.remove(other)
+        return found
+
+    def _skip_known(self, stream: Stream) -> int:
+        """Use the memory of tokens that another text has read. The number of tokens that need not be read."""
+        known = self._memory.find_prefix(stream) if stream.may_skip else 0
+        self._counts["prefix_hits"] += known > 0
+        self._counts["prefix_tokens"] += known
+        return known
+
+    def _begin_writing(self, streams: list[Stream], logits_BV: Tensor) -> None:
+        chosen = RowChoice(streams, self._device).choose(logits_BV)
+        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+            reason = self._write(stream, id, log_p, top) if stream.job.continues else "length"
+            if reason is not None:
+                self._leave(stream, reason)
+            elif stream.slide():
+                self._slide(stream)
+            else:
+                self._memory.join(stream)
+                self._choice = None
 
     def _step(self) -> None:
-        streams = list(self._memory.streams)
+        streams = self._memory.streams()
         if not streams:
             return
         if self._choice is None or self._token_n1 is None:
@@ -228,13 +256,14 @@ class Engine:
         chosen = self._choice.choose(self._memory.step(self._token_n1))
         self._token_n1 = chosen.token_n.unsqueeze(1)
         self._counts["steps"] += 1
-        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+        for stream in streams:
             stream.read += 1
+        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
             reason = self._write(stream, id, log_p, top)
             if reason is not None:
                 self._leave(stream, reason)
             elif stream.slide():
-                self._memory.leave(stream, keep=False)
+                self._memory.rest(stream)
                 self._choice = None
                 self._slide(stream)
 
@@ -248,13 +277,12 @@ class Engine:
         self._counts["slides"] += 1
         self._reading.appendleft(stream)
 
-    def _leave(self, stream: Stream, reason: Reason) -> None:
+    def _leave(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
         if stream in self._reading:
             self._reading.remove(stream)
-        else:
-            self._memory.leave(stream, keep=reason != "failed")
-            self._choice = None
-        self._finish(stream, reason)
+        self._memory.leave(stream, failed=reason == "failed")
+        self._choice = None
+        self._finish(stream, reason, error)
 
     def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
         if reason == "failed" and error is None:

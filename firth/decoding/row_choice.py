@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.sample import DecodingConfig, at_quantile
 
 
 class Chooser(Protocol):
@@ -60,20 +60,31 @@ class RowChoice:
         self.has_min_p = any(config.min_p for config in configs)
 
     def choose(self, logits_nV: Tensor) -> Chosen:
-        """One transfer from the device for all rows."""
-        token_n = self._penalised(logits_nV).argmax(-1)
+        """The tokens as `generate` would choose them for each row alone."""
+        own_nV, logits_nV = logits_nV, logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
+        own_nV = self._penalised(own_nV)
+        token_n = own_nV.argmax(-1)
         if self.sampled:
-            token_n = token_n.index_copy(0, self.sampled_A, self._draw(logits_nV))
-        logits_nV = logits_nV.double() if logits_nV.dtype == torch.float64 else logits_nV.float()
+            token_n = token_n.index_copy(0, self.sampled_A, self._draw(own_nV))
         total_n1 = logits_nV.logsumexp(-1, keepdim=True)
-        chosen_n1 = logits_nV.gather(1, token_n.unsqueeze(1)) - total_n1
-        parts = [token_n.unsqueeze(1), chosen_n1]
+        parts = [token_n.unsqueeze(1), logits_nV.gather(1, token_n.unsqueeze(1)) - total_n1]
         if self.most:
             best_nk, id_nk = logits_nV.topk(min(self.most, logits_nV.shape[1]), dim=-1)
             parts += [id_nk, best_nk - total_n1]
-        found = torch.cat([part.double() for part in parts], dim=1).tolist()
-        tops = [_alternatives(values[2:], row.top) for values, row in zip(found, self.rows, strict=True)]
-        return Chosen(token_n, [int(values[0]) for values in found], [values[1] for values in found], tops)
+        # One transfer for all that was found: float64 holds every id exactly.
+        columns = list(zip(*torch.cat([part.double() for part in parts], dim=1).tolist(), strict=True))
+        tops = self._alternatives(columns[2:])
+        return Chosen(token_n, [int(id) for id in columns[0]], list(columns[1]), tops)
+
+    def _alternatives(self, columns: Sequence[Sequence[float]]) -> list[tuple[tuple[int, float], ...]]:
+        """`columns`: the ids, best first, then their log-probabilities."""
+        if not columns:
+            return [()] * len(self.rows)
+        ids, values = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+        return [
+            tuple((int(id[n]), value[n]) for id, value in zip(ids[: row.top], values[: row.top], strict=True))
+            for n, row in enumerate(self.rows)
+        ]
 
     def _penalised(self, logits_nV: Tensor) -> Tensor:
         """x / θ, or x·θ where x < 0, for the tokens that have occurred (see sample.penalise)."""
@@ -85,13 +96,11 @@ class RowChoice:
         return logits_nV.index_copy(0, self.penalised_P, x_PV)
 
     def _draw(self, logits_nV: Tensor) -> Tensor:
-        """token_A from softmax(logits / temperature) within top_k, top_p and min_p; see sequences.sampling."""
-        x_AV = self._penalised(logits_nV.float())[self.sampled_A] / self.temperature_A1
-        p_AV = torch.softmax(self._at_least(self._restricted(x_AV)), -1).double()
-        below_AV = p_AV.cumsum(-1)
+        """token_A from softmax(logits / temperature) within top_k, top_p and min_p; see sample.pick."""
+        x_AV = logits_nV[self.sampled_A].float() / self.temperature_A1
+        p_AV = torch.softmax(self._at_least(self._restricted(x_AV)), -1)
         drawn = [row.generator.random() for row in self.sampled]
-        u_A1 = torch.tensor(drawn, dtype=torch.float64, device=self.device).unsqueeze(1) * below_AV[:, -1:]
-        return torch.searchsorted(below_AV, u_A1, right=True).squeeze(1).clamp(max=p_AV.shape[-1] - 1)
+        return at_quantile(p_AV, torch.tensor(drawn, dtype=torch.float64, device=self.device))
 
     def _restricted(self, x_AV: Tensor) -> Tensor:
         """−∞ outside the top k and outside the nucleus of each row; as sample.restrict."""
@@ -117,9 +126,3 @@ class RowChoice:
 
     def _indices(self, rows: Sequence[int]) -> Tensor:
         return torch.tensor(rows, dtype=torch.int64, device=self.device)
-
-
-def _alternatives(values: Sequence[float], top: int) -> tuple[tuple[int, float], ...]:
-    """`values`: the ids, best first, then their log-probabilities."""
-    count = len(values) // 2
-    return tuple((int(id), value) for id, value in list(zip(values[:count], values[count:], strict=True))[:top])

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.jobs import Event, Job, Reason, Ticket, Written
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.sample import DecodingConfig, random_numbers
 from firth.models import LanguageModel
 
 _SCORED_AT_ONCE = 32  # tokens whose logits, in float64, are in memory at the same time
@@ -54,7 +53,7 @@ class Stream:
     def __init__(self, ticket: Ticket, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job = ticket, ticket.job
         self.model, self.device = model, device
-        self.generator = np.random.default_rng((self.config.seed, self.job.number))
+        self.generator = random_numbers(self.config.seed, self.job.number)
         self.seen_V: Tensor | None = None
         if self.config.repetition_penalty != 1:
             self.seen_V = torch.zeros(model.vocab, dtype=torch.bool, device=device)
@@ -63,7 +62,6 @@ class Stream:
         self.written = 0
         self.window: list[int] = []
         self.read = 0
-        self.state: Any = None  # while it reads; then its memory is a row of the slots
         self._passes = deque(passes(self.job, model.context))
         if self.job.score_prompt:
             self.events.append(Written(self.job.prompt[0], None))
@@ -81,27 +79,30 @@ class Stream:
     def next_token(self) -> int:
         return self.window[self.read]
 
-    def can_start_from_kept(self) -> bool:
-        """Whether the logits of the first tokens are not needed."""
-        return not self.read and not self._current.targets
+    @property
+    def may_skip(self) -> bool:
+        """Whether tokens need not be read if their memory can be had otherwise: they are not scored."""
+        return not self._current.targets
 
-    def continue_from(self, state: Any, read: int) -> None:
-        """Take over a memory that already holds the first `read` tokens."""
-        self.state, self.read = state, read
+    @property
+    def untouched(self) -> bool:
+        """Whether it has read nothing yet, and will read its prompt once, without scoring it."""
+        return not self.read and self.may_skip and not self._passes
 
-    def read_piece(self, most: int) -> tuple[int, Tensor | None]:
-        """Read up to `most` tokens; the number read and, if the prompt ends with them, the logits_1V of the next token."""
+    def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:
+        """Read up to `most` tokens; the number read and, if the prompt ends with them, the logits_1V of the next token. Also the
+        state after them."""
         first, end = self.read, min(self.read + most, len(self.window))
         token_1T = torch.tensor([self.window[first:end]], device=self.device)
-        x_1Td, self.state = self.model.hidden(token_1T, self.state)
+        x_1Td, state = self.model.hidden(token_1T, state)
         self.read = end
         self._score(x_1Td[0], first)
         if end < len(self.window):
-            return end - first, None
+            return end - first, None, state
         if self._passes:
             self._begin(self._passes.popleft())
-            return end - first, None
-        return end - first, self.model.readout(x_1Td[:, -1:])[:, 0]
+            return end - first, None, state
+        return end - first, self.model.readout(x_1Td[:, -1:])[:, 0], state
 
     def write(self, id: int, log_probability: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
         """Append a chosen token to the text, unless it ends the text. Why it ends, if it does."""
@@ -130,7 +131,7 @@ class Stream:
         return True
 
     def _begin(self, current: Pass) -> None:
-        self._current, self.window, self.read, self.state = current, list(current.tokens), 0, self.model.start(1)
+        self._current, self.window, self.read = current, list(current.tokens), 0
 
     def _score(self, x_Td: Tensor, first: int) -> None:
         """Deliver the targets of those of the tokens first … first + T that are scored."""

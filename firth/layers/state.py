@@ -153,6 +153,11 @@ class KeyValue:
         """The state after these keys and values, which are not copied before something is appended."""
         return KeyValue(_Store(k_BGKD, v_BGKE, k_BGKD.shape[2]), k_BGKD.shape[2])
 
+    @staticmethod
+    def within(k_BGCD: Tensor, v_BGCE: Tensor, length: int) -> KeyValue:
+        """The first `length` tokens of this memory; what is appended is written there, too, as long as it has room."""
+        return KeyValue(_Store(k_BGCD, v_BGCE, length), length)
+
 
 @dataclass(frozen=True, eq=False)
 class RecentKeyValue:
@@ -299,8 +304,9 @@ class AttentionState:
         """The same state in memory for `capacity` tokens."""
         length_B = self.length_B
         if length_B is None:
-            first = self.layers[0].fixed(capacity).tensors()[0]
-            length_B = torch.full((len(first),), self.length, device=first.device)
+            layers = tuple(layer.fixed(capacity) for layer in self.layers)
+            first = layers[0].tensors()[0]
+            return AttentionState(layers).at(torch.full((len(first),), self.length, device=first.device))
         return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:

@@ -213,6 +213,8 @@ class LanguageModelRun(Run[LanguageModel]):
 
     def flow(self, text: str) -> Flow:
         """How much of the gradient of the last token's loss reaches each earlier token; `.figure()`."""
+        if self.quantised is not None:
+            raise ConfigError("flow needs gradients, and quantised weights have none. Load the run without quantise.")
         ids = self._opened(text)
         refuse_longer(self.network, len(ids) - 1)
         return flow(self.network, ids, [self.tokenizer.token(int(id)) for id in ids])
@@ -280,6 +282,8 @@ class LanguageModelRun(Run[LanguageModel]):
             )
         if rotary_scaling is None:
             return network
+        if self.quantised is not None:
+            raise ConfigError("rotary_scaling does not apply to quantised weights. Remove --rotary-scaling or --quantise.")
         if rotary_scaling not in get_args(RotaryScaling):
             raise ConfigError(f'rotary_scaling is "{rotary_scaling}"; choose {either(get_args(RotaryScaling))}.')
         return stretched(network, context, rotary_scaling, self.recipe.training.context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from engine_jobs import CONTEXT, SECONDS, VOCAB, Heard, alone, asked, by_turns, job, running
+from engine_jobs import CONTEXT, SECONDS, VOCAB, Heard, alone, alone_numbered, asked, by_turns, job, prompts, running
 from small_models import CONFIGS, random_model
 from torch import Tensor, nn
 
+from firth.decoding import row_views
 from firth.decoding.engine import Engine, EngineClosed, Event, QueueFull
 from firth.errors import ConfigError
 from firth.models import LanguageModel
@@ -61,6 +63,32 @@ def test_a_turn_reads_at_most_a_chunk_of_prompts_and_lets_every_text_write(name:
     assert not any(one.events for one in long)
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_prompts_of_similar_length_are_read_in_one_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(name, VOCAB)
+    jobs = [job([n, *range(n + 3, n + 3 + length)], 5) for n, length in enumerate((6, 4, 6, 5, 6, 2))]
+    expected = [alone(model, one) for one in jobs]
+    engine = Engine(model, slots=6, chunk=64)
+    heard = [asked(engine, one) for one in jobs]
+    read = tokens_read(model, monkeypatch)
+    engine.turn()
+    pads = row_views.can_be_cut(engine._memory.slots.state)  # padding would stay in a sum over the past
+    assert read[:4] == ([5 * 7, 3, 6] if pads else [3 * 7, 5, 6, 3])[:4]
+    by_turns(engine, *heard)
+    assert [one.ids() for one in heard] == expected
+    assert engine.facts()["prompt_tokens"] == sum(len(one.prompt) for one in jobs)
+
+
+def test_the_same_prompt_is_read_once() -> None:
+    model = random_model("transformer, rotary", VOCAB)
+    engine = Engine(model, slots=4)
+    jobs = [job([1, 2, 3, 4, 5], 6, temperature=1.0, number=number) for number in range(4)]
+    heard = [asked(engine, one) for one in jobs]
+    by_turns(engine, *heard)
+    assert [one.ids() for one in heard] == [alone_numbered(model, one) for one in jobs]
+    assert engine.facts()["prompt_tokens"] == 5 + 3  # each of the others reads the last token, for its logits
+
+
 def test_prompts_take_turns() -> None:
     """A short prompt does not wait until a long one is read."""
     engine = Engine(random_model("gru", VOCAB), slots=2, chunk=2)
@@ -95,7 +123,7 @@ def test_a_prompt_starts_from_what_another_text_left(name: str) -> None:
     assert facts["prompt_tokens"] == 3 + 2
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("transformer") and "window" not in name])
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("transformer")])
 def test_a_transformer_takes_the_common_part_of_a_prompt(name: str) -> None:
     model = random_model(name, VOCAB)
     engine = Engine(model, slots=2)
@@ -107,7 +135,7 @@ def test_a_transformer_takes_the_common_part_of_a_prompt(name: str) -> None:
     assert engine.facts()["prefix_tokens"] == 4 + 4
 
 
-@pytest.mark.parametrize("name", ["lstm", "linear", "transformer, shaw, window"])
+@pytest.mark.parametrize("name", ["lstm", "linear", "based"])
 def test_a_memory_that_cannot_be_cut_is_only_used_whole(name: str) -> None:
     model = random_model(name, VOCAB)
     engine = Engine(model, slots=2)
@@ -144,6 +172,27 @@ def test_a_cancelled_job_leaves_at_the_next_turn(name: str, when: str) -> None:
     assert bool(heard.ids()) == (when == "writing")
     by_turns(engine, other)
     assert other.ids() == alone(model, job([4, 5], 20))
+    assert engine.facts()["running"] == 0
+
+
+@pytest.mark.parametrize("name", ["lstm", "gated linear", "transformer, rotary"])
+def test_memory_does_not_grow(name: str) -> None:
+    """The rows stay where they are, and nothing but them and the model remembers anything."""
+    model = random_model(name, VOCAB)
+    engine = Engine(model, slots=3, chunk=8)
+    addresses = [tensor.data_ptr() for tensor in engine._memory.slots.state.tensors()]
+
+    def work(seed: int) -> int:
+        heard = [asked(engine, job(prompt, 25, seed=seed)) for prompt in prompts(6, 16, seed)]
+        by_turns(engine, *heard)
+        gc.collect()
+        storages = [thing.untyped_storage() for thing in gc.get_objects() if type(thing) is Tensor]
+        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+    work(0)
+    before = work(1)
+    assert work(2) <= before + 1000  # the settings of the rows of the last step
+    assert [tensor.data_ptr() for tensor in engine._memory.slots.state.tensors()] == addresses
     assert engine.facts()["running"] == 0
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from firth.layers.quantised import Quantisation
 from firth.layers.recurrent.cell import Cell, Reset, State, Weights
 
 
@@ -28,12 +29,16 @@ class TorchCell(Cell, nn.RNNBase):
         self.inputs, self.width, self.reset = inputs, width, reset
         self.directions = 2 if bidirectional else 1
 
-    def weights(self, backward: bool = False) -> Weights:
+    def own_weights(self, backward: bool = False) -> Weights:
         suffix = "_l0_reverse" if backward else "_l0"
         return Weights(*(getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
 
     def why_not_fused(self) -> str | None:
-        return None
+        return None if self.quantised is None else "torch's kernels take no quantised weights"
+
+    def quantise(self, kind: Quantisation) -> None:
+        super().quantise(kind)
+        self._flat_weights = []  # torch's list of the parameters, which would keep them alive
 
     def fused(
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
