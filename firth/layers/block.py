@@ -125,7 +125,7 @@ class Block(Direct):
         return x_BTd, past
 
     def _drop(self, x_BTd: Tensor) -> Tensor:
-        return F.dropout(x_BTd, self.dropout, self.training) if self.dropout else x_BTd
+        return F.dropout(x_BTd, self.dropout) if self.dropout and self.training else x_BTd
 
 
 def _after(post_norm: nn.Module | None, y_BTd: Tensor) -> Tensor:
