@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, penalise, pick
 from firth.models import LanguageModel
 
@@ -68,5 +69,5 @@ class EndlessText:
 
     @torch.inference_mode()
     def _advance(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        x_BTd, state = self.model.hidden(token_BT, state)
-        return self.model.readout(x_BTd[:, -1:]), state
+        x_B1d, state = prefill(self.model, token_BT, state)
+        return self.model.readout(x_B1d), state

@@ -7,7 +7,7 @@ A state is a value: a step returns a new one and leaves the old one usable, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -72,6 +72,7 @@ class KeyValue:
 
     store: _Store | None = None
     length: int = 0
+    room: int = 0  # the least capacity of the next store
 
     @property
     def kept(self) -> int:
@@ -83,7 +84,7 @@ class KeyValue:
         end = self.length + k_BGTD.shape[2]
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
-            store = self._roomier(k_BGTD, v_BGTE, max(64, 2 * end))
+            store = self._roomier(k_BGTD, v_BGTE, max(64, self.room if self.room >= end else 2 * end))
         store.k_BGCD.narrow(2, self.length, end - self.length).copy_(k_BGTD)
         store.v_BGCE.narrow(2, self.length, end - self.length).copy_(v_BGTE)
         store.filled = end
@@ -104,6 +105,21 @@ class KeyValue:
         capacity = ROOM * (self.length // ROOM + 1)
         k_BGCD, v_BGCE = (x[:, :, :capacity].index_select(0, rows) for x in (self.store.k_BGCD, self.store.v_BGCE))
         return KeyValue(_Store(k_BGCD, v_BGCE, self.length), self.length)
+
+    def cut(self, length: int) -> KeyValue:
+        """The first `length` tokens of the text. Nothing is copied until something else is appended to them."""
+        assert length <= self.length
+        return KeyValue(self.store, length, self.room)
+
+    def reclaim(self) -> KeyValue:
+        """The same state, which from now on appends in place. Longer states that share its memory must no longer be used."""
+        if self.store is not None:
+            self.store.filled = self.length
+        return self
+
+    def reserve(self, capacity: int) -> KeyValue:
+        """The same state; if it needs new memory, it takes enough for `capacity` tokens at once."""
+        return KeyValue(self.store, self.length, capacity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +162,31 @@ class AttentionState:
 
     def select(self, rows: Tensor) -> AttentionState:
         return AttentionState(tuple(layer.select(rows) for layer in self.layers))
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
+        do not."""
+        return all(isinstance(layer, KeyValue) for layer in self.layers)
+
+    def cut(self, length: int) -> AttentionState:
+        """The state after the first `length` tokens of the text."""
+        if not self.cuttable:
+            raise ValueError("windows and linear attention do not keep the past; step again from an earlier state")
+        return AttentionState(tuple(layer.cut(length) for layer in self._key_values()))
+
+    def reclaim(self) -> AttentionState:
+        """The same state, which from now on appends in place. Longer states of the same text must no longer be used."""
+        for layer in self._key_values():
+            layer.reclaim()
+        return self
+
+    def reserve(self, capacity: int) -> AttentionState:
+        """The same state with memory for `capacity` tokens, so that a long text is not copied again and again as it grows."""
+        return AttentionState(tuple(layer.reserve(capacity) if isinstance(layer, KeyValue) else layer for layer in self.layers))
+
+    def _key_values(self) -> Iterator[KeyValue]:
+        return (layer for layer in self.layers if isinstance(layer, KeyValue))
 
     @staticmethod
     def empty(depth: int) -> AttentionState:
