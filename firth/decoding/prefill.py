@@ -24,7 +24,7 @@ def prefill(model: LanguageModel, token_BT: Tensor, state: Any, chunk: int = CHU
     if length <= chunk:
         x_BTd, state = model.hidden(token_BT, state)
         return x_BTd[:, -1:], state
-    if isinstance(state, AttentionState):
+    if isinstance(state, AttentionState) and state.length_B is None:  # one that grows
         state = state.reserve(_capacity(state.length + length, model.context))
     for start in range(0, length, chunk):
         x_BTd, state = model.hidden(token_BT[:, start : start + chunk], state)

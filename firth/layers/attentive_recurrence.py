@@ -13,6 +13,7 @@ Letters: B batch, T time, S length of the memory, i input width, m width of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -40,6 +41,12 @@ class Memory:
 
     def select(self, rows: Tensor) -> Memory:
         return Memory(self.key_B1SA[rows], self.value_B1Sm[rows], self.length_B[rows])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.key_B1SA, self.value_B1Sm, self.length_B
+
+    def of(self, tensors: Iterable[Tensor]) -> Memory:
+        return Memory(*tensors)
 
 
 class MemoryAttention(nn.Module):

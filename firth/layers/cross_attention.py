@@ -4,6 +4,7 @@ Letters as in self_attention.py; S length of the source."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,12 @@ class Source:
 
     def select(self, rows: Tensor) -> Source:
         return Source(self.k_BGSD[rows], self.v_BGSD[rows], self.length_B[rows])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.k_BGSD, self.v_BGSD, self.length_B
+
+    def of(self, tensors: Iterable[Tensor]) -> Source:
+        return Source(*tensors)
 
 
 class CrossAttention(Direct):

@@ -17,8 +17,9 @@ from firth.layers.attention.score import ScoreKind, score_layer
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
-from firth.layers.state import KeyValue, LayerState, RecentKeyValue
+from firth.layers.state import FixedKeyValue, KeyValue, LayerState, RecentKeyValue
 
+CachedKeyValue = KeyValue | RecentKeyValue | FixedKeyValue
 Biases = bool | Literal["qkv"]  # of linear layers: all, none, or only those that give queries, keys and values
 
 
@@ -79,12 +80,12 @@ class Attend(Tapped):
             register(self, tables.parameters(head_width))
 
     def forward(
-        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int | Tensor
     ) -> Tensor:
         return attention.run(self.call(q_BHTD, k_BGKD, v_BGKD, allowed, relative, start))
 
     def call(
-        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int
+        self, q_BHTD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, allowed: mask.Mask, relative: Relative | None, start: int | Tensor
     ) -> Call:
         if self.tables is not None:
             relative = self.tables.relative(self)
@@ -137,14 +138,14 @@ class SelfAttention(TokenMixer):
         return KeyValue()
 
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
-    ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
+        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: CachedKeyValue | None
+    ) -> tuple[Tensor, CachedKeyValue | None]:
         if isinstance(position, Unprojected):
             position = self.projected(position)
         turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
         # Keys are cached turned: rotary positions are absolute, and turning the past again in each step would be wasteful.
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
-        start = 0
+        start: int | Tensor = 0
         if past is not None:
             start = past.kept
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
@@ -210,8 +211,8 @@ class WindowAttention(SelfAttention):
         return RecentKeyValue(self.span)
 
     def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: KeyValue | RecentKeyValue | None
-    ) -> tuple[Tensor, KeyValue | RecentKeyValue | None]:
+        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: CachedKeyValue | None
+    ) -> tuple[Tensor, CachedKeyValue | None]:
         implied = allowed in (mask.CAUSAL, mask.FULL)
         return super().forward(x_BTd, self.window if implied else allowed & self.window, position, past)
 

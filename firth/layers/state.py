@@ -3,16 +3,23 @@ widths, L layers × directions, d width.
 
 A state is a value: a step returns a new one and leaves the old one usable, so that a caller can branch from it. Every state has
 `select(rows)`, which is all that beams and batches need.
+
+`fixed(capacity)` gives up the first property for speed: keys and values get memory for `capacity` tokens, into which every step
+writes, and every row has a length of its own. Shapes and addresses no longer change, so that a step can be recorded and replayed
+(decoding/captured.py), and texts of different lengths take their steps together (decoding/slots.py). `tensors()` and
+`of(tensors)` take such a state apart and put it together again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
+
+from firth.errors import ConfigError
 
 ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 
@@ -23,12 +30,24 @@ class State(Protocol):
         ...
 
 
+class FixedState(State, Protocol):
+    """What decoding/captured.py and decoding/slots.py need of a state of fixed size."""
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All its tensors, as views with the rows on the first axis."""
+        ...
+
+    def of(self, tensors: Iterable[Tensor]) -> Self:
+        """The same state with these tensors, in the order of `tensors()`."""
+        ...
+
+
 class LayerState(State, Protocol):
     """The state of one layer of a Transformer: keys and values, or what linear attention keeps instead."""
 
     @property
-    def length(self) -> int:
-        """The number of tokens processed."""
+    def length(self) -> Any:
+        """The number of tokens processed; of a fixed state, one for each row."""
         ...
 
 
@@ -46,6 +65,16 @@ class RecurrentState:
 
     def select(self, rows: Tensor | slice) -> RecurrentState:
         return RecurrentState(*(part_LBd[:, rows] for part_LBd in self.parts))
+
+    def fixed(self, capacity: int) -> RecurrentState:
+        """Its size never depends on the length."""
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(part_LBd.transpose(0, 1) for part_LBd in self.parts)
+
+    def of(self, tensors: Iterable[Tensor]) -> RecurrentState:
+        return RecurrentState(*(part_BLd.transpose(0, 1) for part_BLd in tensors))
 
     def detach(self) -> RecurrentState:
         """The same values, with the graph behind them cut: the truncation of truncated backpropagation through time."""
@@ -121,6 +150,20 @@ class KeyValue:
         """The same state; if it needs new memory, it takes enough for `capacity` tokens at once."""
         return KeyValue(self.store, self.length, capacity)
 
+    def fixed(self, capacity: int) -> FixedKeyValue:
+        if self.store is None:
+            raise ConfigError("a state before the first token has no shape yet; process a token first")
+        return FixedKeyValue.holding(*self.held(), self.length, capacity)
+
+    def held(self) -> tuple[Tensor, Tensor]:
+        assert self.store is not None
+        return self.store.k_BGCD[:, :, : self.length], self.store.v_BGCE[:, :, : self.length]
+
+    @staticmethod
+    def of_tensors(k_BGKD: Tensor, v_BGKE: Tensor) -> KeyValue:
+        """The state after these keys and values, which are not copied before something is appended."""
+        return KeyValue(_Store(k_BGKD, v_BGKE, k_BGKD.shape[2]), k_BGKD.shape[2])
+
 
 @dataclass(frozen=True, eq=False)
 class RecentKeyValue:
@@ -149,48 +192,162 @@ class RecentKeyValue:
             return self
         return RecentKeyValue(self.span, self.k_BGCD.index_select(0, rows), self.v_BGCE.index_select(0, rows), self.length)
 
+    def cut(self, length: int) -> RecentKeyValue:
+        raise ConfigError("a window keeps only its last tokens; an earlier state cannot be restored from a later one")
+
+    def fixed(self, capacity: int) -> FixedKeyValue:
+        """With room for all positions, those before the window empty: its mask hides them."""
+        if self.k_BGCD is None or self.v_BGCE is None:
+            raise ConfigError("a state before the first token has no shape yet; process a token first")
+        return FixedKeyValue.holding(self.k_BGCD, self.v_BGCE, self.length, capacity)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedKeyValue:
+    """Keys and values in memory for C tokens, row b holding length_B[b] of them. What lies beyond is masked by position."""
+
+    k_BGCD: Tensor
+    v_BGCE: Tensor
+    length_B: Tensor
+
+    @property
+    def length(self) -> Tensor:
+        return self.length_B
+
+    @property
+    def kept(self) -> Tensor:
+        return self.length_B
+
+    def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, FixedKeyValue]:
+        """All keys and values, with the new ones written in place; the lengths are advanced for all layers at once, by
+        AttentionState.after. A row that is full overwrites its last token: nobody should ask for that."""
+        B, _, T, _ = k_BGTD.shape
+        position_BT = (self.length_B[:, None] + torch.arange(T, device=k_BGTD.device)).clamp(max=self.k_BGCD.shape[2] - 1)
+        row_B1 = torch.arange(B, device=k_BGTD.device)[:, None]
+        self.k_BGCD[row_B1, :, position_BT] = k_BGTD.transpose(1, 2)
+        self.v_BGCE[row_B1, :, position_BT] = v_BGTE.transpose(1, 2)
+        if k_BGTD.is_cpu and not torch.compiler.is_compiling():  # elsewhere the length is not known without waiting for it
+            reach = min(self.k_BGCD.shape[2], int(self.length_B.max()) + T)
+            return self.k_BGCD[:, :, :reach], self.v_BGCE[:, :, :reach], self
+        return self.k_BGCD, self.v_BGCE, self
+
+    def select(self, rows: Tensor) -> FixedKeyValue:
+        return FixedKeyValue(*(part.index_select(0, rows) for part in (self.k_BGCD, self.v_BGCE, self.length_B)))
+
+    def at(self, length_B: Tensor) -> FixedKeyValue:
+        return replace(self, length_B=length_B)
+
+    def cut(self, length: int) -> FixedKeyValue:
+        return replace(self, length_B=self.length_B.clamp(max=length))
+
+    def fixed(self, capacity: int) -> FixedKeyValue:
+        """With more or less room."""
+        if capacity == self.k_BGCD.shape[2]:
+            return self
+        kept = min(capacity, self.k_BGCD.shape[2])
+        k_BGCD, v_BGCE = (_roomy(part[:, :, :kept], 0, capacity) for part in (self.k_BGCD, self.v_BGCE))
+        return FixedKeyValue(k_BGCD, v_BGCE, self.length_B)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.k_BGCD, self.v_BGCE
+
+    def of(self, tensors: Iterable[Tensor]) -> FixedKeyValue:
+        k_BGCD, v_BGCE = tensors
+        return FixedKeyValue(k_BGCD, v_BGCE, self.length_B)
+
+    @staticmethod
+    def holding(k_BGKD: Tensor, v_BGKE: Tensor, length: int, capacity: int) -> FixedKeyValue:
+        """The last keys and values of `length` tokens."""
+        first = length - k_BGKD.shape[2]
+        if length > capacity:
+            raise ConfigError(f"the text has {length:,} tokens, but there is memory for {capacity:,}")
+        length_B = torch.full((len(k_BGKD),), length, device=k_BGKD.device)
+        return FixedKeyValue(_roomy(k_BGKD, first, capacity), _roomy(v_BGKE, first, capacity), length_B)
+
+
+def _roomy(part_BGKD: Tensor, first: int, capacity: int) -> Tensor:
+    B, G, K, D = part_BGKD.shape
+    roomy_BGCD = part_BGKD.new_zeros(B, G, capacity, D)  # not empty: 0 · NaN is NaN, even where a mask makes the weight 0
+    roomy_BGCD[:, :, first : first + K] = part_BGKD
+    return roomy_BGCD
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionState:
-    """The state of each layer; `length` tokens have been processed."""
+    """The state of each layer; `length` tokens have been processed. Fixed layers share their lengths."""
 
-    layers: tuple[LayerState, ...]
+    layers: tuple[Any, ...]  # a LayerState each; all fixed or none
+    length_B: Tensor | None = None  # of fixed layers
 
     @property
-    def length(self) -> int:
-        return self.layers[0].length
+    def length(self) -> Any:
+        return self.layers[0].length if self.length_B is None else self.length_B
+
+    def after(self, layers: Iterable[LayerState], tokens: int) -> AttentionState:
+        """The state after a step of that many tokens, which has given these layers."""
+        if self.length_B is None:
+            return AttentionState(tuple(layers))
+        return AttentionState(tuple(layers)).at(self.length_B + tokens)
+
+    def at(self, length_B: Tensor) -> AttentionState:
+        return AttentionState(tuple(layer.at(length_B) for layer in self.layers), length_B)
 
     def select(self, rows: Tensor) -> AttentionState:
-        return AttentionState(tuple(layer.select(rows) for layer in self.layers))
+        layers = AttentionState(tuple(layer.select(rows) for layer in self.layers))
+        return layers if self.length_B is None else layers.at(self.length_B.index_select(0, rows))
+
+    def cut(self, length: int) -> AttentionState:
+        """The same texts, only their first `length` tokens."""
+        layers = AttentionState(tuple(layer.cut(length) for layer in self.layers))
+        return layers if self.length_B is None else layers.at(self.length_B.clamp(max=length))
+
+    def fixed(self, capacity: int) -> AttentionState:
+        """The same state in memory for `capacity` tokens."""
+        length_B = self.length_B
+        if length_B is None:
+            first = self.layers[0].fixed(capacity).tensors()[0]
+            length_B = torch.full((len(first),), self.length, device=first.device)
+        return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        assert self.length_B is not None, "only a fixed state has tensors of its own"
+        return self.length_B, *(tensor for layer in self.layers for tensor in layer.tensors())
+
+    def of(self, tensors: Iterable[Tensor]) -> AttentionState:
+        length_B, *rest = tensors
+        return AttentionState(parted(self.layers, rest)).at(length_B)
 
     @property
     def cuttable(self) -> bool:
         """Whether `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
         do not."""
-        return all(isinstance(layer, KeyValue) for layer in self.layers)
-
-    def cut(self, length: int) -> AttentionState:
-        """The state after the first `length` tokens of the text."""
-        if not self.cuttable:
-            raise ValueError("windows and linear attention do not keep the past; step again from an earlier state")
-        return AttentionState(tuple(layer.cut(length) for layer in self._key_values()))
+        return all(isinstance(layer, KeyValue | FixedKeyValue) for layer in self.layers)
 
     def reclaim(self) -> AttentionState:
         """The same state, which from now on appends in place. Longer states of the same text must no longer be used."""
-        for layer in self._key_values():
-            layer.reclaim()
+        for layer in self.layers:
+            if isinstance(layer, KeyValue):
+                layer.reclaim()
         return self
 
     def reserve(self, capacity: int) -> AttentionState:
         """The same state with memory for `capacity` tokens, so that a long text is not copied again and again as it grows."""
-        return AttentionState(tuple(layer.reserve(capacity) if isinstance(layer, KeyValue) else layer for layer in self.layers))
-
-    def _key_values(self) -> Iterator[KeyValue]:
-        return (layer for layer in self.layers if isinstance(layer, KeyValue))
+        layers = tuple(layer.reserve(capacity) if isinstance(layer, KeyValue) else layer for layer in self.layers)
+        return replace(self, layers=layers)
 
     @staticmethod
     def empty(depth: int) -> AttentionState:
         return AttentionState(tuple(KeyValue() for _ in range(depth)))
+
+
+def parted(states: Sequence[Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Each of `states` with its share of the tensors."""
+    found, first = [], 0
+    for state in states:
+        end = first + len(state.tensors())
+        found.append(state.of(tensors[first:end]))
+        first = end
+    return tuple(found)
 
 
 def zeros(layers: int, batch: int, width: int, like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ Letters: B batch, S length of the memory, T target, V vocabulary, e embedding wi
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from firth.layers.attention import mask
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
 from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
-from firth.layers.state import AttentionState, RecurrentState
+from firth.layers.state import AttentionState, RecurrentState, parted
 from firth.models.caption_config import RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.decoder import Decoder
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
@@ -69,6 +70,22 @@ class DecoderState:
             memory = memory if _all_in_order(text_A, len(memory.length_B)) else memory.select(text_A)
         context_Bm, fed_Bd = (None if part is None else part[rows] for part in (self.context_Bm, self.fed_Bd))
         return DecoderState(self.recurrent.select(rows), memory, context_Bm, share, fed_Bd)
+
+    def fixed(self, capacity: int) -> DecoderState:
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        memory = () if self.memory is None else self.memory.tensors()
+        fed = tuple(part for part in (self.context_Bm, self.fed_Bd) if part is not None)
+        return *self.recurrent.tensors(), *memory, *fed
+
+    def of(self, tensors: Iterable[Tensor]) -> DecoderState:
+        parts = [part for part in (self.recurrent, self.memory) if part is not None]
+        given = list(tensors)
+        held = parted(parts, given)
+        rest = iter(given[sum(len(part.tensors()) for part in parts) :])
+        context_Bm, fed_Bd = (None if part is None else next(rest) for part in (self.context_Bm, self.fed_Bd))
+        return DecoderState(held[0], held[1] if len(held) > 1 else None, context_Bm, self.share, fed_Bd)
 
 
 class RecurrentDecoder(ConditionalDecoder):
@@ -211,6 +228,16 @@ class Translated:
         if not _all_in_order(text_A, len(sources[0].length_B)):
             sources = tuple(source.select(text_A) for source in sources)
         return Translated(self.own.select(rows), sources, share)
+
+    def fixed(self, capacity: int) -> Translated:
+        return Translated(self.own.fixed(capacity), self.sources, self.share)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return *self.own.tensors(), *(tensor for source in self.sources for tensor in source.tensors())
+
+    def of(self, tensors: Iterable[Tensor]) -> Translated:
+        own, *sources = parted((self.own, *self.sources), list(tensors))
+        return Translated(own, tuple(sources), self.share)
 
 
 class TransformerDecoder(ConditionalDecoder):

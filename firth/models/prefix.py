@@ -13,6 +13,7 @@ Letters: B batch, S source, T target, N = S + T, V vocabulary, d width.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,6 +63,16 @@ class Continued:
 
     def select(self, rows: Tensor) -> Continued:
         return Continued(self.own.select(rows), self.before_B[rows], self.source)
+
+    def fixed(self, capacity: int) -> Continued:
+        return Continued(self.own.fixed(capacity), self.before_B, self.source)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return *self.own.tensors(), self.before_B
+
+    def of(self, tensors: Iterable[Tensor]) -> Continued:
+        *own, before_B = tensors
+        return Continued(self.own.of(own), before_B, self.source)
 
 
 class PrefixDecoder(Seq2Seq):

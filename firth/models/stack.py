@@ -87,8 +87,9 @@ class Stack(nn.Module):
         scheme: PositionScheme = getattr(self, self.position_attribute)
         return scheme
 
-    def embed_positions(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
-        """Embedded tokens, the first of them at `start`, with their positions; `before_B` tokens before a row are padding."""
+    def embed_positions(self, x_BTd: Tensor, start: int | Tensor, before_B: Tensor | None = None) -> Tensor:
+        """Embedded tokens, the first of them at `start`, in all rows or one per row, with their positions; `before_B` tokens
+        before a row are padding."""
         if self.embedding_scale is not None:
             x_BTd = x_BTd * self.embedding_scale
         x_BTd = self.scheme.embed(x_BTd, start, before_B)
@@ -118,10 +119,16 @@ class Stack(nn.Module):
             where = local if self.settings.is_local(n) else position
             x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None, source)
             layers.append(layer)
-        return self.norm(x_BTd), AttentionState(tuple(layers)) if state else None
+        return self.norm(x_BTd), state.after(layers, length) if state else None
+
+    def reach(self, length: int) -> None:
+        """Make the tables of positions long enough for texts of this length: fixed states do not check."""
+        for scheme in (self.scheme, self.local_scheme):
+            if scheme is not None:
+                scheme.reach(length)
 
 
-def _of_layers(scheme: PositionScheme, start: int, length: int) -> LayerPosition:
+def _of_layers(scheme: PositionScheme, start: int | Tensor, length: int) -> LayerPosition:
     """What a scheme passes to the attention layers."""
     turn = scheme.turn(start, length)
     return scheme.relative() if turn is None else turn

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from firth.errors import ConfigError
 from firth.layers.state import ROOM, AttentionState, KeyValue, RecentKeyValue, RecurrentState
 
 B, G, D, E = 3, 2, 4, 5
@@ -162,5 +163,5 @@ def test_windows_cannot_be_cut() -> None:
     state = AttentionState((KeyValue(), RecentKeyValue(4)))
     assert not state.cuttable
     assert AttentionState.empty(2).cuttable
-    with pytest.raises(ValueError, match="windows"):
+    with pytest.raises(ConfigError, match="window"):
         state.cut(0)

@@ -5,11 +5,14 @@ Letters: B batch, H heads, T time, D width of q and k, F width of the features, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from firth.errors import ConfigError
 from firth.layers.linear_attention.features import FeatureMap
 
 
@@ -19,10 +22,27 @@ class LinearState:
     attention is normalised, the last column of S is z = Σ φ(k). In float32, or float64 if the values are."""
 
     S_BHFE: Tensor | None = None
-    length: int = 0
+    length: Any = 0  # of a fixed state, one for each row
 
     def select(self, rows: Tensor) -> LinearState:
         return self if self.S_BHFE is None else LinearState(self.S_BHFE.index_select(0, rows), self.length)
+
+    def cut(self, length: int) -> LinearState:
+        raise ConfigError("linear attention sums over the past; an earlier state cannot be restored from a later one")
+
+    def at(self, length_B: Tensor) -> LinearState:
+        return LinearState(self.S_BHFE, length_B)
+
+    def fixed(self, capacity: int) -> LinearState:
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        assert self.S_BHFE is not None
+        return (self.S_BHFE,)
+
+    def of(self, tensors: Iterable[Tensor]) -> LinearState:
+        (S_BHFE,) = tensors
+        return LinearState(S_BHFE, self.length)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,15 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.position.frequencies import angles, check_base
 from firth.layers.position.rotary_scaling import Scaling
-from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, RotaryTurn, context_of
+from firth.layers.position.scheme import (
+    Draw,
+    PositionExample,
+    PositionScheme,
+    PositionSettings,
+    RotaryTurn,
+    context_of,
+    positions,
+)
 
 _MOST = 1 << 15  # positions in the table of a new model: some declare a million, which their texts seldom reach
 
@@ -106,8 +114,14 @@ class Rotary(PositionScheme):
         scaling = None if kind == "none" else Scaling(kind, trained, factor or context / trained)
         return cls(context, settings.per_head, settings.position_base, scaling, cls._turned(settings))
 
-    def turn(self, start: int, length: int) -> RotaryTurn:
+    def reach(self, length: int) -> None:
+        self.turn(0, length)
+
+    def turn(self, start: int | Tensor, length: int) -> RotaryTurn:
         """The rotations of positions start … start + length − 1, for every layer."""
+        if isinstance(start, Tensor):
+            position_BT = positions(start, length).clamp(max=self.turn_2TD.shape[1] - 1)
+            return RotaryTurn(*self.turn_2TD[:, position_BT].unsqueeze(2).unbind(0))
         if start + length > self.turn_2TD.shape[1]:
             with torch.inference_mode(False):  # a table that grew while generating must still serve training
                 position_T = torch.arange(2 * (start + length), device=self.turn_2TD.device)

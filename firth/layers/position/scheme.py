@@ -26,7 +26,8 @@ Shape = tuple[int, ...]
 
 
 class RotaryTurn(NamedTuple):
-    """The rotation of the positions of a window: cos θ for both halves of a head, and sin θ, negative for the first half."""
+    """The rotation of the positions of a window: cos θ for both halves of a head, and sin θ, negative for the first half. Where
+    rows start at different positions, both are B,1,T,D."""
 
     cos_TD: Tensor
     sin_TD: Tensor
@@ -127,12 +128,16 @@ class PositionScheme(nn.Module):
         """How many positions there are; None: they have no end."""
         return None
 
-    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
-        """Embedded tokens, the first of them at `start`, with their positions; `before_B` tokens before a row are padding."""
+    def embed(self, x_BTd: Tensor, start: int | Tensor, before_B: Tensor | None = None) -> Tensor:
+        """Embedded tokens with their positions, the first of them at `start`, an int or one per row; `before_B` tokens before a
+        row are padding."""
         return x_BTd
 
-    def turn(self, start: int, length: int) -> RotaryTurn | None:
+    def turn(self, start: int | Tensor, length: int) -> RotaryTurn | None:
         return None
+
+    def reach(self, length: int) -> None:  # most schemes reach any length
+        """Make the tables long enough for a text of this length, before the starts of rows are tensors."""
 
     def relative(self) -> Relative | Unprojected | None:
         return None
@@ -158,19 +163,32 @@ class PositionScheme(nn.Module):
 class AddedPosition(PositionScheme):
     """A scheme that adds a vector p_t to each embedded token; `forward` gives those of `length` positions from `start` on."""
 
+    table_Td: Tensor
+
     @abstractmethod
     def forward(self, start: int, length: int) -> Tensor: ...
 
-    def embed(self, x_BTd: Tensor, start: int, before_B: Tensor | None = None) -> Tensor:
+    def embed(self, x_BTd: Tensor, start: int | Tensor, before_B: Tensor | None = None) -> Tensor:
         return x_BTd + self._vectors(start, x_BTd.shape[1], before_B)
 
-    def _vectors(self, start: int, length: int, before_B: Tensor | None) -> Tensor:
+    def reach(self, length: int) -> None:
+        self(0, length if self.end is None else min(length, self.end))
+
+    def _vectors(self, start: int | Tensor, length: int, before_B: Tensor | None) -> Tensor:
+        if isinstance(start, Tensor):
+            position_BT = positions(start if before_B is None else start - before_B, length)
+            return self.table_Td[position_BT.clamp(0, len(self.table_Td) - 1)]
         if before_B is None or not len(before_B):
             p_Td: Tensor = self(start, length)
             return p_Td
         position_BT = torch.arange(start, start + length, device=before_B.device) - before_B[:, None]
         p_Td = self(0, start + length - int(before_B.min()))
         return p_Td[position_BT.clamp(min=0)]
+
+
+def positions(start_B: Tensor, length: int) -> Tensor:
+    """position_BT of `length` tokens in each row."""
+    return start_B[:, None] + torch.arange(length, device=start_B.device)
 
 
 def context_of(settings: PositionSettings) -> int:
