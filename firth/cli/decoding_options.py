@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,4 +38,10 @@ LengthPenalty = Annotated[
 BeamGroups = Annotated[int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")]
 Diversity = Annotated[
     float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
+]
+Draft = Annotated[
+    Path | None,
+    typer.Option(
+        help="Smaller run with the same vocabulary: it proposes tokens, the run verifies several in one step. [default: none]",
+    ),
 ]
