@@ -14,19 +14,19 @@ Letters: k proposed tokens, T tokens of a step, V vocabulary, N tokens so far.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from firth.decoding.generate import EndlessText, Window
 from firth.decoding.prefill import prefill
-from firth.decoding.sample import DecodingConfig, penalise, restricted
-from firth.layers.state import AttentionState
+from firth.decoding.sample import DecodingConfig, at_quantile, penalise, random_numbers, restricted
+from firth.layers.state import AttentionState, FixedKeyValue
 from firth.models import LanguageModel
 
 FIRST, MOST = 4, 16  # tokens that the draft proposes at first, and at most
@@ -53,11 +53,15 @@ def speculate(
     Each round proposes k tokens: 2 more than before if all were accepted, otherwise 1 fewer. An acceptance rate of α thus
     settles where α^k = 1/3."""
     counts = Acceptance() if counts is None else counts
-    random = np.random.default_rng(config.seed)  # numbers from the CPU: the text does not depend on the device
-    target, proposer, text = _Target(model, prompt), _Draft(draft, prompt, model.vocab), list(prompt)
+    random, target, proposer, text = (
+        random_numbers(config.seed, 0),
+        _Target(model, prompt),
+        _Draft(draft, prompt, model.vocab),
+        list(prompt),
+    )
     k, left = FIRST, config.tokens
     while left:
-        count = min(k, left - 1, target.room())
+        count = min(k, left - 1, target.room(), proposer.room())
         u_n = torch.from_numpy(random.random(2 * count + 1)).to(_wide(target.device))
         past_N = torch.tensor(text if config.repetition_penalty != 1 else [], dtype=torch.long)
         token_k, q_kV = proposer.propose(past_N, u_n[:count], config)
@@ -83,16 +87,9 @@ def accepted(token_k: Tensor, q_kV: Tensor, p_TV: Tensor, u_T: Tensor) -> list[i
     n = accept_k.long().cumprod(0).sum()
     rest_V = (p_TV[n] - q_TV[n]).clamp(min=0)
     rest_V = torch.where(rest_V.sum() > 0, rest_V, p_TV[n])  # p = q but for rounding
-    found: list[int] = torch.cat((token_k, draw(rest_V, u_T[k]), n.view(1))).tolist()  # one transfer from the device
+    token_1 = at_quantile(rest_V.unsqueeze(0), u_T[k:])
+    found: list[int] = torch.cat((token_k, token_1, n.view(1))).tolist()  # one transfer from the device
     return [*found[: found[-1]], found[-2]]
-
-
-def draw(p_V: Tensor, u: Tensor) -> Tensor:
-    """token_1 in which u Σp falls, where the probabilities are laid end to end; u < 1, and p need not sum to 1."""
-    below_V = p_V.cumsum(-1)
-    token_1 = torch.searchsorted(below_V, u.view(1).to(p_V.dtype) * below_V[-1:], right=True)
-    # u Σp may be rounded to Σp, which lies behind the last token that has a probability
-    return torch.minimum(token_1, torch.searchsorted(below_V, below_V[-1:]))
 
 
 def distributions(logits_TV: Tensor, past_N: Tensor, config: DecodingConfig) -> Tensor:
@@ -170,20 +167,36 @@ class _Draft:
         self.state, self.pending = self.endless.start(1), prompt
         self.states: list[Window] = []  # of the last round: before the first proposal was read, after it, after the second …
 
+    def room(self) -> int:
+        """How many tokens it can propose before its context is full. Within a round it is not read again, so that a step on a GPU
+        does not overwrite what an earlier state holds."""
+        limit, held_BT = self.endless.model.context, self.state.held_BT
+        if limit is None:
+            return MOST
+        held = len(self.pending) + (0 if held_BT is None else held_BT.shape[1])
+        if held > limit:
+            held = max(1, limit // 2) if held_BT is not None else limit
+        return limit - held + 1
+
     def propose(self, past_N: Tensor, u_k: Tensor, config: DecodingConfig) -> tuple[Tensor, Tensor]:
         """A token for each random number, and the distributions q_kV that they were drawn from."""
-        past_N, u_k, state, self.states = past_N.to(self.device), u_k.to(self.device), self.state, []
-        token_1T, tokens, q = torch.tensor([self.pending], device=self.device), [past_N[:0]], []
-        for u in u_k:
-            # The target may write ids that a smaller embedding lacks, see _fitted.
-            logits_11V, state = self.endless.step(token_1T.clamp(max=self.endless.model.vocab - 1), state)
+        past_N, u_k, self.states = past_N.to(self.device), u_k.to(self.device), []
+        tokens, q = [past_N[:0]], [torch.zeros(0, self.vocab, dtype=u_k.dtype, device=self.device)]
+        for n in range(len(u_k)):
+            logits_11V = self._read(self.pending if n == 0 else tokens[-1])
             q_1V = distributions(_fitted(logits_11V[0], self.vocab), torch.cat((past_N, *tokens)), config)
-            token_1 = draw(q_1V[0], u)
-            token_1T = token_1.unsqueeze(0)
-            self.states.append(state)
-            tokens.append(token_1)
+            tokens.append(at_quantile(q_1V, u_k[n : n + 1]))
             q.append(q_1V)
-        return torch.cat(tokens), torch.cat(q) if q else torch.zeros(0, self.vocab, device=self.device)
+            self.states.append(dataclasses.replace(self.state, inner=_copied(self.state.inner)))
+        return torch.cat(tokens), torch.cat(q)
+
+    def _read(self, tokens: list[int] | Tensor) -> Tensor:
+        """The logits after the last of them. The target may write ids that a smaller embedding lacks, see _fitted."""
+        token_1T = torch.as_tensor(tokens, device=self.device).clamp(max=self.endless.model.vocab - 1).unsqueeze(0)
+        begun = bool(self.states) or self.state.held_BT is not None
+        for part_1T in token_1T.split(1, dim=1) if self.endless.captured and begun else (token_1T,):  # type: ignore[no-untyped-call]
+            logits_11V, self.state = self.endless.step(part_1T, self.state)
+        return logits_11V
 
     def keep(self, new: list[int]) -> None:
         if not self.states:
@@ -193,6 +206,21 @@ class _Draft:
         self.state, self.pending = self.states[read], new[read:]
         if isinstance(self.state.inner, AttentionState):
             self.state.inner.reclaim()
+
+
+def _copied(state: Any) -> Any:
+    """The state in memory of its own, where a step on a GPU would write over it (captured.py). Keys and values need no copy: they
+    are written behind one another."""
+    if isinstance(state, AttentionState):
+        if state.length_B is None:
+            return state
+        layers = tuple(layer if isinstance(layer, FixedKeyValue) else _cloned(layer) for layer in state.layers)
+        return AttentionState(layers).at(state.length_B.clone())
+    return _cloned(state) if state.tensors()[0].is_cuda else state
+
+
+def _cloned(state: Any) -> Any:
+    return state.of([tensor.clone() for tensor in state.tensors()])
 
 
 def _fitted(logits_TV: Tensor, vocab: int) -> Tensor:
