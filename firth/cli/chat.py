@@ -58,16 +58,16 @@ def chat(
     if by_hand:
         print(_COMMANDS, file=sys.stderr)
     lines = _typed() if by_hand else given(None, None, forgiving=True)
-    _converse(model, config, drafting, lines, system, as_json)
+    _converse(model, config, lines, system, as_json, drafting)
 
 
 def _converse(
     model: LanguageModelRun,
     config: DecodingConfig,
-    draft: LanguageModelRun | None,
     lines: Iterable[str],
     system: str | None,
     as_json: bool,
+    draft: LanguageModelRun | None = None,
 ) -> None:
     from firth.errors import FirthError
     from firth.text.conversation import Message
