@@ -233,3 +233,20 @@ def test_output_layers_may_be_padded_differently(sizes: tuple[int, int]) -> None
     model, draft = random_model("gru", sizes[1]), random_model("rnn", sizes[0], seed=1)
     given = [token % 9 for token in prompt(4)]
     assert list(speculate(model, draft, given, greedy(20))) == plain(model, given, greedy(20))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("name", ["gru", "transformer, learned", "transformer, shaw, window", "based"])
+def test_on_a_gpu_a_recorded_draft_is_wound_back_too(name: str, draft: str) -> None:
+    """Its steps are replayed, and each writes over the state before it. Everything is accepted of a draft that is the target."""
+    model, other, counts = random_model(name, VOCAB).cuda(), random_model(draft, VOCAB, seed=1).cuda(), Acceptance()
+    truth = plain(random_model(name, VOCAB), prompt(4), greedy(60))
+    assert list(speculate(model, other, prompt(4), greedy(60))) == truth
+    assert list(speculate(model, random_model(name, VOCAB).cuda(), prompt(4), greedy(60), counts)) == truth
+    assert counts.rate > 0.8  # the two read a full context again at different times
+    noisy, on_cpu, on_gpu = similar(model, name), Acceptance(), Acceptance()
+    list(speculate(random_model(name, VOCAB), noisy, prompt(4), greedy(60), on_cpu))
+    list(speculate(model, noisy.cuda(), prompt(4), greedy(60), on_gpu))
+    assert (on_gpu.proposed, on_gpu.accepted) == (on_cpu.proposed, on_cpu.accepted)
