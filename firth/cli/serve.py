@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from firth.cli.app import complain, verb
+from firth.cli.decoding_options import Quantise, quantisation
 
 
 @verb()
@@ -35,6 +36,7 @@ def serve(
         Literal["float32", "bf16", "float16"] | None,
         typer.Option(help="Type of the weights in memory. [default: that of the file]", show_default=False),
     ] = None,
+    quantise: Quantise = None,
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.
 
@@ -54,7 +56,9 @@ def serve(
 
     listener = listen(host, port)
     try:
-        models = load_models(runs, limits, device=device, dtype=dtype, slots=slots, capacity=context)
+        models = load_models(
+            runs, limits, device=device, dtype=dtype, quantise=quantisation(quantise), slots=slots, capacity=context
+        )
     except BaseException:
         listener.close()
         raise

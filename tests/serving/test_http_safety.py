@@ -20,7 +20,7 @@ from http_servers import Reply, Served, serving
 from firth.errors import ConfigError
 from firth.serving.http.keys import Keys, check_address, read_keys
 from firth.serving.http.limits import Limits
-from firth.serving.http.models import name_runs
+from firth.serving.http.models import load_models, name_runs
 
 KEY = "a-key-of-at-least-sixteen-characters"
 PRIVATE = " café"
@@ -311,3 +311,13 @@ def test_many_streams_at_once_write_what_each_writes_alone(served: Served, char_
 
         with ThreadPoolExecutor(len(prompts)) as pool:
             assert list(pool.map(read, prompts)) == [expected[prompt] for prompt in prompts]
+
+
+def test_a_model_can_be_served_with_rounded_weights(char_run: Path) -> None:
+    models = load_models([char_run], Limits(), device="cpu", quantise="int8")
+    try:
+        found = models.get("char").run.quantised
+        assert found is not None
+        assert found.bytes < found.bytes_before
+    finally:
+        models.close(drain=False)

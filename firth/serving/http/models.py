@@ -20,6 +20,7 @@ from firth.tasks.run import Run
 
 if TYPE_CHECKING:
     from firth.api.importing import Precision
+    from firth.layers.quantised import Quantisation
     from firth.training.config import Device
 
 _NAME = re.compile(r"[\w.+@:-]+")
@@ -91,7 +92,8 @@ class Models:
         if name is None:
             raise ApiError(400, f"no model was named. Choose {self._listed()}.", param="model")
         if name not in self._models:
-            message = f'there is no model "{name[:60]}".{did_you_mean(name, self._models)} Served: {self._listed()}.'
+            near = did_you_mean(name, self._models, listed=False)
+            message = f'there is no model "{name[:60]}".{near} Served: {self._listed()}.'
             raise ApiError(404, message, param="model", code="model_not_found")
         return self._models[name]
 
@@ -116,6 +118,7 @@ def load_models(
     *,
     device: Device = "auto",
     dtype: Precision | None = None,
+    quantise: Quantisation | None = None,
     slots: int = SLOTS,
     capacity: int | None = None,
 ) -> Models:
@@ -125,7 +128,7 @@ def load_models(
     named = name_runs(places)
     return Models(
         [
-            ServedModel(name, load(path, device, dtype=dtype), limits, slots=slots, capacity=capacity)
+            ServedModel(name, load(path, device, dtype=dtype, quantise=quantise), limits, slots=slots, capacity=capacity)
             for name, path in named.items()
         ]
     )
