@@ -10,8 +10,8 @@ parameters (22 layers of width 2048, 32 heads, 4 key/value heads, SwiGLU of inne
 have. Random weights, the same on both sides, copied with the tables of firth/interop. A prompt of 32 random tokens, then 128
 more, always the most probable one.
 
-Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; there also a plain loop over model.step; with
---compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
+Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; there also a plain loop over model.step;
+with --compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
 cache_implementation="static", which compiles the step. The rows take turns, and the median of the rounds counts; what compiles
 does so before. A step is one token of every text; the time of the prompt is divided among the steps, too.
 
