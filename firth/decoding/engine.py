@@ -66,6 +66,8 @@ class Engine:
             self._open, self._cancel_all = False, not drain
             self._changed.notify_all()
         if self._thread is None:
+            while self._busy():
+                self.turn()
             return
         self._thread.join(seconds)
         if self._thread.is_alive():
@@ -120,7 +122,7 @@ class Engine:
     def _check(self, job: Job) -> None:
         if not job.prompt:
             raise ConfigError("the prompt is empty; give at least one token")
-        if not all(0 <= id < self.network.vocab for id in job.prompt):
+        if min(job.prompt) < 0 or max(job.prompt) >= self.network.vocab:
             raise ConfigError(
                 f"the prompt has a token that is not in the vocabulary; expected ids from 0 to {self.network.vocab - 1}"
             )
@@ -189,6 +191,9 @@ class Engine:
         while budget > 0 and self._reading:
             stream = self._reading.popleft()
             self._skip_known(stream)
+            if budget < self.chunk and stream.left > budget:  # a small piece would cost as much time as a large one
+                self._reading.appendleft(stream)
+                return
             together = [stream, *self._others_like(stream, budget)]
             try:
                 count, logits_BV = self._piece(together, budget)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import can_capture, captured, is_fixed, room_for
+from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
@@ -101,8 +102,8 @@ class EndlessText:
                 inner = self.captured.fixed(inner, max(1, room))
             logits_B1V, inner = self.captured.step(token_BT, inner)
             return logits_B1V, Window(inner, held_BT, room)
-        x_BTd, inner = self.model.hidden(token_BT, inner)
-        return self.model.readout(x_BTd[:, -1:]), Window(inner, held_BT, room)
+        x_B1d, inner = prefill(self.model, token_BT, inner)
+        return self.model.readout(x_B1d), Window(inner, held_BT, room)
 
 
 def _begun(state: Any) -> bool:

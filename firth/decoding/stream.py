@@ -80,6 +80,11 @@ class Stream:
         return self.window[self.read]
 
     @property
+    def left(self) -> int:
+        """Tokens that it has yet to read."""
+        return len(self.window) - self.read
+
+    @property
     def may_skip(self) -> bool:
         """Whether tokens need not be read if their memory can be had otherwise: they are not scored."""
         return not self._current.targets

@@ -13,6 +13,7 @@ from typing import get_args
 from torch import nn
 
 from firth.errors import ConfigError
+from firth.figures.counting import in_bytes
 from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.quantised import Quantisation, QuantisedLinear, quantised
 from firth.layers.recurrent import Cell
@@ -32,7 +33,7 @@ class Quantised:
 
     def __str__(self) -> str:
         share = self.bytes / self.bytes_before
-        return f"{self.kind}: {self.matrices} matrices quantised; {_megabytes(self.bytes)} of weights, {share:.0%} of before"
+        return f"{self.kind}: {self.matrices} matrices quantised; {in_bytes(self.bytes)} of weights, {share:.0%} of before"
 
 
 def quantise(network: Network, kind: Quantisation) -> Quantised:
@@ -84,7 +85,3 @@ def held_bytes(network: nn.Module) -> int:
     """Of all parameters and buffers, those that are shared once."""
     tensors = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"

@@ -46,6 +46,7 @@ def post(address: str, body: dict[str, Any], *, lost: bool = False) -> Any:
         return json.load(reply)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for another process")
 def test_sigterm_ends_the_server_when_the_requests_in_work_are_answered(char_run: Path) -> None:
     with server(char_run, "--max-tokens", "100000") as (process, address):

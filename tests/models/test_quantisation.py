@@ -14,7 +14,11 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.layers.quantised import Quantisation, QuantisedLinear
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
+from firth.models.encoder import encoder
+from firth.models.encoder_config import RecurrentEncoderConfig
 from firth.models.quantisation import held_bytes, quantise
+from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
+from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 
 VOCAB = 11
 KINDS: tuple[Quantisation, ...] = ("int8", "int4")
@@ -89,7 +93,7 @@ def test_every_matrix_of_the_layers_is_quantised_and_counted() -> None:
     assert (done.bytes_before, done.bytes) == (before, held_bytes(model))
     left = [name for name, parameter in model.named_parameters() if parameter.dim() > 1]
     assert left == ["embedding.weight"]
-    assert str(done).startswith("int8: 9 matrices quantised; 0.0 MB of weights, ")
+    assert str(done) == f"int8: 9 matrices quantised; {done.bytes / 1024:.3g} KiB of weights, {done.bytes / before:.0%} of before"
 
 
 @pytest.mark.parametrize(("tied", "matrices"), [(True, 5), (False, 5)])
@@ -120,3 +124,40 @@ def test_a_quantised_model_has_no_gradients() -> None:
     assert not [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     logits_BTV, _ = model(tokens())  # outside of inference mode, too
     assert not logits_BTV.requires_grad
+
+
+@torch.inference_mode()
+def test_translators_are_quantised_with_their_encoders() -> None:
+    transformer = TransformerSeq2SeqConfig(kind="transformer", width=32, depth=2, heads=2, context=12)
+    recurrent = RecurrentSeq2SeqConfig(kind="lstm", width=32, embedding=32, attention="none")
+    source_BS, length_B = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]]), torch.tensor([4, 2])
+    models: tuple[tuple[Seq2Seq, int], ...] = (
+        (TransformerSeq2Seq(transformer, VOCAB, VOCAB), 2 * 4 + 2 * 7 + 1),
+        (RecurrentSeq2Seq(recurrent, VOCAB, VOCAB), 2 + 2 + 1),
+    )
+    for model, matrices in models:
+        generator = torch.Generator().manual_seed(0)
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.2, generator=generator)
+        before_BTV = model.eval()(source_BS, length_B, tokens()[:2])
+        assert quantise(model, "int8").matrices == matrices
+        after_BTV = model(source_BS, length_B, tokens()[:2])
+        assert 0 < (after_BTV - before_BTV).abs().max() < 0.05 * before_BTV.abs().max()
+
+
+@torch.inference_mode()
+def test_both_directions_of_an_encoder_are_quantised() -> None:
+    model = encoder(RecurrentEncoderConfig(kind="lstm", width=32, embedding=32), VOCAB)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        parameter.normal_(0.0, 0.3, generator=generator)
+    before_BTd = model.eval()(tokens(), torch.tensor([9, 4, 1]))
+    assert quantise(model, "int8").matrices == 2 * 2
+    after_BTd = model(tokens(), torch.tensor([9, 4, 1]))
+    assert 0 < (after_BTd - before_BTd).abs().max() < 0.05 * before_BTd.abs().max()
+
+
+def test_rnnsearch_is_refused() -> None:
+    config = RecurrentSeq2SeqConfig(kind="lstm", width=8, embedding=8)
+    with pytest.raises(ConfigError, match="attends before each step"):
+        quantise(RecurrentSeq2Seq(config, VOCAB, VOCAB), "int8")

@@ -23,7 +23,8 @@ from firth.serving.http.limits import Limits
 from firth.serving.http.models import name_runs
 
 KEY = "a-key-of-at-least-sixteen-characters"
-LONG = {"model": "char", "prompt": "the", "max_tokens": 4000, "temperature": 0}
+PRIVATE = " café"
+LONG: dict[str, Any] = {"model": "char", "prompt": "the", "max_tokens": 4000, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +131,11 @@ def test_a_full_queue_is_a_429_and_time_is_a_408(served: Served) -> None:
 
 
 def test_a_request_whose_texts_do_not_all_fit_leaves_none_behind(served: Served) -> None:
+    before = served.facts("char")
     refused(served.post("/v1/completions", {**LONG, "n": 8}), 429, "as much work as it takes on")
     assert served.idle("char")
+    after = served.facts("char")
+    assert after["cancelled"] - before["cancelled"] == after["jobs"] - before["jobs"] >= 2
 
 
 def test_work_that_takes_too_long_ends(char_run: Path) -> None:
@@ -164,6 +168,20 @@ def test_a_client_that_does_not_read_costs_no_more_than_its_text(char_run: Path)
             client.sendall(raw_head(f"content-length: {len(body)}") + body)
             assert served.post("/v1/completions", {"model": "char", "prompt": "a", "max_tokens": 2}).status == 200
             assert served.idle("char")
+
+
+def test_a_server_that_ends_answers_what_it_has_begun(char_run: Path) -> None:
+    replies: list[Reply] = []
+    with serving(char_run, slots=1) as served:
+        ask = lambda: replies.append(served.post("/v1/completions", {**LONG, "max_tokens": 400}))  # noqa: E731
+        clients = [threading.Thread(target=ask) for _ in range(3)]
+        for client in clients:
+            client.start()
+        while served.facts("char")["running"] + served.facts("char")["waiting"] < 3:
+            time.sleep(0.005)
+    for client in clients:
+        client.join(10)
+    assert [reply.json["usage"]["completion_tokens"] for reply in replies] == [400, 400, 400]
 
 
 def test_keys_are_needed_everywhere_but_at_the_door(char_run: Path) -> None:
@@ -251,17 +269,20 @@ def test_the_page_of_docs_loads_nothing_from_elsewhere(served: Served) -> None:
 
 
 def test_no_text_of_a_request_is_logged(
-    char_run: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    char_run: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def broken(ids: object) -> None:
+        raise RuntimeError(LONG["prompt"] + PRIVATE)
+
     with serving(char_run) as served:
         served.post("/v1/completions", {"prompt": "the café", "max_tokens": 2})
         served.post("/v1/completions", {"prompt": "secretΨ", "max_tokens": 2})
-        served.models.get(None).run.tokenizer.spell = None  # type: ignore[assignment, method-assign]  # something breaks
+        monkeypatch.setattr(served.models.get(None).run.tokenizer, "spell", broken)
         reply = served.post("/v1/completions", {"prompt": "the café", "max_tokens": 2})
         assert (reply.status, reply.error["type"]) == (500, "server_error")
         assert "caf" not in reply.text
     out, err = capfd.readouterr()
-    assert "TypeError" in caplog.text
+    assert "RuntimeError" in caplog.text
     for text in ("café", "secret", "Ψ"):
         assert text not in out + err + caplog.text
 
@@ -290,4 +311,3 @@ def test_many_streams_at_once_write_what_each_writes_alone(served: Served, char_
 
         with ThreadPoolExecutor(len(prompts)) as pool:
             assert list(pool.map(read, prompts)) == [expected[prompt] for prompt in prompts]
-    assert threading.active_count() < 40

@@ -11,7 +11,7 @@ from collections import deque
 
 from firth.decoding.engine import Event
 
-_PACE = 0.0005  # seconds per stream between two deliveries
+_PACE = 0.0008  # seconds per stream between two deliveries
 
 
 class Post:
