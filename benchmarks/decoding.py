@@ -10,20 +10,22 @@ parameters (22 layers of width 2048, 32 heads, 4 key/value heads, SwiGLU of inne
 have. Random weights, the same on both sides, copied with the tables of firth/interop. A prompt of 32 random tokens, then 128
 more, always the most probable one.
 
-Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; a plain loop over model.step; with
---compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
+Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; there also a plain loop over model.step;
+with --compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
 cache_implementation="static", which compiles the step. The rows take turns, and the median of the rounds counts; what compiles
 does so before. A step is one token of every text; the time of the prompt is divided among the steps, too.
 
-First comes a check that both sides compute the same: in float32 the tokens have to be the same ones; in another type the logits
-after the prompt may be at most twice as far from those of float32 as the peer's.
+First comes a check, with two layers, that both sides compute the same: in float32 the tokens have to be the same ones; in another
+type the logits after the prompt may be at most twice as far from those of float32 as the peer's.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +58,7 @@ class Setting:
     prompt: int
     tokens: int
     rounds: int
+    clock: str
     depth: int | None
     width: int | None
     vocab: int | None
@@ -110,6 +113,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=128, help="new ones")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor time, for a busy machine")
     parser.add_argument("--compile", action="store_true", help="also with firth's step compiled (GPU)")
     parser.add_argument("--no-static", action="store_true", help="without the row of transformers with a static cache (GPU)")
     parser.add_argument("--depth", type=int, help="instead of the shape's own, as are --width and --vocab")
@@ -117,7 +121,7 @@ def main() -> None:
     parser.add_argument("--vocab", type=int)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    name = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {options.threads} threads"
+    name = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {options.threads} threads, {options.clock} clock"
     print(f"{name}; torch {torch.__version__}; {options.dtype}, prompt of {options.prompt} tokens, {options.tokens} new ones\n")
     given = {key: getattr(options, key) for key in Setting.__dataclass_fields__ if key != "model"}
     for model in options.model:
@@ -125,30 +129,30 @@ def main() -> None:
 
 
 def compare(setting: Setting, batches: list[int], compiled: bool, static: bool) -> None:
-    ours = firth_model(setting)
-    theirs = None if setting.model == "lstm" else peer_model(setting, ours)
+    agree(dataclasses.replace(setting, depth=min(setting.depth or 2, 2)))
+    ours = firth_model(setting).to(DTYPES[setting.dtype])
+    theirs = None if setting.model == "lstm" else peer_model(setting, ours).to(DTYPES[setting.dtype])
     size = sum(parameter.numel() for parameter in ours.parameters())
-    print(f"{setting.model}, {size / 1e6:,.0f} M parameters")
-    agree(setting, ours, theirs)
+    print(f"{setting.model}, {size / 1e6:,.0f} M parameters", flush=True)
     for batch in batches:
         rows = all_rows(setting, ours, theirs, compiled, static)
         seconds = timed(rows, prompts(setting, batch), setting)
         report(setting, batch, seconds)
 
 
-def agree(setting: Setting, ours: LanguageModel, theirs: nn.Module | None) -> None:
-    """Check that both sides compute the same, and leave them in the type of the comparison."""
-    dtype, token_BT = DTYPES[setting.dtype], prompts(setting, 2)
-    exact_BV = last_logits(ours, token_BT)
-    if theirs is not None:
-        same = torch.equal(firth_row(ours)(token_BT, CHECKED).cpu(), peer_row(theirs)(token_BT, CHECKED).cpu())
-        print(f"float32: {'the same' if same else 'DIFFERENT'} {CHECKED} tokens of two texts on both sides")
-    ours.to(dtype)
-    if theirs is None or dtype == torch.float32:
+def agree(setting: Setting) -> None:
+    """Check that both sides compute the same."""
+    if setting.model == "lstm":
         return
-    theirs.to(dtype)
+    ours, dtype, token_BT = firth_model(setting), DTYPES[setting.dtype], prompts(setting, 2)
+    theirs, exact_BV = peer_model(setting, ours), last_logits(ours, token_BT)
+    same = torch.equal(firth_row(ours)(token_BT, CHECKED).cpu(), peer_row(theirs)(token_BT, CHECKED).cpu())
+    print(f"float32: {'the same' if same else 'DIFFERENT'} {CHECKED} tokens of two texts on both sides")
+    if dtype == torch.float32:
+        return
     with torch.inference_mode():
-        far = [float((x.float() - exact_BV).abs().max()) for x in (last_logits(ours, token_BT), theirs(token_BT).logits[:, -1])]
+        both = last_logits(ours.to(dtype), token_BT), theirs.to(dtype)(token_BT).logits[:, -1]
+    far = [float((found_BV.float() - exact_BV).abs().max()) for found_BV in both]
     verdict = "agrees" if far[0] <= 2 * far[1] else "DIFFERS"
     print(f"{setting.dtype}: {verdict}; logits up to {far[0]:.4f} from float32 (transformers {far[1]:.4f})")
 
@@ -159,7 +163,9 @@ def last_logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
 
 
 def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, compiled: bool, static: bool) -> dict[str, Row]:
-    rows = {"firth": firth_row(ours), "firth, a plain loop over model.step": plain_row(ours)}
+    rows = {"firth": firth_row(ours)}
+    if setting.device == "cuda":
+        rows["firth, a plain loop over model.step"] = plain_row(ours)
     if compiled:
         rows["firth, compiled"] = compiled_row(ours)
     if theirs is not None:
@@ -170,18 +176,21 @@ def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, co
 
 
 def timed(rows: dict[str, Row], token_BT: Tensor, setting: Setting) -> dict[str, float]:
-    """Median seconds of each row, which take turns; two calls come before, since some compile in the second only."""
+    """Median seconds of each row, which take turns; a call of each comes before, in which some compile."""
     found: dict[str, list[float]] = {name: [] for name in rows}
-    for row in rows.values():
-        for _ in range(2):
-            row(token_BT, setting.tokens)
+    clock = time.process_time if setting.clock == "cpu" else time.perf_counter
+    for name, row in rows.items():
+        began = time.perf_counter()
+        row(token_BT, setting.tokens)
+        wait(setting.device)
+        print(f"first call of {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
     for _ in range(setting.rounds):
         for name, row in rows.items():
             wait(setting.device)
-            began = time.perf_counter()
+            began = clock()
             row(token_BT, setting.tokens)
             wait(setting.device)
-            found[name].append(time.perf_counter() - began)
+            found[name].append(clock() - began)
     return {name: statistics.median(seconds) for name, seconds in found.items()}
 
 
@@ -219,9 +228,21 @@ def wait(device: str) -> None:
 
 def firth_model(setting: Setting) -> LanguageModel:
     config = setting.recurrent() if setting.model == "lstm" else setting.transformer()
-    model = language_model(config, setting.words)
-    initialise(model, torch.Generator().manual_seed(0))
-    return model.to(setting.device).eval()
+    with torch.device(setting.device):
+        model = language_model(config, setting.words)
+        if setting.device == "cpu":
+            initialise(model, torch.Generator().manual_seed(0))
+        else:  # there, drawing a billion numbers on the CPU would take longer than everything else
+            for name, parameter in model.named_parameters():
+                _draw(name, parameter)
+    return model.eval()
+
+
+def _draw(name: str, parameter: Tensor) -> None:
+    if "norm" in name:
+        nn.init.constant_(parameter, float(name.endswith("weight")))
+    else:
+        nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
 
 
 def firth_row(model: LanguageModel) -> Row:
@@ -260,16 +281,18 @@ def peer_model(setting: Setting, ours: LanguageModel) -> nn.Module:
     family: Family
     if setting.model == "llama":
         family = LLAMA
-        theirs: Any = LlamaForCausalLM(LlamaConfig(**common, **LLAMA.write(own)))
+        with torch.device(setting.device):
+            theirs: Any = LlamaForCausalLM(LlamaConfig(**common, **LLAMA.write(own)))
     else:
         family = GPT2
-        theirs = GPT2LMHeadModel(GPT2Config(**common, **GPT2.write(own)))
-    weights = {name: weight.detach().cpu() for name, weight in ours.state_dict().items()}
+        with torch.device(setting.device):
+            theirs = GPT2LMHeadModel(GPT2Config(**common, **GPT2.write(own)))
+    weights = {name: weight.detach() for name, weight in ours.state_dict().items()}
     missing, unexpected = theirs.load_state_dict(family.weights.write(weights, own), strict=False)
     if unexpected or any(name != "lm_head.weight" for name in missing):
         raise SystemExit(f"weights do not fit: {missing} are missing, {unexpected} are too many")
     theirs.tie_weights()
-    return theirs.to(setting.device).eval()  # type: ignore[no-any-return]
+    return theirs.eval()  # type: ignore[no-any-return]
 
 
 def peer_row(model: Any, **settings: Any) -> Row:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FEW = range(8, 65)
+DEEP = 512  # numbers of a row of W: with fewer, the copy at the end costs what the product saves
 LARGE = 1 << 18  # numbers in W; a smaller one stays in the cache
 
 
@@ -19,7 +20,9 @@ def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
         return F.linear(x_nd, w_od, b_o)
     rows = x_nd.numel() // x_nd.shape[-1]
-    if rows not in FEW or w_od.numel() < LARGE or w_od.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+    if rows not in FEW or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
+        return F.linear(x_nd, w_od, b_o)
+    if torch.is_autocast_enabled("cpu"):
         return F.linear(x_nd, w_od, b_o)
     x_dN = x_nd.reshape(rows, -1).t()
     y_oN = torch.mm(w_od, x_dN) if b_o is None else torch.addmm(b_o.unsqueeze(1), w_od, x_dN)
