@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import can_capture, captured, is_fixed, room_for
+from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
-_AHEAD = 16  # tokens that a GPU computes before they are read
+_AHEAD = 32  # tokens that a GPU computes before they are read
 
 
 def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
@@ -29,7 +30,7 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
     while ahead := list(itertools.islice(tokens, count)):
         # Tokens are read in groups: reading one waits for it, and meanwhile the GPU would have nothing to do.
         yield from torch.stack(ahead).cpu()
-        count = min(2 * count, _AHEAD)
+        count = min(4 * count, _AHEAD)
 
 
 def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
@@ -101,8 +102,8 @@ class EndlessText:
                 inner = self.captured.fixed(inner, max(1, room))
             logits_B1V, inner = self.captured.step(token_BT, inner)
             return logits_B1V, Window(inner, held_BT, room)
-        x_BTd, inner = self.model.hidden(token_BT, inner)
-        return self.model.readout(x_BTd[:, -1:]), Window(inner, held_BT, room)
+        x_B1d, inner = prefill(self.model, token_BT, inner)
+        return self.model.readout(x_B1d), Window(inner, held_BT, room)
 
 
 def _begun(state: Any) -> bool:

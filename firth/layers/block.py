@@ -7,7 +7,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import few_rows
+from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.cross_attention import CrossAttention, Source
@@ -99,8 +99,8 @@ class Block(Direct):
         past: LayerState | None = None,
         source: Source | None = None,
     ) -> tuple[Tensor, LayerState | None]:
-        if isinstance(past, FixedKeyValue) and few_rows.why_not(self, x_BTd, position, past) is None:
-            return few_rows.run(self, x_BTd, allowed, position, past)
+        if isinstance(past, FixedKeyValue) and one_row.why_not(self, x_BTd, position, past) is None:
+            return one_row.run(self, x_BTd, allowed, position, past)
         match self.placement:
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)
@@ -125,7 +125,7 @@ class Block(Direct):
         return x_BTd, past
 
     def _drop(self, x_BTd: Tensor) -> Tensor:
-        return F.dropout(x_BTd, self.dropout, self.training) if self.dropout else x_BTd
+        return F.dropout(x_BTd, self.dropout) if self.dropout and self.training else x_BTd
 
 
 def _after(post_norm: nn.Module | None, y_BTd: Tensor) -> Tensor:

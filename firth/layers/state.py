@@ -103,6 +103,7 @@ class KeyValue:
 
     store: _Store | None = None
     length: int = 0
+    room: int = 0  # the least capacity of the next store
 
     @property
     def kept(self) -> int:
@@ -114,7 +115,7 @@ class KeyValue:
         end = self.length + k_BGTD.shape[2]
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
-            store = self._roomier(k_BGTD, v_BGTE, max(64, 2 * end))
+            store = self._roomier(k_BGTD, v_BGTE, max(64, self.room if self.room >= end else 2 * end))
         store.k_BGCD.narrow(2, self.length, end - self.length).copy_(k_BGTD)
         store.v_BGCE.narrow(2, self.length, end - self.length).copy_(v_BGTE)
         store.filled = end
@@ -137,7 +138,19 @@ class KeyValue:
         return KeyValue(_Store(k_BGCD, v_BGCE, self.length), self.length)
 
     def cut(self, length: int) -> KeyValue:
-        return KeyValue(self.store, length)
+        """The first `length` tokens of the text. Nothing is copied until something else is appended to them."""
+        assert length <= self.length
+        return KeyValue(self.store, length, self.room)
+
+    def reclaim(self) -> KeyValue:
+        """The same state, which from now on appends in place. Longer states that share its memory must no longer be used."""
+        if self.store is not None:
+            self.store.filled = self.length
+        return self
+
+    def reserve(self, capacity: int) -> KeyValue:
+        """The same state; if it needs new memory, it takes enough for `capacity` tokens at once."""
+        return KeyValue(self.store, self.length, capacity)
 
     def fixed(self, capacity: int) -> FixedKeyValue:
         if self.store is None:
@@ -304,8 +317,9 @@ class AttentionState:
         """The same state in memory for `capacity` tokens."""
         length_B = self.length_B
         if length_B is None:
-            first = self.layers[0].fixed(capacity).tensors()[0]
-            length_B = torch.full((len(first),), self.length, device=first.device)
+            layers = tuple(layer.fixed(capacity) for layer in self.layers)
+            first = layers[0].tensors()[0]
+            return AttentionState(layers).at(torch.full((len(first),), self.length, device=first.device))
         return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -315,6 +329,24 @@ class AttentionState:
     def of(self, tensors: Iterable[Tensor]) -> AttentionState:
         length_B, *rest = tensors
         return AttentionState(parted(self.layers, rest)).at(length_B)
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
+        do not."""
+        return all(isinstance(layer, KeyValue | FixedKeyValue) for layer in self.layers)
+
+    def reclaim(self) -> AttentionState:
+        """The same state, which from now on appends in place. Longer states of the same text must no longer be used."""
+        for layer in self.layers:
+            if isinstance(layer, KeyValue):
+                layer.reclaim()
+        return self
+
+    def reserve(self, capacity: int) -> AttentionState:
+        """The same state with memory for `capacity` tokens, so that a long text is not copied again and again as it grows."""
+        layers = tuple(layer.reserve(capacity) if isinstance(layer, KeyValue) else layer for layer in self.layers)
+        return replace(self, layers=layers)
 
     @staticmethod
     def empty(depth: int) -> AttentionState:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
 from firth.errors import ConfigError
 from firth.figures.figure import Figure
@@ -65,8 +66,8 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     _refuse_strange(model, written)
     held = _held(opening, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
-    x_1Td, _ = _read(model, held, network.start(1))
     with torch.inference_mode():
+        x_1Td, _ = network.hidden(torch.tensor([held], device=model.device), network.start(1))
         logits_nV = network.readout(x_1Td[:, -kept - 1 :])[0].float()
     log_p_nV = torch.log_softmax(logits_nV, -1)
     of_written = [float(log_p_nV[n, id].exp()) for n, id in enumerate(written[len(written) - kept :])]
@@ -96,10 +97,10 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
     opening = _opening(model, prompt)
     held, past = _held(opening, written, limit), [*opening, *written]
     draws = _draws(model, config.seed, len(written))
-    x_1Td, state = _read(model, held, network.start(1))
+    x_11d, state = _prefill(model, held, network.start(1))
     for _ in range(config.tokens):
         with torch.inference_mode():
-            logits_1V = network.readout(x_1Td[:, -1:])[:, -1]
+            logits_1V = network.readout(x_11d)[:, -1]
         logits_1V = penalise(logits_1V, torch.tensor([past], device=model.device), config.repetition_penalty)
         id = int(pick(logits_1V, config, next(draws)))
         yield id
@@ -108,7 +109,7 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
             return
         full = limit is not None and len(held) >= limit
         held = _followed(held, id, limit)
-        x_1Td, state = _read(model, held, network.start(1)) if full else _read(model, [id], state)
+        x_11d, state = _prefill(model, held, network.start(1)) if full else _prefill(model, [id], state)
 
 
 def ends(model: LanguageRun, id: int) -> bool:
@@ -152,8 +153,8 @@ def _followed(held: list[int], id: int, limit: int | None) -> list[int]:
 
 
 @torch.inference_mode()
-def _read(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
-    return model.network.hidden(torch.tensor([list(ids)], device=model.device), state)
+def _prefill(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
+    return prefill(model.network, torch.tensor([list(ids)], device=model.device), state)
 
 
 def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
