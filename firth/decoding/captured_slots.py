@@ -32,16 +32,26 @@ class CapturedSlots:
         """See Slots.step. On a GPU the logits_nV are valid until the next step."""
         if not self._captures:
             return self.slots.step(token_n1, rows)
-        recorded = self.graphs.get(rows)
-        if recorded is None:
+        if rows not in self.graphs:
             self._seen[rows] = self._seen.get(rows, 0) + 1
             if self._seen[rows] <= _WORTH_IT:
                 return self.slots.step(token_n1, rows)
-            self._pool = self._pool or torch.cuda.graph_pool_handle()
-            recorded = self.graphs[rows] = _Recorded(self.slots, token_n1, rows, self._pool)
+            self._record(token_n1, rows)
+        recorded = self.graphs[rows]
         recorded.token_n1.copy_(token_n1)
         recorded.graph.replay()
         return recorded.logits_nV
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Record the steps of every number of rows, before anybody waits for them."""
+        if self._captures:
+            for rows in range(self.slots.rows, 0, -1):
+                self._record(torch.zeros(rows, 1, dtype=torch.int64, device=self.slots.state.tensors()[0].device), rows)
+
+    def _record(self, token_n1: Tensor, rows: int) -> None:
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        self.graphs[rows] = _Recorded(self.slots, token_n1, rows, self._pool)
 
 
 class _Recorded:

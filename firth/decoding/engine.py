@@ -55,7 +55,8 @@ class Engine:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Work in a thread of its own, until `close`."""
+        """Work in a thread of its own, until `close`. On a GPU, steps are recorded first, which takes some seconds."""
+        self._memory.recorded.warm_up()
         self._thread = threading.Thread(target=self._run, name="firth-engine", daemon=True)
         self._thread.start()
 
@@ -242,7 +243,9 @@ class Engine:
     def _begin_writing(self, streams: list[Stream], logits_BV: Tensor) -> None:
         chosen = RowChoice(streams, self._device).choose(logits_BV)
         for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
-            reason = self._write(stream, id, log_p, top) if stream.job.continues else "length"
+            before = stream.written
+            reason = stream.write(id, log_p, top) if stream.job.continues else "length"
+            self._counts["tokens_generated"] += stream.written - before
             if reason is not None:
                 self._leave(stream, reason)
             elif stream.slide():
@@ -261,22 +264,21 @@ class Engine:
         chosen = self._choice.choose(self._memory.step(self._token_n1))
         self._token_n1 = chosen.token_n.unsqueeze(1)
         self._counts["steps"] += 1
+        before = sum(stream.written for stream in streams)
         for stream in streams:
             stream.read += 1
-        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
-            reason = self._write(stream, id, log_p, top)
+        reasons = [
+            stream.write(id, log_p, top)
+            for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True)
+        ]
+        self._counts["tokens_generated"] += sum(stream.written for stream in streams) - before
+        for stream, reason in zip(streams, reasons, strict=True):
             if reason is not None:
                 self._leave(stream, reason)
             elif stream.slide():
                 self._memory.rest(stream)
                 self._choice = None
                 self._slide(stream)
-
-    def _write(self, stream: Stream, id: int, log_p: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
-        before = stream.written
-        reason = stream.write(id, log_p, top)
-        self._counts["tokens_generated"] += stream.written - before
-        return reason
 
     def _slide(self, stream: Stream) -> None:
         self._counts["slides"] += 1
