@@ -15,7 +15,9 @@ from firth.api.importing import DTYPES, Precision, empty_network, load_foreign, 
 from firth.api.recipe import Recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.errors import DataError
+from firth.layers.quantised import Quantisation
 from firth.models import Network
+from firth.models.quantisation import check_kind
 from firth.tasks.run import Run
 from firth.tasks.task import Tokenizers
 from firth.training import checkpoint
@@ -27,23 +29,49 @@ R = TypeVar("R", bound=Run[Any])
 
 
 @overload
-def load(path: str | Path, device: Device = "auto", *, dtype: Precision | None = None) -> Run[Any]: ...
+def load(
+    path: str | Path, device: Device = "auto", *, dtype: Precision | None = None, quantise: Quantisation | None = None
+) -> Run[Any]: ...
 
 
 @overload
-def load(path: str | Path, device: Device = "auto", *, kind: type[R], dtype: Precision | None = None) -> R: ...
+def load(
+    path: str | Path,
+    device: Device = "auto",
+    *,
+    kind: type[R],
+    dtype: Precision | None = None,
+    quantise: Quantisation | None = None,
+) -> R: ...
 
 
-def load(path: str | Path, device: Device = "auto", *, kind: type[Any] | None = None, dtype: Precision | None = None) -> Any:
+def load(
+    path: str | Path,
+    device: Device = "auto",
+    *,
+    kind: type[Any] | None = None,
+    dtype: Precision | None = None,
+    quantise: Quantisation | None = None,
+) -> Any:
     """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
     A Hugging Face folder or GGUF file with a model of a known family is such a run, too.
 
     With `kind`, a run of another kind is an error that says what this one can do. `dtype`: the type of the weights in memory, by
-    default that of the file."""
-    if is_foreign(Path(path)):
-        run = load_foreign(Path(path), device, dtype)
+    default that of the file. `quantise`: "int8" or "int4" rounds the matrices of a Transformer after that, to decode with less
+    memory; `Run.quantised` tells how much."""
+    if quantise is not None:
+        check_kind(quantise)
+    run = _loaded(Path(path), device, kind, dtype)
+    if quantise is not None:
+        run.quantise(quantise)
+    return run
+
+
+def _loaded(path: Path, device: Device, kind: type[Any] | None, dtype: Precision | None) -> Any:
+    if is_foreign(path):
+        run = load_foreign(path, device, dtype)
         return run if kind is None else run.expect(kind)
-    folder = RunFolder.open(Path(path))
+    folder = RunFolder.open(path)
     recipe = read_run_recipe(folder.recipe)
     if kind is not None and not issubclass(recipe.task.run_class, kind):
         raise recipe.task.run_class.refusal(kind, recipe.task)

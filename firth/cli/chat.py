@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Seed, complain, verb
-from firth.cli.decoding_options import Draft, MinP, RepetitionPenalty, SamplingBeam, Stop, Temperature, TopK, TopP
+from firth.cli.decoding_options import (
+    Draft,
+    MinP,
+    Quantise,
+    RepetitionPenalty,
+    SamplingBeam,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+    quantisation,
+    tell_quantised,
+)
 from firth.cli.lines import given
 
 if TYPE_CHECKING:
@@ -39,6 +51,7 @@ def chat(
     stop: Stop = None,
     beam: SamplingBeam = None,
     seed: Seed = None,
+    quantise: Quantise = None,
     draft: Draft = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
 ) -> None:
@@ -47,7 +60,8 @@ def chat(
     from firth.tasks.abilities.drafting import check_draft
     from firth.tasks.next_token import LanguageModelRun
 
-    model = load(run, kind=LanguageModelRun)
+    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    tell_quantised(model)
     _ = model.format  # a model that holds no conversations is refused now
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}

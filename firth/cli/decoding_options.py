@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from firth.layers.quantised import Quantisation
+    from firth.tasks.run import Run
 
 Temperature = Annotated[
     float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
@@ -45,3 +50,17 @@ Draft = Annotated[
         help="Smaller run with the same vocabulary: it proposes tokens, the run verifies several in one step. [default: none]",
     ),
 ]
+Quantise = Annotated[
+    str | None, typer.Option(help="Round the weights to int8 or int4: less memory, faster decoding. [default: as they are]")
+]
+
+
+def quantisation(given: str | None) -> Quantisation | None:
+    """For `load`, which refuses other names."""
+    return cast("Quantisation | None", given)
+
+
+def tell_quantised(model: Run[Any]) -> None:
+    """What --quantise did, on standard error."""
+    if model.quantised is not None:
+        print(model.quantised, file=sys.stderr)

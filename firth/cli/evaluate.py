@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.decoding_options import Quantise
 
 if TYPE_CHECKING:
+    from firth.layers.quantised import Quantisation
     from firth.tasks.run import Run
     from firth.tasks.splits import Split
 
@@ -47,6 +49,7 @@ def evaluate(
     beside: Annotated[
         list[Path] | None, typer.Option(help="With --save: another run to draw into the same picture. May be repeated.")
     ] = None,
+    quantise: Quantise = None,
     as_json: Json = False,
 ) -> None:
     """Measure a run on held-out data."""
@@ -61,7 +64,11 @@ def evaluate(
         part = cast("Split | None", split)  # `evaluate` refuses other names
         own = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
         own |= {"context": context, "rotary_scaling": rotary_scaling, "contrast": contrast or None}
-        result = model.evaluate(data, display.work, split=part, **_options(model, own))
+        options = _options(model, own)
+        if quantise is None:
+            result = model.evaluate(data, display.work, split=part, **options)
+        else:
+            result = _quantised_result(model, quantise, lambda: model.evaluate(data, display.work, split=part, **options))
         results = {run: result, **{path: other.evaluate(None, display.work, split=part) for path, other in others.items()}}
     if save is not None:
         _save(save, model, results)
@@ -69,6 +76,33 @@ def evaluate(
         print_json(result)
         return
     print(model.task.report(result))
+    if model.quantised is not None:
+        print(_loss_of_quantising(result, str(model.quantised)))
+
+
+def _quantised_result(model: Run[Any], kind: str, evaluate: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of a run after it is quantised, those before, and the differences."""
+    import dataclasses
+
+    from firth.models.quantisation import check_kind
+
+    check_kind(kind)
+    before = evaluate()
+    model.quantise(cast("Quantisation", kind))
+    after = evaluate()
+    numbers = [name for name in model.task.metrics if isinstance(after.get(name), float) and isinstance(before.get(name), float)]
+    difference = {name: after[name] - before[name] for name in numbers}
+    assert model.quantised is not None
+    return {**after, "quantised": dataclasses.asdict(model.quantised), "before": before, "difference": difference}
+
+
+def _loss_of_quantising(result: Mapping[str, Any], what: str) -> str:
+    lines = ["", what, f"{'':<20}{'quantised':>12}{'before':>12}{'difference':>12}"]
+    for name, change in result["difference"].items():
+        before = result["before"][name]
+        share = f" ({change / before:+.2%})" if before else ""
+        lines.append(f"{name.replace('_', ' '):<20}{result[name]:>12.4f}{before:>12.4f}{change:>+12.4f}{share}")
+    return "\n".join(lines)
 
 
 def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,12 +16,15 @@ from firth.cli.decoding_options import (
     Draft,
     LengthPenalty,
     MinP,
+    Quantise,
     RepetitionPenalty,
     SamplingBeam,
     Stop,
     Temperature,
     TopK,
     TopP,
+    quantisation,
+    tell_quantised,
 )
 from firth.errors import ConfigError
 
@@ -46,6 +49,7 @@ def generate(
     diversity: Diversity = None,
     nbest: Annotated[int, typer.Option(help="Texts of the beam to print, as `rank ||| text ||| score`.", min=1)] = 1,
     seed: Seed = None,
+    quantise: Quantise = None,
     draft: Draft = None,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +60,8 @@ def generate(
 
     if prompt == "-":
         prompt = sys.stdin.read()
-    model = load(run, kind=LanguageModelRun)
+    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    tell_quantised(model)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.decoding_options import Quantise, quantisation, tell_quantised
 
 
 @verb()
 def score(
     run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
     file: Annotated[str, typer.Argument(help="Text file; '-' reads standard input.")],
+    quantise: Quantise = None,
     as_json: Json = False,
 ) -> None:
     """Compute the log-probability and perplexity of a text. Also bits per character, if the tokenizer is lossless."""
@@ -23,7 +25,8 @@ def score(
     from firth.tasks.next_token import LanguageModelRun
     from firth.text import read_text
 
-    model = load(run, kind=LanguageModelRun)
+    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    tell_quantised(model)
     with Display() as display:
         result = model.score([read_text(file, model.recipe.data)], display.work)[0]
     if as_json:

@@ -17,7 +17,7 @@ from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
-_AHEAD = 16  # tokens that a GPU computes before they are read
+_AHEAD = 32  # tokens that a GPU computes before they are read
 
 
 def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
@@ -30,7 +30,7 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
     while ahead := list(itertools.islice(tokens, count)):
         # Tokens are read in groups: reading one waits for it, and meanwhile the GPU would have nothing to do.
         yield from torch.stack(ahead).cpu()
-        count = min(2 * count, _AHEAD)
+        count = min(4 * count, _AHEAD)
 
 
 def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:

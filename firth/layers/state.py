@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 
+_TRITON = find_spec("triton") is not None
 ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 
 
@@ -164,6 +166,11 @@ class KeyValue:
         """The state after these keys and values, which are not copied before something is appended."""
         return KeyValue(_Store(k_BGKD, v_BGKE, k_BGKD.shape[2]), k_BGKD.shape[2])
 
+    @staticmethod
+    def within(k_BGCD: Tensor, v_BGCE: Tensor, length: int) -> KeyValue:
+        """The first `length` tokens of this memory; what is appended is written there, too, as long as it has room."""
+        return KeyValue(_Store(k_BGCD, v_BGCE, length), length)
+
 
 @dataclass(frozen=True, eq=False)
 class RecentKeyValue:
@@ -222,6 +229,11 @@ class FixedKeyValue:
         """All keys and values, with the new ones written in place; the lengths are advanced for all layers at once, by
         AttentionState.after. A row that is full overwrites its last token: nobody should ask for that."""
         B, _, T, _ = k_BGTD.shape
+        if k_BGTD.is_cuda and not torch.compiler.is_compiling() and _TRITON:
+            from firth.layers.fixed_memory_kernel import write
+
+            write(self.k_BGCD, self.v_BGCE, k_BGTD, v_BGTE, self.length_B)
+            return self.k_BGCD, self.v_BGCE, self
         position_BT = (self.length_B[:, None] + torch.arange(T, device=k_BGTD.device)).clamp(max=self.k_BGCD.shape[2] - 1)
         row_B1 = torch.arange(B, device=k_BGTD.device)[:, None]
         self.k_BGCD[row_B1, :, position_BT] = k_BGTD.transpose(1, 2)
@@ -305,8 +317,9 @@ class AttentionState:
         """The same state in memory for `capacity` tokens."""
         length_B = self.length_B
         if length_B is None:
-            first = self.layers[0].fixed(capacity).tensors()[0]
-            length_B = torch.full((len(first),), self.length, device=first.device)
+            layers = tuple(layer.fixed(capacity) for layer in self.layers)
+            first = layers[0].tensors()[0]
+            return AttentionState(layers).at(torch.full((len(first),), self.length, device=first.device))
         return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:

@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers import one_row
 from firth.layers.cap import capped
+from firth.layers.quantised import Int8Linear
 from firth.models.config import TransformerSettings
 from firth.models.network import Network
 
@@ -20,6 +21,7 @@ from firth.models.network import Network
 class Decoder(Network, ABC):
     vocab: int
     logit_cap: float | None = None  # bound of the logits, c tanh(logit / c)
+    output: nn.Linear | None  # None if the embedding's matrix is that of the output layer, too
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -31,7 +33,16 @@ class Decoder(Network, ABC):
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
-        return capped(F.linear(x_BTd, *self.output_layer()), self.logit_cap)
+        layer = self._modules.get("quantised_output")  # only a quantised model has it (quantisation.py)
+        logits_BTV = one_row.linear(x_BTd, *self.output_layer()) if layer is None else layer(x_BTd)
+        return capped(logits_BTV, self.logit_cap)
+
+    def quantise_output(self) -> None:
+        """In int8. An embedding that was the output layer, too, stays what it is."""
+        layer = Int8Linear(*self.output_layer())
+        if self.output is not None:
+            setattr(self, "output", layer)  # noqa: B010 (mypy expects a Linear)
+        self.quantised_output = layer
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The interface of decoding: the logits after each of the T new tokens, and the state after them."""

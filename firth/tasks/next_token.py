@@ -120,7 +120,7 @@ class LanguageModelRun(Run[LanguageModel]):
             return iter([self.continuations(prompt, config)[0].text])
         ids = self.prompt_ids(prompt)
         tokens = sampled(self, ids.tolist(), config, draft, counts)
-        return until_stop(self._pieces(tokens, self._spelled_before(ids), end_tokens(self)), config.stop)
+        return until_stop(self._pieces(tokens, self.spelled_before(ids), end_tokens(self)), config.stop)
 
     def chat(
         self,
@@ -161,13 +161,13 @@ class LanguageModelRun(Run[LanguageModel]):
         ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
         if config.beam > 1:
             return iter([self._answers(ids, config)[0].text])
-        return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts), [], self._ends()), config.stop)
+        return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts), [], self.answer_ends()), config.stop)
 
     def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
-        found = search(self, ids.tolist(), config, self._ends())
+        found = search(self, ids.tolist(), config, self.answer_ends())
         return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in found]
 
-    def _ends(self) -> tuple[int, ...]:
+    def answer_ends(self) -> tuple[int, ...]:
         """The tokens that end an answer: that of the format, and those with which an imported model ends any text."""
         return self.format.end, *(self.tokenizer.ends if self.tokenizer.kind == "imported" else ())
 
@@ -195,7 +195,7 @@ class LanguageModelRun(Run[LanguageModel]):
             if piece := next(spelled):
                 yield piece
 
-    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+    def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         """The tokens of the prompt that decide how the first token after them is spelled."""
         found: list[int] = ids.tolist()
         return found
@@ -226,6 +226,8 @@ class LanguageModelRun(Run[LanguageModel]):
 
     def flow(self, text: str) -> Flow:
         """How much of the gradient of the last token's loss reaches each earlier token; `.figure()`."""
+        if self.quantised is not None:
+            raise ConfigError("flow needs gradients, and quantised weights have none. Load the run without quantise.")
         ids = self._opened(text)
         refuse_longer(self.network, len(ids) - 1)
         return flow(self.network, ids, [self.tokenizer.token(int(id)) for id in ids])
@@ -293,6 +295,8 @@ class LanguageModelRun(Run[LanguageModel]):
             )
         if rotary_scaling is None:
             return network
+        if self.quantised is not None:
+            raise ConfigError("rotary_scaling does not apply to quantised weights. Remove --rotary-scaling or --quantise.")
         if rotary_scaling not in get_args(RotaryScaling):
             raise ConfigError(f'rotary_scaling is "{rotary_scaling}"; choose {either(get_args(RotaryScaling))}.')
         return stretched(network, context, rotary_scaling, self.recipe.training.context)

@@ -18,7 +18,9 @@ from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions
 from firth.inspection.senses import Senses
 from firth.inspection.states import States, states
+from firth.layers.quantised import Quantisation
 from firth.models import Network
+from firth.models.quantisation import Quantised, quantise
 from firth.progress import Progress, silent
 from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder, TextPool
@@ -45,6 +47,13 @@ class Run(ABC, Generic[N]):
         self.source_tokenizer = source_tokenizer or tokenizer
         self.device = next(network.parameters()).device
         network.eval()
+
+    quantised: Quantised | None = None  # what `quantise` did
+
+    def quantise(self, kind: Quantisation) -> None:
+        """Round the weights to int8 or int4, in place: less memory, and fewer bytes to read for each token. `self.quantised` then
+        tells how many. Such a model has no gradients and cannot be moved to another device."""
+        self.quantised = quantise(self.network, kind)
 
     @property
     def recipe(self) -> Any:

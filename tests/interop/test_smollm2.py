@@ -132,3 +132,13 @@ def test_the_verbs_of_a_run_work_on_it(firth: Firth, path: Path, tmp_path: Path)
     assert json.loads(firth("tokenize", path, "The cat", "--json").out)["imported"]["tokens"] == ["The", "␣cat"]
     chat = firth("chat", tmp_path / "run", "--temperature", 0, "--tokens", 24, stdin=f"{FRANCE}\nAnd of Italy?\n".encode())
     assert chat.out == "The capital of France is Paris.\nThe capital of Italy is Rome.\n"
+
+
+@pytest.mark.long
+def test_int8_weights_lose_less_than_half_a_percent_of_perplexity(path: Path, run: LanguageModelRun, text: str) -> None:
+    """int4, too: the file is in Q4_1, 16 levels in groups of 32, which our int4 keeps."""
+    ids = run.ids(text[:6000]).tolist()
+    before = perplexity(lambda token_BT: run.network(token_BT)[0], ids)
+    for kind in ("int8", "int4"):
+        quantised = load(path, "cpu", kind=LanguageModelRun, quantise=kind)  # type: ignore[arg-type]
+        assert perplexity(lambda token_BT: quantised.network(token_BT)[0], ids) < 1.005 * before  # noqa: B023

@@ -13,7 +13,8 @@ from torch import Tensor
 triton = pytest.importorskip("triton", reason="the kernel is written in Triton")
 
 from firth.layers.attention import attend, mask, position  # noqa: E402
-from firth.layers.attention.few_queries_kernel import few_queries  # noqa: E402
+from firth.layers.attention.few_queries_kernel import Fresh, few_queries  # noqa: E402
+from firth.layers.position import RotaryTurn, rotate  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = [
@@ -74,6 +75,34 @@ def test_parts_are_joined(parts: int) -> None:
 @pytest.mark.skipif(INTERPRETED, reason="Triton's interpreter computes with numpy, which has no bfloat16")
 def test_half_precision() -> None:
     check(inputs(2, 1, torch.bfloat16), SEEN["causal"])
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("extra", [*EXTRA, "window"])
+def test_a_fresh_token_is_placed_on_the_way(extra: str, turned: bool, parts: int) -> None:
+    G, n = 2, (H + 4) * D
+    _, k, _ = inputs(G, 1, torch.float32)
+    v = k.flip(2).contiguous()
+    generator = torch.Generator().manual_seed(1)
+    qkv_B1n = torch.randn(B, 1, n, generator=generator).to(DEVICE)
+    turn = RotaryTurn(*torch.randn(2, B, 1, 1, D, generator=generator).to(DEVICE)) if turned else None
+    q, new_k, new_v = qkv_B1n.view(B, 1, -1, D).transpose(1, 2).split((H, G, G), dim=1)
+    options = {"cap": EXTRA[extra].get("cap")} if extra in EXTRA else {"span": 50}
+    where = EXTRA[extra].get("position") if extra in EXTRA else None
+    if isinstance(where, position.ALiBi):
+        options["slope_H"] = where.slope_H
+    elif where is not None:
+        options |= {"table_HR": where.table_HR().contiguous(), "left": where.left}
+    got_k, got_v = k.clone(), v.clone()
+    got = few_queries(q, got_k, got_v, 0.2, start=STARTS, fresh=Fresh(qkv_B1n, turn), parts=parts, **options)
+    if turn is not None:
+        q, new_k = rotate(q, turn), rotate(new_k, turn)
+    for row, start in enumerate(STARTS.tolist()):
+        k[row, :, start], v[row, :, start] = new_k[row, :, 0], new_v[row, :, 0]
+    torch.testing.assert_close(got_k, k)
+    torch.testing.assert_close(got_v, v)
+    torch.testing.assert_close(got, few_queries(q, k, v, 0.2, start=STARTS, parts=1, **options), rtol=1e-5, atol=1e-6)
 
 
 def test_keys_that_nobody_sees_may_be_anything() -> None:

@@ -11,6 +11,8 @@ with the maximum m_s, the sum l_s of the exponentials and the weighted values a_
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,9 @@ from firth.layers.attention.fused import WIDEST, no_triton
 from firth.layers.attention.mask import CAUSAL, FULL, Lengths, StrictlyCausal, Window
 from firth.layers.attention.score import Dot
 from firth.layers.position import ALiBi, Buckets
+
+if TYPE_CHECKING:
+    from firth.layers.attention.few_queries_kernel import Fresh
 
 MOST_ROWS = 64  # queries of one program
 _MASKS = "causal, strictly causal, a window, or lengths"
@@ -51,7 +56,14 @@ def why_not(call: Call) -> str | None:
     return None
 
 
-def run(call: Call) -> Tensor:
+def takes_fresh(call: Call) -> bool:
+    """Whether `run` may place q, k and v of the newest token itself."""
+    one = call.q_BHQD.shape[2] == 1 and call.k_BGKC.shape[3] == call.v_BGKE.shape[3] and isinstance(call.q_start, Tensor)
+    return one and why_not(call) is None and (call.mask == CAUSAL or type(call.mask) is Window)
+
+
+def run(call: Call, fresh: Fresh | None = None) -> Tensor:
+    """With `fresh`, what FixedKeyValue.extend and the turning of q and k would do is done on the way."""
     from firth.layers.attention.few_queries_kernel import few_queries
 
     position, mask = call.position, call.mask
@@ -72,4 +84,5 @@ def run(call: Call) -> Tensor:
         slope_H=position.slope_H if isinstance(position, ALiBi) else None,
         table_HR=table_HR,
         left=left,
+        fresh=fresh,
     )

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from firth.layers.position import RotaryTurn
 
 _BLOCK = 64  # keys at a time
 _PROGRAMS = 128  # about as many as a GPU can run side by side
@@ -28,21 +33,27 @@ def few_queries(
     slope_H: Tensor | None = None,
     table_HR: Tensor | None = None,
     left: int = 0,
+    fresh: Fresh | None = None,
     parts: int | None = None,
 ) -> Tensor:
     """o_BHQE. Row b sees the keys up to its queries, which begin at start[b] (not their own if `strict`, at most `span` of them);
-    with length_B its first length_B[b]; or `everything`."""
+    with length_B its first length_B[b]; or `everything`. With `fresh`, q and the newest key are still to be turned, and the
+    newest key and value to be written to memory."""
     (B, H, Q, D), (G, K), E = q_BHQD.shape, k_BGKD.shape[1:3], v_BGKE.shape[3]
     q_BHQD, k_BGKD, v_BGKE = (x if x.stride(-1) == 1 else x.contiguous() for x in (q_BHQD, k_BGKD, v_BGKE))
     o_BHQE = torch.empty(B, H, Q, E, dtype=q_BHQD.dtype, device=q_BHQD.device)
     parts = parts or min(16, max(1, min(triton.cdiv(K, 4 * _BLOCK), _PROGRAMS // (B * G))))
     held = torch.empty(parts, B, H, Q, E + 2, dtype=torch.float32, device=q_BHQD.device) if parts > 1 else o_BHQE
+    early = starts_early(q_BHQD)
     per_row = start if isinstance(start, Tensor) else length_B
+    new, turn = (q_BHQD, None) if fresh is None else fresh
     _part[(B * G, parts)](
         q_BHQD,
         k_BGKD,
         v_BGKE,
         held,
+        new,
+        *((q_BHQD, q_BHQD) if turn is None else (turn.cos_TD.contiguous(), turn.sin_TD.contiguous())),
         q_BHQD if per_row is None else per_row,
         q_BHQD if slope_H is None else slope_H,
         q_BHQD if table_HR is None else table_HR,
@@ -73,6 +84,10 @@ def few_queries(
         CAP=cap is not None,
         SLOPE=slope_H is not None,
         TABLE=table_HR is not None,
+        EARLY=early,
+        FRESH=fresh is not None,
+        TURN=turn is not None,
+        **({"launch_pdl": True} if early else {}),
     )
     if parts > 1:
         sizes = {"E": E, "EP": triton.next_power_of_2(E), "PARTS": parts, "SP": triton.next_power_of_2(parts)}
@@ -80,17 +95,37 @@ def few_queries(
     return o_BHQE
 
 
+class Fresh(NamedTuple):
+    """One new token per row, as the product of a layer gives it: q, k and v side by side."""
+
+    qkv_B1n: Tensor
+    turn: RotaryTurn | None
+
+
+def starts_early(x: Tensor) -> bool:
+    """Whether a kernel may start before the one before it has finished (programmatic dependent launch: from Hopper on). Every
+    such kernel waits before it reads or writes what others write."""
+    if not x.is_cuda or torch.compiler.is_compiling():
+        return False
+    return torch.cuda.get_device_capability(x.device) >= (9, 0)
+
+
 @triton.jit
 def _part(  # noqa: PLR0912, PLR0915
-    q_at, k_at, v_at, held_at, per_row_at, slope_at, table_at,
+    q_at, k_at, v_at, held_at, new_at, cos_at, sin_at, per_row_at, slope_at, table_at,
     q_b, q_h, q_q, k_b, k_g, k_k, v_b, v_g, v_k,
     start, K, span, left, R, scale, cap, B,
     G: tl.constexpr, J: tl.constexpr, Q: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
     M: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr,
     SEEN: tl.constexpr, PER_ROW: tl.constexpr, SPAN: tl.constexpr, CAP: tl.constexpr, SLOPE: tl.constexpr, TABLE: tl.constexpr,
+    EARLY: tl.constexpr, FRESH: tl.constexpr, TURN: tl.constexpr,
 ):  # fmt: skip
     """One part of the keys, for all queries of one row and key/value head."""
+    if EARLY:
+        gdc_launch_dependents()
+        gdc_wait()
     b, g, part = (tl.program_id(0) // G).to(tl.int64), tl.program_id(0) % G, tl.program_id(1)
+    scale, cap = tl.cast(scale, tl.float32), tl.cast(cap, tl.float32)  # torch.compile passes numbers in float64
     row_M = tl.arange(0, M)
     head_M, query_M, real_M = g * J + row_M // Q, row_M % Q, row_M < J * Q
     d_D, e_E = tl.arange(0, DP), tl.arange(0, EP)
@@ -102,6 +137,8 @@ def _part(  # noqa: PLR0912, PLR0915
         hi = tl.minimum(K, given)
     elif SEEN != "all":
         hi = tl.minimum(K, given + Q - (1 if SEEN == "strict" else 0))
+    if FRESH:
+        hi = tl.minimum(K - 1, given)  # the newest key comes from the product, not from memory
     if SPAN:
         lo = tl.maximum(0, given + 1 - span)
     each = tl.cdiv(tl.cdiv(tl.maximum(hi - lo, 0), PARTS), BLOCK) * BLOCK
@@ -116,6 +153,31 @@ def _part(  # noqa: PLR0912, PLR0915
     most_M = tl.full([M], float("-inf"), tl.float32)
     total_M = tl.zeros([M], tl.float32)
     sum_ME = tl.zeros([M, EP], tl.float32)
+    if FRESH:
+        new_at += b * (G * J + 2 * G) * D
+        k_D = tl.load(new_at + (G * J + g) * D + d_D, mask=d_D < D, other=0.0)
+        v_E = tl.load(new_at + (G * J + G + g) * D + e_E, mask=e_E < E, other=0.0)
+        if TURN:
+            cos_D = tl.load(cos_at + b * D + d_D, mask=d_D < D, other=0.0).to(tl.float32)
+            sin_D = tl.load(sin_at + b * D + d_D, mask=d_D < D, other=0.0).to(tl.float32)
+            swapped_D = (d_D + D // 2) % D
+            k_swapped_D = tl.load(new_at + (G * J + g) * D + swapped_D, mask=d_D < D, other=0.0).to(tl.float32)
+            k_D = (k_D.to(tl.float32) * cos_D + k_swapped_D * sin_D).to(k_D.dtype)
+            q_swapped_MD = tl.load(
+                q_at + b * q_b + head_M[:, None] * q_h + swapped_D[None, :],
+                mask=real_M[:, None] & (d_D < D)[None, :], other=0.0,
+            )  # fmt: skip
+            q_MD = (q_MD.to(tl.float32) * cos_D[None, :] + q_swapped_MD.to(tl.float32) * sin_D[None, :]).to(q_MD.dtype)
+        if part == 0:
+            tl.store(k_at + b * k_b + g * k_g + hi.to(tl.int64) * k_k + d_D, k_D, mask=d_D < D)
+            tl.store(v_at + b * v_b + g * v_g + hi.to(tl.int64) * v_k + e_E, v_E, mask=e_E < E)
+            most_M = tl.sum(q_MD.to(tl.float32) * k_D.to(tl.float32)[None, :], 1) * scale
+            if CAP:
+                most_M = cap * (2.0 / (1.0 + tl.exp(-2.0 * most_M / cap)) - 1.0)
+            if TABLE:
+                most_M += tl.load(table_at + head_M * R + left, mask=real_M, other=0.0).to(tl.float32)
+            total_M += 1.0
+            sum_ME += v_E.to(tl.float32)[None, :]
     for at in range(first, last, BLOCK):
         key_N = at + tl.arange(0, BLOCK)
         some_N = key_N < last

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from firth.layers.quantised import Quantisation
 
 Reset = Literal["after", "before"]
 State = tuple[Tensor, ...]  # h, or h and c
@@ -25,6 +28,14 @@ class Weights(NamedTuple):
     hidden_gd: Tensor
     input_bias_g: Tensor
     hidden_bias_g: Tensor
+
+    def of_input(self, x_BTi: Tensor) -> Tensor:
+        """W x + b."""
+        return F.linear(x_BTi, self.input_gi, self.input_bias_g)
+
+    def of_hidden(self, h_Bd: Tensor) -> Tensor:
+        """U h + b'."""
+        return F.linear(h_Bd, self.hidden_gd, self.hidden_bias_g)
 
 
 class Cell(nn.Module, ABC):
@@ -49,7 +60,28 @@ class Cell(nn.Module, ABC):
     def __init__(self, inputs: int, width: int, *, bidirectional: bool = False, reset: Reset = "after") -> None: ...
 
     @abstractmethod
-    def weights(self, backward: bool = False) -> Weights: ...
+    def own_weights(self, backward: bool = False) -> Weights: ...
+
+    def weights(self, backward: bool = False) -> Weights:
+        if (directions := self.quantised) is None:
+            return self.own_weights(backward)
+        return cast(Weights, directions[int(backward)])  # multiplies as they do
+
+    @property
+    def quantised(self) -> nn.ModuleList | None:
+        """QuantisedWeights of each direction, in place of the parameters."""
+        return cast(nn.ModuleList | None, self._modules.get("quantised_weights"))
+
+    def quantise(self, kind: Quantisation) -> None:
+        """In place: the parameters are gone then."""
+        from firth.layers.recurrent.quantised import QuantisedWeights
+
+        self.quantised_weights = nn.ModuleList(QuantisedWeights(self.own_weights(n == 1), kind) for n in range(self.directions))
+        for name in [name for name, _ in self.named_parameters(recurse=False)]:
+            delattr(self, name)
+
+    def why_not_quantised(self) -> str | None:
+        return None
 
     @abstractmethod
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
@@ -97,7 +129,7 @@ class Cell(nn.Module, ABC):
         steps: list[Trace] = []
         times = range(x_BTi.shape[1])
         for t in reversed(times) if backward else times:
-            step = self.step(F.linear(x_BTi[:, t], w.input_gi, w.input_bias_g), state, w)
+            step = self.step(w.of_input(x_BTi[:, t]), state, w)
             if length_B is None:
                 state = tuple(step[name] for name in self.state)
             else:  # past the end of a row, its state stays and its outputs are zero

@@ -23,16 +23,21 @@ class GRU(TorchCell, nn.GRU):
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
         (h_Bd,) = state
         x_r, x_z, x_n = x_Bg.chunk(3, dim=-1)
-        U_r, U_z, U_n = w.hidden_gd.chunk(3)
-        b_r, b_z, b_n = w.hidden_bias_g.chunk(3)
-        r = (x_r + F.linear(h_Bd, U_r, b_r)).sigmoid()
-        z = (x_z + F.linear(h_Bd, U_z, b_z)).sigmoid()
         match self.reset:
             case "after":
-                n = torch.tanh(x_n + r * F.linear(h_Bd, U_n, b_n))
+                h_r, h_z, h_n = w.of_hidden(h_Bd).chunk(3, dim=-1)
+                r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
+                n = torch.tanh(x_n + r * h_n)
             case "before":
+                U_r, U_z, U_n = w.hidden_gd.chunk(3)
+                b_r, b_z, b_n = w.hidden_bias_g.chunk(3)
+                r = (x_r + F.linear(h_Bd, U_r, b_r)).sigmoid()
+                z = (x_z + F.linear(h_Bd, U_z, b_z)).sigmoid()
                 n = torch.tanh(x_n + F.linear(r * h_Bd, U_n, b_n))
         return {"h": (1 - z) * n + z * h_Bd, "reset": r, "update": z, "candidate": n}
 
     def why_not_fused(self) -> str | None:
-        return 'no fused kernel computes the GRU with reset="before"' if self.reset == "before" else None
+        return 'no fused kernel computes the GRU with reset="before"' if self.reset == "before" else super().why_not_fused()
+
+    def why_not_quantised(self) -> str | None:
+        return 'a GRU with reset="before" multiplies with parts of a matrix' if self.reset == "before" else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.recurrent.cell import State, Trace, Weights
@@ -20,7 +19,7 @@ class LSTM(TorchCell, nn.LSTM):
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
         h_Bd, c_Bd = state
-        i, f, g, o = (x_Bg + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g)).chunk(4, dim=-1)
+        i, f, g, o = (x_Bg + w.of_hidden(h_Bd)).chunk(4, dim=-1)
         i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
         c_next_Bd = f * c_Bd + i * g
         return {"h": o * c_next_Bd.tanh(), "c": c_next_Bd, "input": i, "forget": f, "candidate": g, "output": o}

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.recurrent.cell import Cell, Reset, State, Trace, Weights
@@ -40,7 +39,7 @@ class MinGRU(Cell):
                 self.register_parameter(name + suffix, parameter)
                 nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
 
-    def weights(self, backward: bool = False) -> Weights:
+    def own_weights(self, backward: bool = False) -> Weights:
         suffix = "_l0_reverse" if backward else "_l0"
         W_gi, b_g = self.get_parameter("weight_ih" + suffix), self.get_parameter("bias_ih" + suffix)
         return Weights(W_gi, W_gi.new_zeros(0, self.width), b_g, b_g.new_zeros(0))
@@ -65,7 +64,7 @@ class MinGRU(Cell):
 
     def _parallel(self, x_BTi: Tensor, h_Bd: Tensor, length_B: Tensor | None, backward: bool) -> tuple[Tensor, Tensor]:
         w = self.weights(backward)
-        x_BTg = F.linear(x_BTi, w.input_gi, w.input_bias_g).to(h_Bd.dtype)  # the scan stays in float32 under autocast
+        x_BTg = w.of_input(x_BTi).to(h_Bd.dtype)  # the scan stays in float32 under autocast
         z, candidate = _gates(x_BTg)
         a_BTd, b_BTd = 1 - z, z * candidate
         real_BT1 = None

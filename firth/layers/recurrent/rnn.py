@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.recurrent.cell import State, Trace, Weights
@@ -19,4 +18,4 @@ class RNN(TorchCell, nn.RNN):
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
         (h_Bd,) = state
-        return {"h": torch.tanh(x_Bg + F.linear(h_Bd, w.hidden_gd, w.hidden_bias_g))}
+        return {"h": torch.tanh(x_Bg + w.of_hidden(h_Bd))}

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from firth.layers.quantised import Quantisation
 from firth.layers.recurrent.cell import Cell, Reset, State, Weights
 
 
@@ -28,17 +29,22 @@ class TorchCell(Cell, nn.RNNBase):
         self.inputs, self.width, self.reset = inputs, width, reset
         self.directions = 2 if bidirectional else 1
 
-    def weights(self, backward: bool = False) -> Weights:
+    def own_weights(self, backward: bool = False) -> Weights:
         suffix = "_l0_reverse" if backward else "_l0"
         return Weights(*(getattr(self, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
 
     def why_not_fused(self) -> str | None:
-        return None
+        return None if self.quantised is None else "torch's kernels take no quantised weights"
+
+    def quantise(self, kind: Quantisation) -> None:
+        super().quantise(kind)
+        self._flat_weights = []  # torch's list of the parameters, which would keep them alive
 
     def fused(
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
     ) -> tuple[Tensor, State]:
         run: Callable[..., Any] = self if weights is None else partial(self._with_weights, weights)
+        state_DBd = tuple(part_DBd.contiguous() for part_DBd in state_DBd)  # those of some rows of a larger state are not
         hidden = state_DBd if len(state_DBd) > 1 else state_DBd[0]
         if length_B is None:
             y_BTd, last = run(x_BTi, hidden)
