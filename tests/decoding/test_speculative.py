@@ -137,6 +137,27 @@ def test_the_number_of_proposals_follows_the_acceptance(monkeypatch: pytest.Monk
     assert asked == [4, 3, 2, 1, 1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("name", ["lstm", "transformer, rotary", "transformer, shaw, window", "linear"])
+def test_a_draft_forgets_what_was_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each proposal comes from what the draft gives after the text so far, read from its beginning."""
+    model, draft = random_model("gru", VOCAB), similar(random_model(name, VOCAB), name)
+    draft.context, written, counts = None, prompt(4), Acceptance()  # it does not slide
+    propose: Callable[..., Any] = speculative._Draft.propose
+
+    def checking(self: Any, past_N: Tensor, u_k: Tensor, config: DecodingConfig) -> Any:
+        token_k, q_kV = propose(self, past_N, u_k, config)
+        with torch.no_grad():
+            logits_1TV, _ = draft(torch.tensor([[*written, *token_k.tolist()]]))
+        truth_kV = torch.softmax(logits_1TV[0, len(written) - 1 : -1].float(), -1, dtype=torch.float64)
+        torch.testing.assert_close(q_kV, truth_kV, rtol=1e-5, atol=1e-7)
+        return token_k, q_kV
+
+    monkeypatch.setattr(speculative._Draft, "propose", checking)
+    for token in speculate(model, draft, prompt(4), DecodingConfig(tokens=25, seed=1), counts):
+        written.append(token)
+    assert 0 < counts.accepted < counts.proposed
+
+
 SMALL = 4  # tokens of the vocabulary of the tests of distributions
 
 
