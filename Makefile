@@ -1,5 +1,6 @@
 # make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about four minutes
 # make test       everything that is quick; make test-all adds what is not
+# make faults     five minutes of 200 clients against `firth serve`; FIRTH_FAULT_SECONDS sets the length
 # make docs       the site, into site/
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
 # TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)
@@ -14,7 +15,7 @@ PYTEST := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup tour test test-all check docs results clean
+.PHONY: setup tour test test-all check docs faults results clean
 
 tour: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth tour
@@ -26,7 +27,7 @@ test: $(VENV)/dev-$(TORCH) check
 
 test-all: $(VENV)/all-$(TORCH) check
 	$(BIN)/python -m pytest $(PYTEST) -m "long or not long"
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py tests/vectors/test_gpu_kernel.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py tests/layers/test_few_queries.py tests/layers/test_one_row.py tests/vectors/test_gpu_kernel.py
 
 check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .
@@ -34,6 +35,10 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/mypy
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
 	$(BIN)/python -m pytest --quiet --numprocesses 0 tests/test_prose.py
+
+FIRTH_FAULT_SECONDS ?= 300
+faults: $(VENV)/dev-$(TORCH)
+	FIRTH_FAULT_SECONDS=$(FIRTH_FAULT_SECONDS) $(BIN)/python -m pytest -n 0 -s -m "long or not long" tests/faults
 
 docs: $(VENV)/all-$(TORCH)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ import typer
 
 from firth.cli.app import Seed, complain, verb
 from firth.cli.decoding_options import (
+    Draft,
     MinP,
     Quantise,
     RepetitionPenalty,
@@ -50,10 +52,12 @@ def chat(
     beam: SamplingBeam = None,
     seed: Seed = None,
     quantise: Quantise = None,
+    draft: Draft = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
 ) -> None:
     """Talk to a model; it remembers the conversation."""
     from firth.api import load
+    from firth.tasks.abilities.drafting import check_draft
     from firth.tasks.next_token import LanguageModelRun
 
     model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
@@ -62,13 +66,23 @@ def chat(
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}
     config = model.generation({**sampling, **common})
+    drafting = None if draft is None else load(draft, kind=LanguageModelRun)
+    check_draft(model, drafting, config)
     by_hand = sys.stdin.isatty() and not as_json
     if by_hand:
         print(_COMMANDS, file=sys.stderr)
-    _converse(model, config, _typed() if by_hand else given(None, None, forgiving=True), system, as_json)
+    lines = _typed() if by_hand else given(None, None, forgiving=True)
+    _converse(model, config, lines, system, as_json, drafting)
 
 
-def _converse(model: LanguageModelRun, config: DecodingConfig, lines: Iterable[str], system: str | None, as_json: bool) -> None:
+def _converse(
+    model: LanguageModelRun,
+    config: DecodingConfig,
+    lines: Iterable[str],
+    system: str | None,
+    as_json: bool,
+    draft: LanguageModelRun | None = None,
+) -> None:
     from firth.errors import FirthError
     from firth.text.conversation import Message
 
@@ -89,7 +103,7 @@ def _converse(model: LanguageModelRun, config: DecodingConfig, lines: Iterable[s
             case question:
                 asked = [*history, Message("user", question)]
         try:
-            answer = _answer(model, config, asked, as_json)
+            answer = _answer(model, config, draft, asked, as_json)
         except FirthError as error:  # such as a question longer than the context: ask another one
             complain(str(error))
             continue
@@ -97,12 +111,17 @@ def _converse(model: LanguageModelRun, config: DecodingConfig, lines: Iterable[s
         history = [*asked, Message("assistant", answer)] if answer.strip() else history
 
 
-def _answer(model: LanguageModelRun, config: DecodingConfig, messages: list[Message], as_json: bool) -> str:
+def _answer(
+    model: LanguageModelRun, config: DecodingConfig, draft: LanguageModelRun | None, messages: list[Message], as_json: bool
+) -> str:
     """The answer, printed as it is written; what there is of it when Ctrl-C is pressed."""
+    from firth.decoding.speculative import Acceptance
+
     pieces: list[str] = []
+    counts = Acceptance()
     stopped = False
     try:
-        for piece in model.reply(messages, config):
+        for piece in model.reply(messages, config, draft, counts):
             pieces.append(piece)
             if not as_json:
                 print(piece, end="", flush=True)
@@ -111,6 +130,7 @@ def _answer(model: LanguageModelRun, config: DecodingConfig, messages: list[Mess
     answer = "".join(pieces)
     if as_json:
         found = {"prompt": messages[-1].content, "answer": answer, "stopped": stopped}
+        found |= {} if draft is None else dataclasses.asdict(counts)
         print(json.dumps(found, ensure_ascii=False), flush=True)
     else:
         print(" [stopped]" if stopped else "", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -42,6 +43,12 @@ LengthPenalty = Annotated[
 BeamGroups = Annotated[int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")]
 Diversity = Annotated[
     float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
+]
+Draft = Annotated[
+    Path | None,
+    typer.Option(
+        help="Smaller run with the same vocabulary: it proposes tokens, the run verifies several in one step. [default: none]",
+    ),
 ]
 Quantise = Annotated[
     str | None, typer.Option(help="Round the weights to int8 or int4: less memory, faster decoding. [default: as they are]")

@@ -13,6 +13,7 @@ from firth.cli.app import Json, Seed, print_json, verb
 from firth.cli.decoding_options import (
     BeamGroups,
     Diversity,
+    Draft,
     LengthPenalty,
     MinP,
     Quantise,
@@ -49,10 +50,12 @@ def generate(
     nbest: Annotated[int, typer.Option(help="Texts of the beam to print, as `rank ||| text ||| score`.", min=1)] = 1,
     seed: Seed = None,
     quantise: Quantise = None,
+    draft: Draft = None,
     as_json: Json = False,
 ) -> None:
     """Continue a prompt, by sampling or with beam search."""
     from firth.api import load
+    from firth.decoding.speculative import Acceptance
     from firth.tasks.next_token import LanguageModelRun
 
     if prompt == "-":
@@ -65,12 +68,14 @@ def generate(
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None}
     config = model.generation({"beam": beam, **sampling, **searching, **common})
     _check(config.beam, nbest, searching)
-    if config.beam > 1:
+    if config.beam > 1 and draft is None:
         _print_found(prompt, model.after_prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
         return
-    pieces = model.stream(prompt, config)
+    counts = Acceptance()
+    pieces = model.stream(prompt, config, None if draft is None else load(draft, kind=LanguageModelRun), counts)
     if as_json:
-        print_json({"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed})
+        found = {"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed}
+        print_json(found if draft is None else {**found, **dataclasses.asdict(counts)})
         return
     print(prompt, end=model.after_prompt, flush=True)
     for piece in pieces:

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import BeamRules, forced, penalise, without
+from firth.decoding.sample import BeamRules, forced, penalise
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there
@@ -281,7 +281,10 @@ def _candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, parent beams and tokens of the best continuations, best first; used_AV is subtracted from the scores."""
     A, S = score_AS.shape
-    log_p_ASV = without(torch.log_softmax(logits.float(), -1), banned).view(A, S, -1)
+    log_p_RV = torch.log_softmax(logits.float(), -1)
+    if banned:
+        log_p_RV[:, list(banned)] = -torch.inf  # in place: a copy would take as long as the softmax
+    log_p_ASV = log_p_RV.view(A, S, -1)
     if used_AV is not None:
         log_p_ASV = log_p_ASV - used_AV.unsqueeze(1)
     V = log_p_ASV.shape[2]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,14 +64,26 @@ class DecodingConfig:
             raise ConfigError(f'decoding.early_stopping needs decoding.beam_rules = "transformers"; it is "{self.beam_rules}".')
 
 
-def pick(logits_BV: Tensor, config: DecodingConfig, generator: torch.Generator) -> Tensor:
+def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
     """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature) within top_k, top_p
-    and min_p."""
+    and min_p; the numbers u_B, 0 ≤ u < 1, decide which."""
     if config.temperature == 0:
         return logits_BV.argmax(-1)
-    probability_BV = torch.softmax(restricted(logits_BV.float() / config.temperature, config), -1)
-    # Sampled on the CPU, so that a seed gives the same text on every device.
-    return torch.multinomial(probability_BV.cpu(), 1, generator=generator).squeeze(-1).to(logits_BV.device)
+    return at_quantile(torch.softmax(restricted(logits_BV.float() / config.temperature, config), -1), u_B)
+
+
+def at_quantile(p_BV: Tensor, u_B: Tensor) -> Tensor:
+    """token_B: the first whose cumulated probability exceeds u."""
+    below_BV = p_BV.double().cumsum(-1)
+    token_B = torch.searchsorted(below_BV, u_B.unsqueeze(1) * below_BV[:, -1:], right=True).squeeze(1)
+    return token_B.clamp(max=p_BV.shape[-1] - 1)
+
+
+def random_numbers(seed: int, number: int) -> np.random.Generator:
+    """What decides the tokens of a text: its seed, and its number among those of the same seed. Drawn on the CPU, so that a seed
+    gives the same text on every device and in every batch."""
+    # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
+    return np.random.default_rng((seed, number))
 
 
 def forced(logits_BV: Tensor, token: int) -> Tensor:

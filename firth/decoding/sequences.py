@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.beam import Hypothesis, StepwiseModel
-from firth.decoding.sample import DecodingConfig, forced, penalise, restricted, without
+from firth.decoding.sample import DecodingConfig, forced, penalise, pick, random_numbers, without
 
 Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, text number of each row) → token_A
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -71,18 +70,11 @@ def greedy(logits_AV: Tensor, texts: list[int]) -> Tensor:
 def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:
     """Sample from softmax(logits / temperature) within top_k, top_p and min_p. Each text has its own generator, seeded with the
     seed and the text's number, so the result does not depend on the other texts of the batch or on the device."""
-    # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
-    generators = [np.random.default_rng((config.seed, number)) for number in numbers]
+    generators = [random_numbers(config.seed, number) for number in numbers]
 
     def choose(logits_AV: Tensor, texts: list[int]) -> Tensor:
-        if config.temperature == 0:
-            return greedy(logits_AV, texts)
-        p_AV = torch.softmax(restricted(logits_AV.cpu() / config.temperature, config), -1).double()
-        below_AV = p_AV.cumsum(-1)
-        drawn = torch.tensor([generators[text].random() for text in texts], dtype=torch.float64)
-        u_A1 = drawn.unsqueeze(1) * below_AV[:, -1:]
-        token_A = torch.searchsorted(below_AV, u_A1, right=True).squeeze(1)
-        return token_A.clamp(max=p_AV.shape[-1] - 1).to(logits_AV.device)
+        u_A = torch.tensor([generators[text].random() for text in texts], dtype=torch.float64)
+        return pick(logits_AV, config, u_A.to(logits_AV.device))
 
     return choose
 

@@ -7,6 +7,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.cross_attention import CrossAttention, Source
@@ -15,7 +16,7 @@ from firth.layers.hook_free import Direct
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables
 from firth.layers.self_attention import Biases, HeadNorm
-from firth.layers.state import LayerState
+from firth.layers.state import FixedKeyValue, LayerState
 from firth.layers.token_mixer import MixerKind, token_mixer
 
 Placement = Literal["pre", "post", "sandwich"]
@@ -98,6 +99,8 @@ class Block(Direct):
         past: LayerState | None = None,
         source: Source | None = None,
     ) -> tuple[Tensor, LayerState | None]:
+        if isinstance(past, FixedKeyValue) and one_row.why_not(self, x_BTd, position, past) is None:
+            return one_row.run(self, x_BTd, allowed, position, past)
         match self.placement:
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)
@@ -122,7 +125,7 @@ class Block(Direct):
         return x_BTd, past
 
     def _drop(self, x_BTd: Tensor) -> Tensor:
-        return F.dropout(x_BTd, self.dropout, self.training) if self.dropout else x_BTd
+        return F.dropout(x_BTd, self.dropout) if self.dropout and self.training else x_BTd
 
 
 def _after(post_norm: nn.Module | None, y_BTd: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from firth.layers import transposed_product
+
 
 class Direct(nn.Module):
     """A module whose call is its forward, unless it has hooks or is being compiled."""
@@ -26,6 +28,9 @@ class Direct(nn.Module):
 
 class Linear(Direct, nn.Linear):
     """y = x Wᵀ + b."""
+
+    def forward(self, x_nd: torch.Tensor) -> torch.Tensor:
+        return transposed_product.linear(x_nd, self.weight, self.bias)
 
     @property
     def matrix(self) -> torch.Tensor:

@@ -137,6 +137,10 @@ class SelfAttention(TokenMixer):
     def start(self) -> LayerState:
         return KeyValue()
 
+    def narrowed(self, allowed: mask.Mask) -> mask.Mask:
+        """The mask of the model as this layer narrows it."""
+        return allowed
+
     def forward(
         self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: CachedKeyValue | None
     ) -> tuple[Tensor, CachedKeyValue | None]:
@@ -149,7 +153,7 @@ class SelfAttention(TokenMixer):
         if past is not None:
             start = past.kept
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
-        o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, allowed, relative, start)
+        o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, self.narrowed(allowed), relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
 
     def projected(self, position: Unprojected) -> Relative:
@@ -210,11 +214,8 @@ class WindowAttention(SelfAttention):
     def start(self) -> LayerState:
         return RecentKeyValue(self.span)
 
-    def forward(
-        self, x_BTd: Tensor, allowed: mask.Mask, position: LayerPosition, past: CachedKeyValue | None
-    ) -> tuple[Tensor, CachedKeyValue | None]:
-        implied = allowed in (mask.CAUSAL, mask.FULL)
-        return super().forward(x_BTd, self.window if implied else allowed & self.window, position, past)
+    def narrowed(self, allowed: mask.Mask) -> mask.Mask:
+        return self.window if allowed in (mask.CAUSAL, mask.FULL) else allowed & self.window
 
 
 def normalised(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 
+_TRITON = find_spec("triton") is not None
 ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 
 
@@ -101,6 +103,7 @@ class KeyValue:
 
     store: _Store | None = None
     length: int = 0
+    room: int = 0  # the least capacity of the next store
 
     @property
     def kept(self) -> int:
@@ -112,7 +115,7 @@ class KeyValue:
         end = self.length + k_BGTD.shape[2]
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
-            store = self._roomier(k_BGTD, v_BGTE, max(64, 2 * end))
+            store = self._roomier(k_BGTD, v_BGTE, max(64, self.room if self.room >= end else 2 * end))
         store.k_BGCD.narrow(2, self.length, end - self.length).copy_(k_BGTD)
         store.v_BGCE.narrow(2, self.length, end - self.length).copy_(v_BGTE)
         store.filled = end
@@ -135,7 +138,19 @@ class KeyValue:
         return KeyValue(_Store(k_BGCD, v_BGCE, self.length), self.length)
 
     def cut(self, length: int) -> KeyValue:
-        return KeyValue(self.store, length)
+        """The first `length` tokens of the text. Nothing is copied until something else is appended to them."""
+        assert length <= self.length
+        return KeyValue(self.store, length, self.room)
+
+    def reclaim(self) -> KeyValue:
+        """The same state, which from now on appends in place. Longer states that share its memory must no longer be used."""
+        if self.store is not None:
+            self.store.filled = self.length
+        return self
+
+    def reserve(self, capacity: int) -> KeyValue:
+        """The same state; if it needs new memory, it takes enough for `capacity` tokens at once."""
+        return KeyValue(self.store, self.length, capacity)
 
     def fixed(self, capacity: int) -> FixedKeyValue:
         if self.store is None:
@@ -150,6 +165,11 @@ class KeyValue:
     def of_tensors(k_BGKD: Tensor, v_BGKE: Tensor) -> KeyValue:
         """The state after these keys and values, which are not copied before something is appended."""
         return KeyValue(_Store(k_BGKD, v_BGKE, k_BGKD.shape[2]), k_BGKD.shape[2])
+
+    @staticmethod
+    def within(k_BGCD: Tensor, v_BGCE: Tensor, length: int) -> KeyValue:
+        """The first `length` tokens of this memory; what is appended is written there, too, as long as it has room."""
+        return KeyValue(_Store(k_BGCD, v_BGCE, length), length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +229,11 @@ class FixedKeyValue:
         """All keys and values, with the new ones written in place; the lengths are advanced for all layers at once, by
         AttentionState.after. A row that is full overwrites its last token: nobody should ask for that."""
         B, _, T, _ = k_BGTD.shape
+        if k_BGTD.is_cuda and not torch.compiler.is_compiling() and _TRITON:
+            from firth.layers.fixed_memory_kernel import write
+
+            write(self.k_BGCD, self.v_BGCE, k_BGTD, v_BGTE, self.length_B)
+            return self.k_BGCD, self.v_BGCE, self
         position_BT = (self.length_B[:, None] + torch.arange(T, device=k_BGTD.device)).clamp(max=self.k_BGCD.shape[2] - 1)
         row_B1 = torch.arange(B, device=k_BGTD.device)[:, None]
         self.k_BGCD[row_B1, :, position_BT] = k_BGTD.transpose(1, 2)
@@ -292,8 +317,9 @@ class AttentionState:
         """The same state in memory for `capacity` tokens."""
         length_B = self.length_B
         if length_B is None:
-            first = self.layers[0].fixed(capacity).tensors()[0]
-            length_B = torch.full((len(first),), self.length, device=first.device)
+            layers = tuple(layer.fixed(capacity) for layer in self.layers)
+            first = layers[0].tensors()[0]
+            return AttentionState(layers).at(torch.full((len(first),), self.length, device=first.device))
         return AttentionState(tuple(layer.fixed(capacity) for layer in self.layers)).at(length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -303,6 +329,24 @@ class AttentionState:
     def of(self, tensors: Iterable[Tensor]) -> AttentionState:
         length_B, *rest = tensors
         return AttentionState(parted(self.layers, rest)).at(length_B)
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
+        do not."""
+        return all(isinstance(layer, KeyValue | FixedKeyValue) for layer in self.layers)
+
+    def reclaim(self) -> AttentionState:
+        """The same state, which from now on appends in place. Longer states of the same text must no longer be used."""
+        for layer in self.layers:
+            if isinstance(layer, KeyValue):
+                layer.reclaim()
+        return self
+
+    def reserve(self, capacity: int) -> AttentionState:
+        """The same state with memory for `capacity` tokens, so that a long text is not copied again and again as it grows."""
+        layers = tuple(layer.reserve(capacity) if isinstance(layer, KeyValue) else layer for layer in self.layers)
+        return replace(self, layers=layers)
 
     @staticmethod
     def empty(depth: int) -> AttentionState:

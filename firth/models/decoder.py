@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers import one_row
 from firth.layers.cap import capped
 from firth.layers.quantised import Int8Linear
 from firth.models.config import TransformerSettings
@@ -34,7 +34,7 @@ class Decoder(Network, ABC):
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""
         layer = self._modules.get("quantised_output")  # only a quantised model has it (quantisation.py)
-        logits_BTV = F.linear(x_BTd, *self.output_layer()) if layer is None else layer(x_BTd)
+        logits_BTV = one_row.linear(x_BTd, *self.output_layer()) if layer is None else layer(x_BTd)
         return capped(logits_BTV, self.logit_cap)
 
     def quantise_output(self) -> None:

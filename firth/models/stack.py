@@ -98,8 +98,8 @@ class Stack(nn.Module):
         if torch.is_autocast_enabled(x_BTd.device.type):
             # The residual stream is kept in the type of the products, too: half the memory traffic.
             x_BTd = x_BTd.to(torch.get_autocast_dtype(x_BTd.device.type))
-        if self.settings.dropout:
-            x_BTd = F.dropout(x_BTd, self.settings.dropout, self.training)
+        if self.settings.dropout and self.training:
+            x_BTd = F.dropout(x_BTd, self.settings.dropout)
         return x_BTd if self.embedding_projection is None else self.embedding_projection(x_BTd)
 
     def run_blocks(

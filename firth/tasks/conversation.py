@@ -156,7 +156,7 @@ class ConversationRun(LanguageModelRun):
         """The config.beam best answers that beam search finds, best first, with log p and score."""
         return self._answers(self.prompt_ids(prompt), config or self.recipe.decoding)
 
-    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+    def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         return []  # an answer begins a text of its own
 
     def evaluate(  # type: ignore[override]  # conversations are read whole: no streams, no random batches

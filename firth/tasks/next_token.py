@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
+from firth.decoding.speculative import Acceptance
 from firth.errors import ConfigError, DataError
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.gradient_flow import Flow, flow
@@ -32,6 +31,7 @@ from firth.tasks.abilities.chat import Messages, as_messages, conversation_ids, 
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.continuation import Continuation, end_tokens, search
+from firth.tasks.abilities.drafting import LanguageRun, check_draft, sampled
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.abilities.stop_strings import until_stop
@@ -86,13 +86,15 @@ class LanguageModelRun(Run[LanguageModel]):
         penalty: float | None = None,
         beam_groups: int | None = None,
         diversity: float | None = None,
+        draft: LanguageRun | None = None,
     ) -> str:
         """The continuation of `prompt`: sampled, or with a `beam` above 1 the best that beam search finds. Settings that are not
-        given come from the recipe's [decoding]. `continuations` returns the whole beam with probabilities."""
+        given come from the recipe's [decoding]. `continuations` returns the whole beam with probabilities. `draft`: a smaller run
+        with the same vocabulary, which makes sampling faster and does not change its distribution."""
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
         searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
         common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop}
-        return "".join(self.stream(prompt, self.generation({**sampling, **searching, **common})))
+        return "".join(self.stream(prompt, self.generation({**sampling, **searching, **common}), draft))
 
     def generation(self, given: Mapping[str, Given]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given, which have to fit together."""
@@ -106,14 +108,19 @@ class LanguageModelRun(Run[LanguageModel]):
         """The config.beam best continuations that beam search finds, best first, with log p and score."""
         return search(self, self.prompt_ids(prompt).tolist(), config or self.recipe.decoding)
 
-    def stream(self, prompt: str, config: DecodingConfig) -> Iterator[str]:
+    def stream(
+        self, prompt: str, config: DecodingConfig, draft: LanguageRun | None = None, counts: Acceptance | None = None
+    ) -> Iterator[str]:
         """The continuation, piece by piece as it is generated. A piece is held back while it ends inside a character.
 
-        An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once."""
+        An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once.
+        `draft` as for `generate`; its proposals, and how many were accepted, are added to `counts`."""
+        check_draft(self, draft, config)
         if config.beam > 1:
             return iter([self.continuations(prompt, config)[0].text])
         ids = self.prompt_ids(prompt)
-        return until_stop(self._pieces(ids, config, self._spelled_before(ids), end_tokens(self)), config.stop)
+        tokens = sampled(self, ids.tolist(), config, draft, counts)
+        return until_stop(self._pieces(tokens, self.spelled_before(ids), end_tokens(self)), config.stop)
 
     def chat(
         self,
@@ -129,29 +136,38 @@ class LanguageModelRun(Run[LanguageModel]):
         seed: int | None = None,
         beam: int | None = None,
         penalty: float | None = None,
+        draft: LanguageRun | None = None,
     ) -> str:
         """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
         them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
+        `draft` as for `generate`.
 
         For runs that were trained on conversations, and for public models with a chat template."""
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
         common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop, "beam": beam, "penalty": penalty}
-        return "".join(self.reply(messages, self.generation({**sampling, **common})))
+        return "".join(self.reply(messages, self.generation({**sampling, **common}), draft))
 
-    def reply(self, messages: str | Messages, config: DecodingConfig | None = None) -> Iterator[str]:
+    def reply(
+        self,
+        messages: str | Messages,
+        config: DecodingConfig | None = None,
+        draft: LanguageRun | None = None,
+        counts: Acceptance | None = None,
+    ) -> Iterator[str]:
         """The answer, piece by piece as it is generated. If the conversation is longer than the model's context, its oldest
-        rounds are left out, with a warning."""
+        rounds are left out, with a warning. `draft` and `counts` as for `stream`."""
         config = config or self.recipe.decoding
+        check_draft(self, draft, config)
         ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
         if config.beam > 1:
             return iter([self._answers(ids, config)[0].text])
-        return until_stop(self._pieces(ids, config, [], self._ends()), config.stop)
+        return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts), [], self.answer_ends()), config.stop)
 
     def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
-        found = search(self, ids.tolist(), config, self._ends())
+        found = search(self, ids.tolist(), config, self.answer_ends())
         return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in found]
 
-    def _ends(self) -> tuple[int, ...]:
+    def answer_ends(self) -> tuple[int, ...]:
         """The tokens that end an answer: that of the format, and those with which an imported model ends any text."""
         return self.format.end, *(self.tokenizer.ends if self.tokenizer.kind == "imported" else ())
 
@@ -166,23 +182,20 @@ class LanguageModelRun(Run[LanguageModel]):
             )
         return found
 
-    def _pieces(
-        self, ids: NDArray[np.int64], config: DecodingConfig, before: Sequence[int], ends: Sequence[int]
-    ) -> Iterator[str]:
-        """The text that follows `ids`, spelled as after the tokens `before`, up to one of the tokens `ends`."""
+    def _pieces(self, tokens: Iterator[int], before: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
+        """The text of the tokens, spelled as after the tokens `before`, up to one of the tokens `ends`."""
         waiting = deque(before)
         spelled = self.tokenizer.spell(iter(waiting.popleft, None))
         for _ in range(len(waiting)):
             next(spelled)
-        for token_B in generate(self.network, torch.from_numpy(ids).unsqueeze(0).to(self.device), config):
-            token = int(token_B)
+        for token in tokens:
             if token in ends:
                 return
             waiting.append(token)
             if piece := next(spelled):
                 yield piece
 
-    def _spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
+    def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         """The tokens of the prompt that decide how the first token after them is spelled."""
         found: list[int] = ids.tolist()
         return found

@@ -64,7 +64,7 @@ class Slow:
     def __init__(self) -> None:
         self.seen: list[list[str]] = []
 
-    def reply(self, messages: Any, config: Any) -> Iterator[str]:
+    def reply(self, messages: Any, config: Any, *draft: Any) -> Iterator[str]:
         self.seen.append([message.content for message in messages])
         yield "one"
         if messages[-1].content == "slow":

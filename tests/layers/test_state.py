@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from firth.layers.state import ROOM, AttentionState, KeyValue, RecurrentState
+from firth.errors import ConfigError
+from firth.layers.state import ROOM, AttentionState, KeyValue, RecentKeyValue, RecurrentState
 
 B, G, D, E = 3, 2, 4, 5
 
@@ -137,3 +138,30 @@ def test_an_empty_state_can_be_selected_from() -> None:
     state = AttentionState.empty(2).select(torch.tensor([0, 0]))
     assert state.length == 0
     assert len(state.layers) == 2
+
+
+@pytest.mark.parametrize("reclaimed", [False, True])
+@given(length=st.integers(0, 6), more=st.integers(1, 80))
+def test_a_cut_state_is_one_that_never_saw_the_rest(reclaimed: bool, length: int, more: int) -> None:
+    start, new = piece(6, 0), piece(more, 1)
+    _, _, state = KeyValue().extend(*start)
+    cut = state.cut(length)
+    assert cut.length == length
+    first = tuple(x[:, :, :length] for x in start)
+    assert same((cut.reclaim() if reclaimed else cut).extend(*new)[:2], joined(first, new))  # type: ignore[arg-type]
+    if not reclaimed:
+        assert same(held(state), start)  # the longer one is a value, too
+
+
+def test_a_reclaimed_state_appends_without_a_copy() -> None:
+    _, _, state = KeyValue().extend(*piece(6, 0))
+    assert state.cut(4).reclaim().extend(*piece(2, 1))[2].store is state.store
+    assert state.cut(4).extend(*piece(2, 1))[2].store is not state.store
+
+
+def test_windows_cannot_be_cut() -> None:
+    state = AttentionState((KeyValue(), RecentKeyValue(4)))
+    assert not state.cuttable
+    assert AttentionState.empty(2).cuttable
+    with pytest.raises(ConfigError, match="window"):
+        state.cut(0)

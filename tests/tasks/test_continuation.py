@@ -15,7 +15,7 @@ from shell import Firth, firth
 from firth.api import compose, load, train_recipe
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
-from firth.tasks import next_token as model_module
+from firth.tasks.abilities import drafting as model_module
 from firth.tasks.abilities.stepwise_generation import write
 from firth.tasks.run import Run
 

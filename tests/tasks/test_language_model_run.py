@@ -20,7 +20,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
 from firth.models import TransformerLM
-from firth.tasks import next_token as model_module
+from firth.tasks.abilities import drafting as model_module
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.run import Run
 from firth.text import prepare

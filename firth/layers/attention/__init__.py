@@ -21,14 +21,14 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers import position as position
-from firth.layers.attention import chunked, flex, fused, reference, sdpa
+from firth.layers.attention import chunked, few_queries, flex, fused, reference, sdpa
 from firth.layers.attention import mask as mask
 from firth.layers.attention import score as score
 from firth.layers.attention.call import Call
 from firth.layers.attention.checks import check
 from firth.layers.attention.score import Score
 
-Kernel = Literal["auto", "sdpa", "triton", "flex", "chunked", "reference"]
+Kernel = Literal["auto", "sdpa", "triton", "few_queries", "flex", "chunked", "reference"]
 
 
 def attend(
@@ -65,6 +65,8 @@ def run(call: Call, kernel: Kernel = "auto") -> Tensor:
 
 
 def _first_that_can(call: Call) -> ModuleType:
+    if call.in_fixed_memory:
+        return _first_that_never_waits(call)
     if sdpa.why_not(call) is None and (not call.q_BHQD.is_cuda or sdpa.holds_no_matrix(call) or sdpa.holds_a_small_one(call)):
         return sdpa
     if call.q_BHQD.is_cuda:
@@ -80,12 +82,22 @@ def _first_that_can(call: Call) -> ModuleType:
     return chunked
 
 
+def _first_that_never_waits(call: Call) -> ModuleType:
+    """Of the kernels that do not ask the GPU for a number, such as the blocks that a mask leaves: a recorded step cannot wait."""
+    for kernel in (few_queries, sdpa):
+        if kernel.why_not(call) is None:
+            return kernel
+    return reference
+
+
 def _named(kernel: Kernel) -> ModuleType:
     match kernel:
         case "sdpa":
             return sdpa
         case "triton":
             return fused
+        case "few_queries":
+            return few_queries
         case "flex":
             return flex
         case "chunked":

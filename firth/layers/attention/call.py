@@ -57,6 +57,13 @@ class Call:
     def starts_at_zero(self) -> bool:
         return isinstance(self.q_start, int) and self.q_start == 0
 
+    @property
+    def in_fixed_memory(self) -> bool:
+        """Whether this is a step of texts of different lengths on a GPU (FixedKeyValue), or their attention to a source."""
+        if not self.q_BHQD.is_cuda or torch.is_grad_enabled():
+            return False
+        return isinstance(self.q_start, Tensor) or torch.cuda.is_current_stream_capturing()
+
     def position_BQ(self) -> Tensor:
         """The positions of the queries: 1,Q if all rows agree."""
         position_Q = torch.arange(self.q_BHQD.shape[2], device=self.q_BHQD.device)

@@ -44,6 +44,7 @@ class TorchCell(Cell, nn.RNNBase):
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
     ) -> tuple[Tensor, State]:
         run: Callable[..., Any] = self if weights is None else partial(self._with_weights, weights)
+        state_DBd = tuple(part_DBd.contiguous() for part_DBd in state_DBd)  # those of some rows of a larger state are not
         hidden = state_DBd if len(state_DBd) > 1 else state_DBd[0]
         if length_B is None:
             y_BTd, last = run(x_BTi, hidden)

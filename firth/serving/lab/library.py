@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.lab.run_facts import RunFacts, run_facts
+from firth.serving.run_names import by_name, runs_in
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -52,13 +53,13 @@ class RunLibrary:
     @property
     def runs(self) -> Mapping[str, Path]:
         """Every run by its folder's name, or by its whole path if two folders have the same name."""
-        found = _by_name([path for place in self.places for path in _runs_in(place)])
+        found = by_name([path for place in self.places for path in runs_in(place)])
         self._seen.update(found)
         return found
 
     @property
     def vectors(self) -> Mapping[str, Path]:
-        return _by_name(list(self._files))
+        return by_name(list(self._files))
 
     def path(self, name: str) -> Path:
         """The folder of a run. Raises an error that distinguishes a deleted run from an unknown name."""
@@ -133,19 +134,6 @@ def tour_library(folder: Path = TOUR) -> RunLibrary:
     """The runs and vectors that `firth tour` wrote to `folder`; an empty library if it wrote none."""
     words = folder / "words.firth"
     return RunLibrary([folder / "runs"] if (folder / "runs").is_dir() else [], [words] if words.is_file() else [])
-
-
-def _runs_in(place: Path) -> list[Path]:
-    """The place itself if it is a run or has disappeared, otherwise the runs in it."""
-    if RunFolder(place).exists() or not place.is_dir():
-        return [place]
-    return sorted(path for path in place.iterdir() if RunFolder(path).exists())
-
-
-def _by_name(paths: Sequence[Path]) -> dict[str, Path]:
-    unique = list(dict.fromkeys(paths))
-    names = [path.name or str(path) for path in unique]
-    return {name if names.count(name) == 1 else str(path): path for name, path in zip(names, unique, strict=True)}
 
 
 def _modified(path: Path) -> int:

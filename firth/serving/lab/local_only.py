@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from firth.serving.requests import RequestRefused, from_another_page, headers_of, limited, to_this_machine
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1 << 20  # in a request body; well above the longest text that a view accepts, even with every character escaped
-_OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _HEADERS = {
     # Plotly adds inline styles to the page, and saves images through data: and blob: addresses.
     "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -23,12 +24,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-
-
-class RequestRefused(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class LocalOnly:
@@ -52,48 +47,26 @@ class LocalOnly:
 
         try:
             _check(scope)
-            await self.app(scope, _limited(receive), guarded)
+            await self.app(scope, limited(receive, MOST_BYTES, _too_large), guarded)
         except RequestRefused as refusal:
             if not answered:
                 await _refuse(refusal, guarded)
 
 
 def _check(scope: Scope) -> None:
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    headers = headers_of(scope)
     host = headers.get("host", "")
-    if _without_port(host) not in _OWN_HOSTS:
+    if not to_this_machine(headers):
         raise RequestRefused(
             403, f'the lab answers only to 127.0.0.1 and localhost, not to "{host[:60]}"; open it at http://127.0.0.1'
         )
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-    foreign = origin is not None and origin != f"http://{host}"
-    if scope["path"].startswith("/api/") and (foreign or site not in ("same-origin", "none")):
+    if scope["path"].startswith("/api/") and from_another_page(headers):
         raise RequestRefused(403, "the request comes from another page; the lab answers only its own")
     if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RequestRefused(415, "the request is not application/json, which is all that the lab accepts")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BYTES:
         raise _too_large()
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdecimal() else host).lower()
-
-
-def _limited(receive: Receive) -> Receive:
-    """Counts the bytes of a body that is sent without a content-length."""
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > MOST_BYTES:
-            raise _too_large()
-        return message
-
-    return counted
 
 
 def _too_large() -> RequestRefused:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig, penalise, pick, restricted
+from firth.decoding.prefill import prefill
+from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
 from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
@@ -65,8 +66,8 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     _refuse_strange(model, written)
     held = _held(opening, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
-    x_1Td, _ = _read(model, held, network.start(1))
     with torch.inference_mode():
+        x_1Td, _ = network.hidden(torch.tensor([held], device=model.device), network.start(1))
         logits_nV = network.readout(x_1Td[:, -kept - 1 :])[0].float()
     log_p_nV = torch.log_softmax(logits_nV, -1)
     of_written = [float(log_p_nV[n, id].exp()) for n, id in enumerate(written[len(written) - kept :])]
@@ -84,7 +85,7 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
         probabilities=(*(None for _ in range(len(written) - kept)), *of_written),
         candidates=tuple(map(candidate, chosen)),
         entropy=float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0))),
-        drawn=candidate(int(pick(logits_1V, config, _generator(config.seed, len(written), network.vocab)))),
+        drawn=candidate(int(pick(logits_1V, config, next(_draws(model, config.seed, len(written)))))),
         ended=bool(written) and ends(model, written[-1]),
     )
 
@@ -95,20 +96,20 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
     _refuse_strange(model, written)
     opening = _opening(model, prompt)
     held, past = _held(opening, written, limit), [*opening, *written]
-    generator = _generator(config.seed, len(written), network.vocab)
-    x_1Td, state = _read(model, held, network.start(1))
+    draws = _draws(model, config.seed, len(written))
+    x_11d, state = _prefill(model, held, network.start(1))
     for _ in range(config.tokens):
         with torch.inference_mode():
-            logits_1V = network.readout(x_1Td[:, -1:])[:, -1]
+            logits_1V = network.readout(x_11d)[:, -1]
         logits_1V = penalise(logits_1V, torch.tensor([past], device=model.device), config.repetition_penalty)
-        id = int(pick(logits_1V, config, generator))
+        id = int(pick(logits_1V, config, next(draws)))
         yield id
         past.append(id)
         if ends(model, id) or (config.stop and _stopped(model, opening, past[len(opening) :], config.stop)):
             return
         full = limit is not None and len(held) >= limit
         held = _followed(held, id, limit)
-        x_1Td, state = _read(model, held, network.start(1)) if full else _read(model, [id], state)
+        x_11d, state = _prefill(model, held, network.start(1)) if full else _prefill(model, [id], state)
 
 
 def ends(model: LanguageRun, id: int) -> bool:
@@ -152,8 +153,8 @@ def _followed(held: list[int], id: int, limit: int | None) -> list[int]:
 
 
 @torch.inference_mode()
-def _read(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
-    return model.network.hidden(torch.tensor([list(ids)], device=model.device), state)
+def _prefill(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
+    return prefill(model.network, torch.tensor([list(ids)], device=model.device), state)
 
 
 def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
@@ -162,10 +163,9 @@ def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
     return torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0]
 
 
-def _generator(seed: int, drawn: int, vocab: int) -> torch.Generator:
-    """The generator of `seed` after that many draws: a draw consumes the same random numbers whatever the probabilities are."""
-    generator = torch.Generator().manual_seed(seed)
-    same_1V = torch.ones(1, vocab)
-    for _ in range(drawn):
-        torch.multinomial(same_1V, 1, generator=generator)
-    return generator
+def _draws(model: LanguageRun, seed: int, drawn: int) -> Iterator[Tensor]:
+    """The random numbers of `seed` after that many draws: each token takes one."""
+    generator = random_numbers(seed, 0)
+    generator.random(drawn)
+    while True:
+        yield torch.tensor([generator.random()], dtype=torch.float64, device=model.device)

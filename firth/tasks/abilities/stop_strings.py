@@ -11,20 +11,35 @@ def stop_at(text: str, stops: Sequence[str]) -> int | None:
     return min(found)[1] if found else None
 
 
+class StopStrings:
+    """The text up to the first stop string, as it comes. What may be the beginning of one is held back until that is decided."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self.stops = stops
+        self.held = ""
+        self.found = False
+
+    def push(self, piece: str) -> str:
+        """What is certain to be part of the text, now that `piece` has come."""
+        if not self.stops:
+            return piece
+        held = self.held + piece
+        end = stop_at(held, self.stops)
+        certain = len(held) - _begun(held, self.stops) if end is None else end
+        self.found, self.held = end is not None, held[certain:]
+        return held[:certain]
+
+
 def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
-    """The pieces of a text up to its first stop string. What may be the beginning of one is held back until that is decided."""
-    held = ""
+    """The pieces of a text up to its first stop string."""
+    text = StopStrings(stops)
     for piece in pieces:
-        held += piece
-        end = stop_at(held, stops)
-        certain = len(held) - _begun(held, stops) if end is None else end
-        if certain:
-            yield held[:certain]
-        if end is not None:
+        if certain := text.push(piece):
+            yield certain
+        if text.found:
             return
-        held = held[certain:]
-    if held:
-        yield held
+    if text.held:
+        yield text.held
 
 
 def _begun(text: str, stops: Sequence[str]) -> int:

@@ -217,6 +217,13 @@ class Tokenizer:
         names = {id: name for name, id in self.markers.items()} | {self.eos: EOS, self.unknown: UNKNOWN}
         return names.get(id) or self._codec.token(id)
 
+    def same_tokens(self, other: Tokenizer) -> bool:
+        """Whether every id means the same token in both."""
+        if self._json == other._json:
+            return True
+        own, others = (tokenizers.Tokenizer.from_str(one.to_json()).get_vocab() for one in (self, other))
+        return own == others
+
     def unseen(self, text: str) -> list[str]:
         """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""
         return self._codec.unseen(text)

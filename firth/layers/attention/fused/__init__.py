@@ -29,7 +29,7 @@ def why_not(call: Call) -> str | None:
     q, v = call.q_BHQD, call.v_BGKE
     if call.cap is not None:
         return f"the Triton kernels do not cap the scores; the cap is {call.cap}"
-    if reason := _no_triton(q.device.type):
+    if reason := no_triton(q.device.type):
         return reason
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"the Triton kernels compute in float32 and cannot give {q.dtype}"
@@ -52,7 +52,7 @@ def why_not(call: Call) -> str | None:
     return None if call.spans is not None else "the mask does not leave each query one interval of keys"
 
 
-def _no_triton(device: str) -> str | None:
+def no_triton(device: str) -> str | None:
     if not _TRITON:
         return "triton is not installed"
     if device != "cuda" and not _INTERPRETED:

@@ -1,0 +1,77 @@
+"""firth serve"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from firth.cli.app import complain, verb
+from firth.cli.decoding_options import Quantise, quantisation
+
+
+@verb()
+def serve(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, folders of runs, or public models.")],
+    host: Annotated[str, typer.Option(help="Address to listen at. Others than this machine need an API key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8000,
+    key_file: Annotated[
+        Path | None, typer.Option(help="File with API keys, one per line. [default: the variable FIRTH_API_KEY]")
+    ] = None,
+    slots: Annotated[int, typer.Option(help="Texts that each model writes at once.", min=1)] = 16,
+    context: Annotated[
+        int | None, typer.Option(help="Tokens of a text that each slot has memory for. [default: the model's context]", min=1)
+    ] = None,
+    queue: Annotated[int, typer.Option(help="Texts that may wait for a slot; more are refused with status 429.", min=1)] = 256,
+    max_tokens: Annotated[int, typer.Option(help="Tokens that a request may ask for in each text.", min=1)] = 4096,
+    max_prompt: Annotated[
+        int | None, typer.Option(help="Tokens that a prompt may have. [default: the model's context]", min=1)
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Bytes that a request may have.", min=1)] = 4 << 20,
+    timeout: Annotated[float, typer.Option(help="Seconds that a request may take, with its time in the queue.", min=0.001)] = 600,
+    drain: Annotated[float, typer.Option(help="Seconds that requests in work get when the server ends.", min=0)] = 30,
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to compute on.")] = "auto",
+    dtype: Annotated[
+        Literal["float32", "bf16", "float16"] | None,
+        typer.Option(help="Type of the weights in memory. [default: that of the file]", show_default=False),
+    ] = None,
+    quantise: Quantise = None,
+) -> None:
+    """Serve runs over HTTP, with OpenAI's API and firth's own.
+
+    A client names a run by its folder's name. Ctrl-C or SIGTERM ends the server when the requests in work are answered; a
+    second Ctrl-C ends it at once.
+    """
+    from firth.serving.http.keys import check_address, read_keys
+    from firth.serving.http.limits import Limits
+
+    keys = read_keys(key_file)
+    check_address(host, keys)
+    limits = Limits(body=max_body, prompt=max_prompt, tokens=max_tokens, queue=queue, seconds=timeout)
+
+    from firth.serving.http.models import load_models
+    from firth.serving.http.server import listen
+    from firth.serving.http.server import serve as run_server
+
+    listener = listen(host, port)
+    try:
+        models = load_models(
+            runs, limits, device=device, dtype=dtype, quantise=quantisation(quantise), slots=slots, capacity=context
+        )
+    except BaseException:
+        listener.close()
+        raise
+    name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    address = f"http://{name}:{listener.getsockname()[1]}"
+    names = ", ".join(model.name for model in models)
+    run_server(
+        models,
+        listener,
+        limits=limits,
+        keys=keys,
+        drain=drain,
+        ready=lambda: print(f"Serving {names} at {address}/v1 (see {address}/docs; Ctrl-C ends it)", flush=True),
+        draining=lambda: complain("ending: no new requests; Ctrl-C again to end at once"),
+    )
+    print("The server has ended.")

@@ -1,0 +1,316 @@
+"""The engine of a server: many texts at once in one decode loop (continuous batching).
+
+A job waits in a queue, its prompt is read in pieces between the steps, and then its text is one row of the batch until it ends.
+All rows make one step together, whatever their lengths; rows join and leave between steps. One thread does all the work.
+
+Letters: n rows that write, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, deque
+
+import torch
+from torch import Tensor
+
+from firth.decoding.jobs import Deliver, EngineClosed, Event, Finished, Job, QueueFull, Reason, Ticket, Written
+from firth.decoding.row_choice import RowChoice
+from firth.decoding.row_memory import RowMemory
+from firth.decoding.stream import Stream
+from firth.errors import ConfigError
+from firth.models import LanguageModel
+
+__all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "Job", "QueueFull", "Reason", "Ticket", "Written"]
+
+_log = logging.getLogger("firth.engine")
+
+
+class Engine:
+    """`slots` texts at once, of `capacity` tokens each (by default the model's context), so that the memory is fixed from the
+    start. Between two steps, at most `chunk` tokens of prompts are read (by default 256, on a GPU 2,048). At most `queue` jobs
+    wait."""
+
+    def __init__(
+        self, network: LanguageModel, slots: int = 16, capacity: int | None = None, chunk: int | None = None, queue: int = 256
+    ) -> None:
+        for name, value in (("slots", slots), ("capacity", capacity), ("chunk", chunk), ("queue", queue)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; expected 1 or more")
+        self.network, self.slots, self.queue = network, slots, queue
+        self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
+        self._device = next(network.parameters()).device
+        self.chunk = chunk or (256 if self._device.type == "cpu" else 2048)
+        self._memory = RowMemory(network, slots, self.capacity)
+        self._changed = threading.Condition()
+        self._waiting: deque[Ticket] = deque()
+        self._streams: dict[Ticket, Stream] = {}  # all that are in work: they read, or write as a row of the memory
+        self._reading: deque[Stream] = deque()
+        self._choice: RowChoice | None = None  # of the streams that write; None: they have changed
+        self._token_n1: Tensor | None = None
+        self._pending: list[tuple[Ticket, list[Event]]] = []  # the last events of jobs that have ended
+        self._counts: Counter[str] = Counter()
+        self._open, self._cancel_all = True, False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Work in a thread of its own, until `close`."""
+        self._thread = threading.Thread(target=self._run, name="firth-engine", daemon=True)
+        self._thread.start()
+
+    def close(self, drain: bool = True, seconds: float | None = None) -> None:
+        """Refuse new jobs and end: after all accepted jobs are finished (`drain`), or cancel them. With `seconds`, jobs that are
+        not finished by then are cancelled, too."""
+        with self._changed:
+            self._open, self._cancel_all = False, not drain
+            self._changed.notify_all()
+        if self._thread is None:
+            while self._busy():
+                self.turn()
+            return
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            with self._changed:
+                self._cancel_all = True
+            self._thread.join()
+
+    def submit(self, job: Job, deliver: Deliver) -> Ticket:
+        """Queue a job. `deliver` is called in the engine's thread with the new events, at most once per step; the last event is
+        Finished. It must return quickly."""
+        self._check(job)
+        with self._changed:
+            if not self._open:
+                raise EngineClosed("the engine is closed and accepts no more requests")
+            if len(self._waiting) >= self.queue:
+                raise QueueFull(f"{len(self._waiting)} requests are waiting already. Try again later.")
+            ticket = Ticket(job, deliver, self._changed)
+            self._waiting.append(ticket)
+            self._counts["jobs"] += 1
+            self._changed.notify_all()
+        return ticket
+
+    def facts(self) -> dict[str, int | float]:
+        """The state of the engine, for /health and /metrics; what is not `running`, `waiting` or a size counts up."""
+        names = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")
+        ends = ("stop", "length", "cancelled", "timeout", "failed")
+        running = {
+            "running": len(self._streams),
+            "reading": len(self._reading),
+            "waiting": len(self._waiting),
+        }
+        sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
+        return {**running, **sizes, **{name: self._counts[name] for name in (*names, *ends)}}
+
+    @torch.inference_mode()
+    def turn(self) -> None:
+        """One step of every text that writes, and a piece of the prompts. The engine's thread calls it again and again."""
+        try:
+            self._drop_ended()
+            self._admit()
+            self._read()
+            self._step()
+        except Exception as error:  # the texts in work are lost, the engine is not
+            _log.exception("a step failed")
+            for stream in list(self._streams.values()):
+                self._finish(stream, "failed", _told(error))
+            self._reading.clear()
+            self._memory.forget()
+            self._choice = None
+        self._deliver()
+
+    def _check(self, job: Job) -> None:
+        if not job.prompt:
+            raise ConfigError("the prompt is empty; give at least one token")
+        if min(job.prompt) < 0 or max(job.prompt) >= self.network.vocab:
+            raise ConfigError(
+                f"the prompt has a token that is not in the vocabulary; expected ids from 0 to {self.network.vocab - 1}"
+            )
+        if job.config.beam > 1:
+            raise ConfigError(f"beam is {job.config.beam}, but the engine does not search. Set it to 1.")
+        needed = len(job.prompt) + (job.config.tokens - 1 if job.continues else 0)
+        if self.network.context is not None:
+            needed = min(needed, self.network.context)
+        if self.capacity is not None and needed > self.capacity:
+            raise ConfigError(
+                f"the prompt has {len(job.prompt)} tokens and {job.config.tokens} are asked for, but a text may have "
+                f"{self.capacity}. Shorten the prompt, or ask for fewer tokens."
+            )
+
+    def _run(self) -> None:
+        while self._wait():
+            self.turn()
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False if there never will be."""
+        with self._changed:
+            while self._open and not self._busy():
+                self._changed.wait()
+            return self._busy()
+
+    def _busy(self) -> bool:
+        return bool(self._waiting or self._streams)
+
+    def _drop_ended(self) -> None:
+        """End the jobs that are cancelled or out of time, those that wait included."""
+        with self._changed:
+            ended = [(ticket, reason) for ticket in self._waiting if (reason := self._over(ticket))]
+            for ticket, _ in ended:
+                self._waiting.remove(ticket)
+        for ticket, reason in ended:
+            self._end(ticket, [], reason)
+        for stream in list(self._streams.values()):
+            if (reason := self._over(stream.ticket)) is not None:
+                self._leave(stream, reason)
+
+    def _over(self, ticket: Ticket) -> Reason | None:
+        return "cancelled" if self._cancel_all else ticket.over()
+
+    def _admit(self) -> None:
+        """First come, first served: jobs start to read when there will be a row for them."""
+        while len(self._streams) < self.slots:
+            with self._changed:
+                if not self._waiting:
+                    return
+                ticket = self._waiting.popleft()
+            try:
+                self._reading.append(self._begin(ticket))
+            except Exception as error:
+                _log.exception("a request failed")
+                self._end(ticket, [], "failed", _told(error))
+
+    def _begin(self, ticket: Ticket) -> Stream:
+        stream = Stream(ticket, self.network, self._device)
+        self._memory.admit(stream)
+        self._streams[ticket] = stream
+        return stream
+
+    def _read(self) -> None:
+        """Read up to `chunk` tokens of the prompts, which take turns."""
+        budget = self.chunk
+        while budget > 0 and self._reading:
+            stream = self._reading.popleft()
+            self._skip_known(stream)
+            if budget < self.chunk and stream.left > budget:  # a small piece would cost as much time as a large one
+                self._reading.appendleft(stream)
+                return
+            together = [stream, *self._others_like(stream, budget)]
+            try:
+                count, logits_BV = self._piece(together, budget)
+            except Exception as error:
+                _log.exception("a prompt failed")
+                for one in together:
+                    self._leave(one, "failed", _told(error))
+                continue
+            self._counts["prompt_tokens"] += count
+            budget -= count
+            if logits_BV is None:
+                self._reading.append(stream)
+            else:
+                self._begin_writing(together, logits_BV)
+
+    def _piece(self, streams: list[Stream], budget: int) -> tuple[int, Tensor | None]:
+        if len(streams) == 1:
+            return self._memory.read(streams[0], budget)
+        return sum(len(stream.window) for stream in streams), self._memory.read_whole(streams)
+
+    def _others_like(self, stream: Stream, budget: int) -> list[Stream]:
+        """Prompts that can be read together with that of `stream`, in one call: they fit into the budget, and none is much
+        shorter than another. Those with the same prompt can use its memory afterwards."""
+        length, found, prompts = len(stream.window), [], {tuple(stream.window[:-1])}
+        if not stream.untouched or length > budget // 2:
+            return []
+        for other in self._reading:
+            least = (length + 1) // 2 if self._memory.pads else length
+            alike = least <= len(other.window) <= length
+            if alike and other.untouched and tuple(other.window[:-1]) not in prompts and not self._skip_known(other):
+                found.append(other)
+                prompts.add(tuple(other.window[:-1]))
+                if (len(found) + 2) * length > budget:
+                    break
+        for other in found:
+            self._reading.remove(other)
+        return found
+
+    def _skip_known(self, stream: Stream) -> int:
+        """Use the memory of tokens that another text has read. The number of tokens that need not be read."""
+        known = self._memory.find_prefix(stream) if stream.may_skip else 0
+        self._counts["prefix_hits"] += known > 0
+        self._counts["prefix_tokens"] += known
+        return known
+
+    def _begin_writing(self, streams: list[Stream], logits_BV: Tensor) -> None:
+        chosen = RowChoice(streams, self._device).choose(logits_BV)
+        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+            reason = self._write(stream, id, log_p, top) if stream.job.continues else "length"
+            if reason is not None:
+                self._leave(stream, reason)
+            elif stream.slide():
+                self._slide(stream)
+            else:
+                self._memory.join(stream)
+                self._choice = None
+
+    def _step(self) -> None:
+        streams = self._memory.streams()
+        if not streams:
+            return
+        if self._choice is None or self._token_n1 is None:
+            self._choice = RowChoice(streams, self._device)
+            self._token_n1 = torch.tensor([[stream.next_token] for stream in streams], device=self._device)
+        chosen = self._choice.choose(self._memory.step(self._token_n1))
+        self._token_n1 = chosen.token_n.unsqueeze(1)
+        self._counts["steps"] += 1
+        for stream in streams:
+            stream.read += 1
+        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+            reason = self._write(stream, id, log_p, top)
+            if reason is not None:
+                self._leave(stream, reason)
+            elif stream.slide():
+                self._memory.rest(stream)
+                self._choice = None
+                self._slide(stream)
+
+    def _write(self, stream: Stream, id: int, log_p: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
+        before = stream.written
+        reason = stream.write(id, log_p, top)
+        self._counts["tokens_generated"] += stream.written - before
+        return reason
+
+    def _slide(self, stream: Stream) -> None:
+        self._counts["slides"] += 1
+        self._reading.appendleft(stream)
+
+    def _leave(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
+        if stream in self._reading:
+            self._reading.remove(stream)
+        self._memory.leave(stream, failed=reason == "failed")
+        self._choice = None
+        self._finish(stream, reason, error)
+
+    def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
+        if reason == "failed" and error is None:
+            error = "the model's logits are not finite"
+        del self._streams[stream.ticket]
+        self._end(stream.ticket, stream.take_events(), reason, error)
+
+    def _end(self, ticket: Ticket, events: list[Event], reason: Reason, error: str | None = None) -> None:
+        self._counts[reason] += 1
+        self._pending.append((ticket, [*events, Finished(reason, error)]))
+
+    def _deliver(self) -> None:
+        """Hand over the events of this turn. Whoever cannot take them is gone."""
+        running = [(ticket, stream.take_events()) for ticket, stream in self._streams.items()]
+        for ticket, events in (*self._pending, *running):
+            try:
+                if events:
+                    ticket.deliver(events)
+            except Exception:
+                _log.exception("events could not be delivered")
+                ticket.cancelled = True
+        self._pending.clear()
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

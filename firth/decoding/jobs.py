@@ -1,0 +1,82 @@
+"""What goes into the engine, and what comes out of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import FirthError
+
+Reason = Literal["stop", "length", "cancelled", "timeout", "failed"]
+
+
+class QueueFull(FirthError):
+    """More jobs wait than the engine accepts. Try again later."""
+
+
+class EngineClosed(FirthError):
+    """The engine is shutting down, or was never started."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A prompt to continue. `config` gives the number of tokens and how they are chosen: temperature, top_k, top_p, min_p,
+    repetition_penalty (which counts the prompt's tokens, too) and seed; beam search does not apply.
+
+    The draws come from the generator that (seed, number) seeds, as in sequences.py: the text does not depend on its batch."""
+
+    prompt: tuple[int, ...]
+    config: DecodingConfig
+    ends: tuple[int, ...] = ()  # tokens that end the text; they are not delivered
+    top: int = 0  # number of most probable alternatives to deliver with each token
+    number: int = 0  # of this text among those of one request
+    score_prompt: bool = False  # deliver the tokens of the prompt with their log-probabilities before the generated ones
+    continues: bool = True  # False: only score the prompt, generate nothing
+    seconds: float | None = None  # time limit, counted from `submit`
+
+
+@dataclass(frozen=True)
+class Written:
+    """A token, its log-probability under the model (before temperature and penalty), and the most probable alternatives, best
+    first. The first token of a scored prompt has no log-probability."""
+
+    id: int
+    log_probability: float | None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last event of every job. "stop": one of its `ends`; "length": all its tokens are generated, or the prompt is scored."""
+
+    reason: Reason
+    error: str | None = None
+
+
+Event = Written | Finished
+Deliver = Callable[[list[Event]], None]
+
+
+class Ticket:
+    """A submitted job. It can be cancelled at any time, from any thread; its memory is then free at the next step."""
+
+    def __init__(self, job: Job, deliver: Deliver, changed: threading.Condition) -> None:
+        self.job, self.deliver = job, deliver
+        self.cancelled = False
+        self.deadline = None if job.seconds is None else time.monotonic() + job.seconds
+        self._changed = changed
+
+    def cancel(self) -> None:
+        with self._changed:
+            self.cancelled = True
+            self._changed.notify_all()
+
+    def over(self) -> Reason | None:
+        """Why the job must end now, if it must."""
+        if self.cancelled:
+            return "cancelled"
+        return "timeout" if self.deadline is not None and time.monotonic() >= self.deadline else None

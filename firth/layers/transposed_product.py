@@ -1,0 +1,27 @@
+"""y = x Wᵀ + b for the few rows of a decoding step. Letters: N rows of x, n any leading axes, d and o widths.
+
+On a CPU, with 8 to 64 rows, MKL multiplies W by xᵀ in about two thirds of the time that x by Wᵀ takes: there it reads W, which is
+almost all of the work, in the order in which it lies in memory. With fewer or more rows it is the other way round.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+FEW = range(8, 65)
+LARGE = 1 << 18  # numbers in W; a smaller one stays in the cache
+
+
+def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
+    """y_no."""
+    if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
+        return F.linear(x_nd, w_od, b_o)
+    rows = x_nd.numel() // x_nd.shape[-1]
+    if rows not in FEW or w_od.numel() < LARGE or w_od.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        return F.linear(x_nd, w_od, b_o)
+    x_dN = x_nd.reshape(rows, -1).t()
+    y_oN = torch.mm(w_od, x_dN) if b_o is None else torch.addmm(b_o.unsqueeze(1), w_od, x_dN)
+    # Copied: torch's attention on a CPU is slow with queries whose numbers are not next to each other.
+    return y_oN.t().contiguous().view(*x_nd.shape[:-1], -1)

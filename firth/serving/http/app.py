@@ -1,0 +1,156 @@
+"""The web application: one route for each address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from firth.errors import FirthError
+from firth.serving.http import chat, completions, embeddings, own_tasks, schemas
+from firth.serving.http.errors import as_api_error
+from firth.serving.http.gate import Gate
+from firth.serving.http.keys import Keys
+from firth.serving.http.limits import Limits
+from firth.serving.http.models import Models
+from firth.serving.http.page import page
+from firth.serving.http.service import Service
+from firth.serving.http.streaming import ClientLeft, no_response
+from firth.serving.http.validation import validation_error
+from firth.version import __version__
+
+ABOUT = "OpenAI-compatible addresses for language models, and firth's own for translation, classification, tagging and more."
+
+
+def build(models: Models, limits: Limits | None = None, keys: Keys | None = None) -> FastAPI:
+    """The application; it starts the models' threads when it starts, and ends them when it ends."""
+    service = Service(models, limits or Limits())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        models.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(models.close)
+
+    app = FastAPI(title="firth", version=__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.add_middleware(Gate, keys=keys or Keys(), limits=service.limits, metrics=service.metrics)
+    _add_errors(app)
+    _add_openai(app, service)
+    _add_own(app, service)
+    _add_facts(app, service)
+    return app
+
+
+def _add_openai(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The models that are served."""
+        return {"object": "list", "data": [_model(service, model.name) for model in service.models]}
+
+    @app.get("/v1/models/{name}")
+    async def model(name: str) -> dict[str, Any]:
+        """One of the models."""
+        return _model(service, name)
+
+    @app.post("/v1/completions")
+    async def complete(body: schemas.CompletionBody, request: Request) -> Response:
+        """Continue prompts: texts or token ids."""
+        return await completions.complete(service, body, request)
+
+    @app.post("/v1/chat/completions")
+    async def answer_messages(body: schemas.ChatBody, request: Request) -> Response:
+        """Answer a conversation, with a model that has a chat template or was trained on conversations."""
+        return await chat.chat(service, body, request)
+
+    @app.post("/v1/embeddings")
+    async def embed(body: schemas.EmbeddingBody, request: Request) -> Response:
+        """Turn texts into vectors."""
+        return await embeddings.embed(service, body, request)
+
+
+def _add_own(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/translate")
+    async def translate(body: schemas.TranslationBody, request: Request) -> Response:
+        """Translate texts."""
+        return await own_tasks.translate(service, body, request)
+
+    @app.post("/v1/classify")
+    async def classify(body: schemas.InputBody, request: Request) -> Response:
+        """Classify texts: the most probable class of each, and the probability of every class."""
+        return await own_tasks.classify(service, body, request)
+
+    @app.post("/v1/tag")
+    async def tag(body: schemas.InputBody, request: Request) -> Response:
+        """Tag the words of sentences, which are split at white space."""
+        return await own_tasks.tag(service, body, request)
+
+    @app.post("/v1/answer")
+    async def answer(body: schemas.AnswerBody, request: Request) -> Response:
+        """Find the answers to questions in a text."""
+        return await own_tasks.answer(service, body, request)
+
+    @app.post("/v1/attention")
+    async def attention(body: schemas.AttentionBody, request: Request) -> Response:
+        """Attention weights over a text: weights[layer][head][query][key]."""
+        return await own_tasks.attention(service, body, request)
+
+
+def _add_facts(app: FastAPI, service: Service) -> None:
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        """Whether the server works, and how busy it is."""
+        busy = service.models.facts().values()
+        count = {name: sum(int(facts.get(name, 0)) for facts in busy) for name in ("running", "waiting", "slots")}
+        return {"status": "ok", "version": __version__, **count}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(page(app.openapi()))
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(ClientLeft)
+    async def client_left(request: Request, error: Exception) -> Response:
+        return no_response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return validation_error(error.errors(), _parameters(request)).response()
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        return as_api_error(error).response()
+
+    for kind in (HTTPException, FirthError, TimeoutError):
+        app.add_exception_handler(kind, refused)
+
+
+def _parameters(request: Request) -> list[str]:
+    field = getattr(request.scope.get("route"), "body_field", None)
+    body = getattr(getattr(field, "field_info", None), "annotation", None)
+    return list(body.model_fields) if isinstance(body, type) and issubclass(body, schemas.Body) else []
+
+
+def _model(service: Service, name: str) -> dict[str, Any]:
+    model = service.models.get(name)
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "firth",
+        "task": model.run.task.name,
+        "context": model.context,
+        "chats": model.chats,
+    }

@@ -1,0 +1,41 @@
+"""The chunks of a streamed response. They are put together by hand: there are thousands of them a second."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from firth.serving.http.writing import Piece, Writing
+
+Spell = Callable[[Piece], str]  # one of the choices of a chunk, as JSON
+
+
+class Chunks:
+    """`head`: what all chunks have in common. With `usage`, the last one has the number of tokens."""
+
+    def __init__(self, head: dict[str, object], spell: Spell, *, usage: bool) -> None:
+        self._head = "data: " + json.dumps(head, ensure_ascii=False)[:-1] + ', "choices": ['
+        self._tail = '], "usage": null}\n\n' if usage else "]}\n\n"
+        self._spell, self._usage = spell, usage
+
+    async def of(self, writing: Writing, prompt_tokens: int, opening: Iterable[str] = ()) -> AsyncIterator[bytes]:
+        """`opening`: choices that come before the first piece."""
+        if first := "".join(self.chunk(choice) for choice in opening):
+            yield first.encode()
+        async for pieces in writing.pieces():
+            if waiting := "".join(self.chunk(self._spell(piece)) for piece in pieces if _says_something(piece)):
+                yield waiting.encode()
+        if self._usage:
+            counted = json.dumps(usage(prompt_tokens, writing.generated))
+            yield f'{self._head}], "usage": {counted}}}\n\n'.encode()
+
+    def chunk(self, choice: str) -> str:
+        return self._head + choice + self._tail
+
+
+def usage(prompt_tokens: int, generated: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": generated, "total_tokens": prompt_tokens + generated}
+
+
+def _says_something(piece: Piece) -> bool:
+    return bool(piece.text or piece.tokens or piece.finish)

@@ -1,0 +1,106 @@
+"""Gate: what every request passes before the application sees it. Plain ASGI, which does not buffer streamed responses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from firth.serving.http.errors import ApiError, as_api_error
+from firth.serving.http.keys import VARIABLE, Keys
+from firth.serving.http.limits import BODY_SECONDS, Limits
+from firth.serving.http.metrics import Metrics
+from firth.serving.requests import from_another_page, headers_of, limited, to_this_machine
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CLIENT_LEFT = 499  # what metrics call a request whose client left before its response began
+_OPEN = frozenset(("/health", "/docs", "/openapi.json"))  # answered without a key
+_HEADERS = [
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+_log = logging.getLogger("firth.serve")
+
+
+class Gate:
+    """Checks key, origin, type and size; counts requests; turns an unexpected error into a 500 that tells nothing."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Metrics) -> None:
+        self.app, self.keys, self.limits, self.metrics = app, keys, limits, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), CLIENT_LEFT
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self.app(scope, _timely(limited(receive, self.limits.body, self._too_large)), watched)
+        except Exception as error:
+            problem = as_api_error(error)
+            if problem.status_code >= 500:
+                log_failure(error)
+            if status == CLIENT_LEFT:
+                await problem.response()(scope, receive, watched)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.metrics.request(route, scope["method"], status, time.perf_counter() - began)
+
+    def _check(self, scope: Scope) -> None:
+        headers = headers_of(scope)
+        if self.keys:
+            if scope["path"] not in _OPEN and not self.keys.accept(headers):
+                raise ApiError(401, "the API key is missing or wrong. Send `Authorization: Bearer KEY`.", code="invalid_api_key")
+        elif not to_this_machine(headers):
+            raise ApiError(
+                403,
+                f"without an API key the server answers only to 127.0.0.1 and localhost. Set {VARIABLE} to serve other names.",
+            )
+        if from_another_page(headers) and not self.keys:
+            raise ApiError(403, f"the request comes from a web page. Set {VARIABLE} to allow that.")
+        if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise ApiError(415, "the request is not application/json. Send `Content-Type: application/json`.")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self.limits.body:
+            raise self._too_large()
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, f"the request has more than {self.limits.body:,} bytes. Send less at once.", code="body_too_large")
+
+
+def log_failure(error: Exception) -> None:
+    """Without the message of the error, which may quote a prompt."""
+    _log.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+
+
+def _timely(receive: Receive) -> Receive:
+    """A body that does not arrive in time is a 408."""
+    deadline, complete = time.monotonic() + BODY_SECONDS, False
+
+    async def timed() -> Message:
+        nonlocal complete
+        if complete:
+            return await receive()
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                message = await receive()
+        except TimeoutError:
+            raise ApiError(408, f"the body of the request did not arrive within {BODY_SECONDS} seconds") from None
+        complete = not message.get("more_body", False)
+        return message
+
+    return timed

@@ -1,0 +1,115 @@
+"""/v1/translate, classify, tag, answer and attention: what OpenAI has no word for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from firth.progress import Progress
+from firth.serving.http.errors import ApiError, wrong
+from firth.serving.http.models import ServedModel
+from firth.serving.http.schemas import AnswerBody, AttentionBody, InputBody, TranslationBody
+from firth.serving.http.service import Service
+from firth.serving.http.streaming import while_connected
+from firth.serving.http.validation import texts_of
+from firth.serving.http.worker import Compute
+from firth.tasks.answer import ReaderRun
+from firth.tasks.classification import ClassifierRun
+from firth.tasks.tagging import TaggerRun
+from firth.tasks.translation import TranslatorRun
+
+
+async def translate(service: Service, body: TranslationBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+    run, texts = model.for_worker.expect(TranslatorRun), texts_of(body.input, "input", service.limits)
+    if body.max_tokens is not None and body.max_tokens > service.limits.tokens:
+        raise wrong("max_tokens", f'"max_tokens" is {body.max_tokens:,}; the limit of this server is {service.limits.tokens:,}')
+    given = {
+        "beam": body.beam,
+        "penalty": body.penalty,
+        "tokens": body.max_tokens,
+        "repetition_penalty": body.repetition_penalty,
+    }
+    config = run.decoding(given)
+
+    def compute(inputs: list[Any], progress: Progress) -> Any:
+        return run.translations(inputs, config, progress=progress)
+
+    found = await _asked(service, model, request, ("translate", config), compute, texts)
+    data = [
+        {"index": n, "text": best.text, "log_probability": best.log_probability, "score": best.score}
+        for n, (best, *_) in enumerate(found)
+    ]
+    return _listed(model, data)
+
+
+async def classify(service: Service, body: InputBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+    run, texts = model.for_worker.expect(ClassifierRun), texts_of(body.input, "input", service.limits)
+    found = await _asked(service, model, request, "classify", lambda inputs, progress: run.classify(inputs), texts)
+    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+
+
+async def tag(service: Service, body: InputBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+    run, texts = model.for_worker.expect(TaggerRun), texts_of(body.input, "input", service.limits)
+    found = await _asked(service, model, request, "tag", lambda inputs, progress: run.tag(inputs), texts)
+    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+
+
+async def answer(service: Service, body: AnswerBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+    run, questions = model.for_worker.expect(ReaderRun), texts_of(body.question, "question", service.limits)
+
+    def compute(inputs: list[Any], progress: Progress) -> Any:
+        found: list[Any] = []
+        for question, context in inputs:
+            progress("answering", len(found), len(inputs))
+            found.append(run.answer(question, context))
+        return found
+
+    inputs = [(question, body.context) for question in questions]
+    found = await _asked(service, model, request, "answer", compute, inputs)
+    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+
+
+async def attention(service: Service, body: AttentionBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+
+    def compute(inputs: list[Any], progress: Progress) -> Any:
+        return [_weights(service, model, body)]
+
+    (found,) = await _asked(service, model, request, object(), compute, [None])
+    return JSONResponse({"object": "attention", "model": model.name, **found})
+
+
+def _weights(service: Service, model: ServedModel, body: AttentionBody) -> dict[str, Any]:
+    """weights[layer][head][query][key]"""
+    run, layers = model.for_worker, body.layers
+    service.check_prompt(model, len(run.source_tokenizer.encode(body.input)), "input")
+    found = run.attention(body.input, target=body.target, context=body.context, part=body.part, layers=layers)
+    size = len(found.layers) * found.heads * len(found.queries) * len(found.keys)
+    if size > service.limits.weights:
+        message = f"the response would have {size:,} weights; the limit is {service.limits.weights:,}. Name fewer layers."
+        raise ApiError(413, message, param="layers")
+    return {
+        "parts": found.parts,
+        "queries": found.queries,
+        "keys": found.keys,
+        "layers": found.layers,
+        "weights": [found.weights(layer).tolist() for layer in found.layers],
+    }
+
+
+async def _asked(
+    service: Service, model: ServedModel, request: Request, key: Hashable, compute: Compute, inputs: list[Any]
+) -> Any:
+    return await while_connected(request, service.limits.seconds, model.worker.ask(key, compute, inputs))
+
+
+def _listed(model: ServedModel, data: list[dict[str, Any]]) -> Response:
+    return JSONResponse({"object": "list", "model": model.name, "data": data})

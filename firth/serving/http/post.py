@@ -1,0 +1,84 @@
+"""From the threads of the engines to the event loop: one wake-up for everything that waits.
+
+A wake-up, and a chunk on a socket, cost more than a step of a small model. So the loop hands out what has come at most every
+_PACE seconds per open inbox: one stream gets each token at once, and with many streams the tokens that wait travel together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from firth.decoding.engine import Event
+
+_PACE = 0.0008  # seconds per stream between two deliveries
+
+
+class Post:
+    def __init__(self) -> None:
+        self.open = 0  # inboxes
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: deque[tuple[Inbox, int, list[Event]]] = deque()
+        self._called = False
+        self._last = 0.0
+
+    def inbox(self) -> Inbox:
+        """For the texts of one request, which the current loop serves."""
+        self._loop = asyncio.get_running_loop()
+        return Inbox(self)
+
+    def put(self, inbox: Inbox, text: int, events: list[Event]) -> None:
+        """From the engine's thread."""
+        self._waiting.append((inbox, text, events))
+        if not self._called:
+            self._called = True
+            assert self._loop is not None
+            try:
+                self._loop.call_soon_threadsafe(self._plan)
+            except RuntimeError:  # the loop is closed: nobody reads
+                self._waiting.clear()
+
+    def _plan(self) -> None:
+        assert self._loop is not None
+        wait = self._last + _PACE * self.open - self._loop.time()
+        if wait > 0:
+            self._loop.call_later(wait, self._hand_out)
+        else:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        assert self._loop is not None
+        self._last = self._loop.time()
+        self._called = False  # before the last look: what comes after it calls again
+        while self._waiting:
+            inbox, text, events = self._waiting.popleft()
+            inbox.receive(text, events)
+
+
+class Inbox:
+    """The events of one request that nobody has read yet: if its client reads slowly, they wait here and nowhere else."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._events: list[tuple[int, list[Event]]] = []
+        self._some = asyncio.Event()
+        self._closed = False
+        post.open += 1
+
+    def receive(self, text: int, events: list[Event]) -> None:
+        if not self._closed:
+            self._events.append((text, events))
+            self._some.set()
+
+    async def take(self) -> list[tuple[int, list[Event]]]:
+        """Everything that has come, once there is something."""
+        await self._some.wait()
+        self._some.clear()
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._events = []
+            self._post.open -= 1

@@ -1,0 +1,58 @@
+"""Log-probabilities as OpenAI's responses list them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from firth.decoding.engine import Written
+from firth.serving.http.spelling import Speller
+from firth.serving.http.writing import Token
+from firth.text import Tokenizer
+
+_LEAST = -9999.0  # what OpenAI writes for log 0, which JSON has no number for
+
+
+def for_completions(tokenizer: Tokenizer, tokens: Sequence[Token], shift: int = 0) -> dict[str, list[Any]]:
+    """Four lists with an entry per token. `shift`: characters of the response before the text that the offsets count from."""
+    found: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    for written, offset in tokens:
+        found["tokens"].append(tokenizer.token(written.id))
+        found["text_offset"].append(offset + shift)
+        if written.log_probability is None:
+            found["token_logprobs"].append(None)
+            found["top_logprobs"].append(None)
+            continue
+        found["token_logprobs"].append(_finite(written.log_probability))
+        best: dict[str, float] = {}
+        for id, value in (*written.top, (written.id, written.log_probability)):
+            best.setdefault(tokenizer.token(id), _finite(value))  # of two tokens that look the same, the more probable one
+        found["top_logprobs"].append(best)
+    return found
+
+
+def for_chat(tokenizer: Tokenizer, tokens: Iterable[Token]) -> dict[str, Any]:
+    entries = []
+    for written, _ in tokens:
+        best = [_entry(tokenizer, id, value) for id, value in written.top]
+        entries.append({**_entry(tokenizer, written.id, written.log_probability or 0.0), "top_logprobs": best})
+    return {"content": entries, "refusal": None}
+
+
+def prompt_tokens(tokenizer: Tokenizer, scored: Sequence[Written]) -> list[Token]:
+    """The tokens of a prompt, each with the place where its text begins."""
+    speller, found, length = Speller(tokenizer), [], 0
+    for written in scored:
+        found.append(Token(written, length))
+        length += len(speller.push(written.id))
+    return found
+
+
+def _entry(tokenizer: Tokenizer, id: int, log_probability: float) -> dict[str, Any]:
+    text = tokenizer.token(id)
+    return {"token": text, "logprob": _finite(log_probability), "bytes": list(text.encode())}
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else _LEAST

@@ -1,0 +1,127 @@
+"""The bodies of requests. A parameter that firth does not support is refused by its name, never ignored, unless it changes
+nothing about the answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
+
+# Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
+_HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "suffix": ("",),
+    "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "tool_choice": ("none",),
+    "functions": ([],),
+    "function_call": ("none",),
+    "parallel_tool_calls": (True, False),
+    "modalities": (["text"],),
+}
+TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_IDS = {"type": "array", "items": {"type": "integer"}}
+PROMPT = {"anyOf": [*TEXTS["anyOf"], _IDS, {"type": "array", "items": _IDS}]}
+
+Texts = Annotated[Any, WithJsonSchema(TEXTS)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Body(BaseModel):
+    """What all requests have in common."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    harmless: ClassVar[frozenset[str]] = _HARMLESS
+
+    model: StrictStr | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_says_nothing(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and name not in cls.harmless and value not in _NEUTRAL.get(name, ())
+        }
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: StrictBool = False
+
+
+class Generation(Body):
+    """How a text is written. What is not given comes from the run's [decoding]; `seed`: a random one."""
+
+    temperature: Number | None = None
+    top_p: Number | None = None
+    top_k: StrictInt | None = None
+    min_p: Number | None = None
+    repetition_penalty: Number | None = None
+    seed: StrictInt | None = None
+    stop: Texts | None = None
+    n: Annotated[StrictInt, Field(ge=1)] = 1
+    stream: StrictBool = False
+    stream_options: StreamOptions | None = None
+
+
+class CompletionBody(Generation):
+    prompt: Annotated[Any, WithJsonSchema(PROMPT)] = ""
+    max_tokens: Annotated[StrictInt, Field(ge=0)] = 16
+    echo: StrictBool = False
+    logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    best_of: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+class ChatMessage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[Any, WithJsonSchema({"type": "string"})]
+
+
+class ChatBody(Generation):
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    logprobs: StrictBool = False
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+
+
+class EmbeddingBody(Body):
+    input: Texts
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: StrictInt | None = None
+
+
+class InputBody(Body):
+    """Texts to classify or to tag."""
+
+    input: Texts
+
+
+class TranslationBody(Body):
+    input: Texts
+    beam: Annotated[StrictInt, Field(ge=1, le=64)] | None = None
+    penalty: Number | None = None
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    repetition_penalty: Number | None = None
+
+
+class AnswerBody(Body):
+    question: Texts
+    context: StrictStr
+
+
+class AttentionBody(Body):
+    input: StrictStr
+    target: StrictStr | None = None
+    context: StrictStr | None = None
+    part: StrictStr | None = None
+    layers: list[StrictInt] | None = None

@@ -1,0 +1,74 @@
+"""What the routes share: the models, the limits, the way from the engines to the loop, the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from firth.decoding.sample import DecodingConfig
+from firth.errors import ConfigError
+from firth.serving.http.errors import ApiError, wrong
+from firth.serving.http.limits import Limits
+from firth.serving.http.metrics import Metrics
+from firth.serving.http.models import Models, ServedModel
+from firth.serving.http.post import Post
+from firth.serving.http.schemas import Generation
+from firth.serving.http.validation import stops_of
+
+T = TypeVar("T")
+_LONG = 4000  # characters that take so long to tokenise that the loop does not wait for them
+_SETTING = re.compile(r"decoding\.(\w+)")
+
+
+@dataclass(eq=False)
+class Service:
+    models: Models
+    limits: Limits
+    post: Post = field(default_factory=Post)
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics(self.models.facts)
+
+    def decoding(self, model: ServedModel, body: Generation, tokens: int, name: str) -> tuple[DecodingConfig, tuple[str, ...]]:
+        """How a text of at most `tokens` tokens is written, and the strings that end it. `name`: the parameter of `tokens`."""
+        if tokens > self.limits.tokens:
+            raise wrong(name, f'"{name}" is {tokens:,}; the limit of this server is {self.limits.tokens:,}. Ask for fewer.')
+        run = model.language
+        given = {
+            "tokens": max(1, tokens),
+            "temperature": body.temperature,
+            "top_p": body.top_p,
+            "top_k": body.top_k,
+            "min_p": body.min_p,
+            "repetition_penalty": body.repetition_penalty,
+            "seed": secrets.randbits(32) if body.seed is None else body.seed,
+            "beam": 1,
+            "beam_groups": 1,
+        }
+        stops = stops_of(body.stop)
+        try:
+            config = run.decoding(given)
+        except ConfigError as error:
+            setting = _SETTING.search(str(error))
+            raise ApiError(400, str(error), param=setting[1] if setting else None) from error
+        return config, config.stop if stops is None else stops
+
+    def check_prompt(self, model: ServedModel, length: int, param: str, most: int | None = None) -> None:
+        """`most`: by default what the model and the server allow."""
+        most = self.limits.prompt_tokens(model.context) if most is None else most
+        if length > most:
+            raise ApiError(
+                413,
+                f'"{param}" has {length:,} tokens; the limit is {most:,}. Shorten it.',
+                param=param,
+                code="context_length_exceeded",
+            )
+
+
+async def off_loop(characters: int, work: Callable[[], T]) -> T:
+    """The result of `work` on so many characters: at once, or in a thread if there are many of them."""
+    return await asyncio.to_thread(work) if characters > _LONG else work()

@@ -1,0 +1,56 @@
+"""What the lab and the HTTP API check in a request before they read it.
+
+Any web page can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host name resolves to
+127.0.0.1 (DNS rebinding), so Host is checked. It can still trigger work by posting a request, so Origin is checked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope
+
+_OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
+
+
+class RequestRefused(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def to_this_machine(headers: Mapping[str, str]) -> bool:
+    """Whether the request names this machine by one of its own names."""
+    return _without_port(headers.get("host", "")) in _OWN_HOSTS
+
+
+def from_another_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent the request for a page of another server."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    return (origin is not None and origin != f"http://{headers.get('host', '')}") or site not in ("same-origin", "none")
+
+
+def limited(receive: Receive, most: int, too_large: Callable[[], Exception]) -> Receive:
+    """Counts the bytes of a body, also of one that is sent without a content-length."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise too_large()
+        return message
+
+    return counted
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()

@@ -1,0 +1,22 @@
+"""The runs in the folders that a server was started with, and the names by which they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from firth.training.folder import RunFolder
+
+
+def runs_in(place: Path) -> list[Path]:
+    """The place itself if it is a run or has disappeared, otherwise the runs in it."""
+    if RunFolder(place).exists() or not place.is_dir():
+        return [place]
+    return sorted(path for path in place.iterdir() if RunFolder(path).exists())
+
+
+def by_name(paths: Sequence[Path]) -> dict[str, Path]:
+    """By the folder's name, or by the whole path if two folders have the same name."""
+    unique = list(dict.fromkeys(paths))
+    names = [path.name or str(path) for path in unique]
+    return {name if names.count(name) == 1 else str(path): path for name, path in zip(names, unique, strict=True)}

@@ -1,0 +1,150 @@
+"""What the engine answers is what a model answers that has the text for itself."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine_jobs import CONTEXT, VOCAB, Heard, alone, alone_numbered, asked, by_turns, job, prompts, running
+from small_models import CONFIGS, random_model
+
+from firth.decoding.engine import Engine, Job
+from firth.models import LanguageModel
+from firth.tasks.abilities.scoring import read_log_probabilities
+
+ANY = ["lstm", "gated linear", "based", "transformer, rotary", "transformer, shaw, window"]
+SETTINGS: list[dict[str, Any]] = [
+    {"temperature": 1.0},
+    {"temperature": 0.0},
+    {"temperature": 0.7, "top_k": 3},
+    {"temperature": 1.5, "top_p": 0.8},
+    {"temperature": 1.2, "min_p": 0.2},
+    {"temperature": 1.0, "top_k": 5, "top_p": 0.7, "min_p": 0.1, "repetition_penalty": 1.4},
+    {"temperature": 0.0, "repetition_penalty": 1.3},
+]
+
+
+def answers(engine: Engine, jobs: list[Job], seed: int) -> list[list[int]]:
+    """Of jobs that come at random times, among others that leave early."""
+    draw = random.Random(seed)
+    heard: list[Heard] = []
+    left = list(jobs)
+    while left or not all(one.over() for one in heard):
+        if left and draw.random() < 0.3:
+            heard.append(asked(engine, left.pop(0)))
+        if draw.random() < 0.1 and engine.facts()["waiting"] < 5:
+            other = engine.submit(job(prompts(1, 9, draw.randrange(10**6))[0], 40), Heard())
+            if draw.random() < 0.5:
+                engine.turn()
+            other.cancel()
+        engine.turn()
+    return [one.ids() for one in heard]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_greedy_answer_is_that_of_a_text_alone(name: str) -> None:
+    model, draw = random_model(name, VOCAB), random.Random(1)
+    jobs = [job(prompt, draw.randint(1, 30)) for prompt in prompts(10, 16)]
+    assert answers(Engine(model, slots=3, chunk=4), jobs, 0) == [alone(model, one) for one in jobs]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_answer_is_that_of_a_text_alone_whatever_else_happens(name: str, seed: int) -> None:
+    model, draw = random_model(name, VOCAB), random.Random(seed)
+    settings = [draw.choice(SETTINGS) for _ in range(40)]
+    jobs = [
+        job(prompt, draw.randint(1, 40), seed=seed, **one) for prompt, one in zip(prompts(40, 30, seed), settings, strict=True)
+    ]
+    engine = Engine(model, slots=draw.randint(1, 9), chunk=draw.randint(1, 20))
+    assert answers(engine, jobs, seed) == [alone_numbered(model, one) for one in jobs]
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_a_sampled_answer_does_not_depend_on_the_others(name: str) -> None:
+    model = random_model(name, VOCAB)
+    jobs = [job(prompt, 15, seed=3, number=n % 3, **SETTINGS[n % len(SETTINGS)]) for n, prompt in enumerate(prompts(14, 9))]
+    assert answers(Engine(model, slots=4, chunk=4), jobs, 1) == [alone_numbered(model, one) for one in jobs]
+
+
+def test_a_number_gives_a_text_of_its_own() -> None:
+    model = random_model("gru", VOCAB)
+    texts = answers(Engine(model), [job([1, 2], 20, temperature=1.0, number=number) for number in (0, 1)], 0)
+    assert texts[0] != texts[1]
+
+
+def test_the_thread_answers() -> None:
+    model = random_model("transformer, rotary", VOCAB)
+    jobs = [job(prompt, 20) for prompt in prompts(8, 16)]
+    with running(model) as engine:
+        heard = [asked(engine, one) for one in jobs]
+        assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
+        assert {one.finished().reason for one in heard} == {"length"}
+
+
+@pytest.mark.parametrize("name", ["lstm", "transformer, learned"])
+def test_one_of_the_ends_ends_a_text_and_is_not_delivered(name: str) -> None:
+    model = random_model(name, VOCAB)
+    text = alone(model, job([1, 2, 3], 30))
+    end = text[7]
+    engine = Engine(model)
+    heard = [asked(engine, job([1, 2, 3], 30, ends=ends)) for ends in ((), (end, VOCAB - 1))]
+    by_turns(engine, *heard)
+    assert [one.finished().reason for one in heard] == ["length", "stop"]
+    assert heard[0].ids() == text
+    assert heard[1].ids() == text[: next(n for n, id in enumerate(text) if id in (end, VOCAB - 1))]
+
+
+def naive_log_p(model: LanguageModel, held: list[int]) -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.log_softmax(model(torch.tensor([held]))[0][0, -1].double(), -1)
+
+
+@pytest.mark.parametrize("settings", SETTINGS[4:], ids=str)
+@pytest.mark.parametrize("name", ["gru", "transformer, t5, additive"])
+def test_log_probabilities_are_the_model_s_own(name: str, settings: dict[str, Any]) -> None:
+    model = random_model(name, VOCAB)
+    engine, prompt = Engine(model, slots=2), [4, 5]
+    heard = [asked(engine, job(prompt, 8, top=top, **settings)) for top in (3, 0, 30)]
+    by_turns(engine, *heard)
+    assert heard[0].ids() == heard[1].ids() == heard[2].ids()
+    assert [len(event.top) for one in heard for event in one.written()] == [3] * 8 + [0] * 8 + [VOCAB] * 8
+    held = list(prompt)
+    for event, other in zip(heard[0].written(), heard[1].written(), strict=True):
+        log_p_V = naive_log_p(model, held)
+        best = log_p_V.topk(3)
+        assert event.log_probability == pytest.approx(float(log_p_V[event.id]), abs=1e-9)
+        assert other.log_probability == pytest.approx(event.log_probability, abs=1e-12)
+        assert [id for id, _ in event.top] == best.indices.tolist()
+        assert [value for _, value in event.top] == pytest.approx(best.values.tolist(), abs=1e-9)
+        held.append(event.id)
+
+
+@pytest.mark.parametrize("length", [1, 2, CONTEXT, CONTEXT + 1, 40])
+@pytest.mark.parametrize("name", ["mingru", *ANY])
+def test_a_scored_prompt_has_the_log_probabilities_of_score(name: str, length: int) -> None:
+    model = random_model(name, VOCAB)
+    prompt = np.random.default_rng(length).integers(VOCAB, size=length)
+    engine = Engine(model, slots=2, chunk=5)
+    jobs = [job(prompt.tolist(), 6, score_prompt=True, top=2, continues=continues) for continues in (True, False)]
+    heard = [asked(engine, one) for one in (*jobs, jobs[0])]
+    by_turns(engine, *heard)
+    for one in heard:
+        scored = one.written()[:length]
+        assert [event.id for event in scored] == prompt.tolist()
+        assert scored[0].log_probability is None
+        found = [event.log_probability for event in scored[1:]]
+        assert found == pytest.approx(read_log_probabilities(model, prompt) if length > 1 else [], abs=1e-9)
+        assert all(event.top[0][1] >= (event.log_probability or -math.inf) for event in scored[1:])
+    assert [one.ids()[length:] for one in heard] == [alone(model, jobs[0]), [], alone(model, jobs[0])]
+
+
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_scores_do_not_depend_on_how_many_are_computed_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firth.decoding.stream._SCORED_AT_ONCE", at_once)
+    test_a_scored_prompt_has_the_log_probabilities_of_score("lstm", 40)

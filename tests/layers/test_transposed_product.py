@@ -1,0 +1,44 @@
+"""The product for a few rows: the same numbers as F.linear, in the same order in memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from firth.layers import transposed_product
+from firth.layers.hook_free import Linear
+
+WIDE = (1024, 512)  # large enough for the transposed product
+EPS = torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("shape", [(16, 1), (2, 8), (64,), (1,), (65,), (8, 0)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_product_is_that_of_linear(shape: tuple[int, ...], bias: bool) -> None:
+    g = torch.Generator().manual_seed(0)
+    x, w, b = torch.randn(*shape, WIDE[1], generator=g), torch.randn(WIDE, generator=g), torch.randn(WIDE[0], generator=g)
+    exact = F.linear(x.double(), w.double(), b.double() if bias else None)
+    with torch.inference_mode():
+        found = transposed_product.linear(x, w, b if bias else None)
+    bound = EPS * WIDE[1] * F.linear(x.abs(), w.abs(), b.abs())  # of any order of summation
+    assert found.is_contiguous()
+    assert found.shape == exact.shape
+    assert bool(((found - exact).abs() <= bound).all())
+
+
+def test_a_step_of_sixteen_texts_multiplies_the_matrix_by_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[torch.Size] = []
+    inner = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda b, w, x: calls.append(x.shape) or inner(b, w, x))
+    layer = Linear(WIDE[1], WIDE[0])
+    with torch.inference_mode():
+        layer(torch.ones(16, 1, WIDE[1]))
+        layer(torch.ones(1, 1, WIDE[1]))
+    assert calls == [(WIDE[1], 16)]
+
+
+def test_training_multiplies_as_before_to_the_bit() -> None:
+    layer, x = Linear(WIDE[1], WIDE[0]), torch.randn(16, WIDE[1])
+    assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+    assert layer(x).requires_grad
