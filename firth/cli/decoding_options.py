@@ -51,7 +51,7 @@ Draft = Annotated[
     ),
 ]
 Quantise = Annotated[
-    str | None, typer.Option(help="Round the weights to int8 or int4: less memory, faster decoding. [default: as they are]")
+    str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: as they are]")
 ]
 
 

@@ -85,6 +85,19 @@ def test_torchs_int4_kernel_gives_the_same_logits(tied: bool) -> None:
     assert torch.allclose(before, after, rtol=0, atol=0.02 * float(before.abs().max()))
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_output_layer_is_quantised(tied: bool) -> None:
+    config = TransformerConfig(kind="transformer", width=32, depth=1, heads=2, context=12, tied=tied)
+    model = language_model(config, VOCAB).eval()
+    x_BTd = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(0))
+    before_BTV = model.readout(x_BTd)
+    quantise(model, "int4")
+    after_BTV = model.readout(x_BTd)
+    assert torch.equal(after_BTV, model.get_submodule("quantised_output")(x_BTd))
+    assert 0 < (after_BTV - before_BTV).abs().max() < 0.02 * before_BTV.abs().max()
+
+
 def test_every_matrix_of_the_layers_is_quantised_and_counted() -> None:
     model = random_model("transformer, rotary", VOCAB, torch.float32)
     before = held_bytes(model)

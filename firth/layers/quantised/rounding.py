@@ -4,8 +4,8 @@
     int4   one s and one z per row and group of columns, q ∈ {0 … 15}, z = 8 − m / s; kept are s and the midpoint m
 
 Both round to the nearest, so that |W − s (q − z)| ≤ s / 2. s and m of a group are kept in bfloat16. The midpoint is near zero
-where the weights lie on both sides of it, and loses little by that; s is then chosen, and rounded up, so that 16 steps from there
-reach every weight of the group.
+where the weights lie on both sides of it, and loses little by that; s is then chosen so that 16 steps from there reach every
+weight of the group.
 
 Letters: n rows of W (outputs), d its columns, c groups of columns, g columns of one group.
 """
@@ -40,7 +40,7 @@ def to_int4(W_nd: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     low_nc, high_nc = W_ncg.aminmax(dim=-1)
     m_nc = (low_nc + CENTRE * (high_nc - low_nc) / (LEVELS - 1)).bfloat16()
     reach_nc = torch.maximum((high_nc - m_nc) / (LEVELS - 1 - CENTRE), (m_nc - low_nc) / CENTRE)
-    scale_nc = _rounded_up(reach_nc.clamp_min(_SMALLEST))
+    scale_nc = reach_nc.clamp_min(_SMALLEST).bfloat16()
     q_ncg = ((W_ncg - m_nc[..., None].float()) / scale_nc[..., None].float()).round_().add_(CENTRE)
     return q_ncg.clamp_(0, LEVELS - 1).to(torch.uint8).flatten(1), scale_nc, m_nc
 
@@ -65,9 +65,3 @@ def _in_groups(W_nd: Tensor, group: int) -> Tensor:
     if missing := -W_nd.shape[1] % group:
         W_nd = F.pad(W_nd[None], (0, missing), mode="replicate")[0]
     return W_nd.reshape(len(W_nd), -1, group)
-
-
-def _rounded_up(x: Tensor) -> Tensor:
-    """The smallest bfloat16 that is not less than x > 0."""
-    near = x.bfloat16()
-    return torch.where(near.float() < x, torch.nextafter(near, torch.full_like(near, torch.inf)), near)

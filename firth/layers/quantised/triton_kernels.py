@@ -15,6 +15,8 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
+from firth.layers.attention.fused.pieces import zero_matrix
+
 
 class Kind(NamedTuple):
     """All constants that a kernel is compiled for."""
@@ -41,14 +43,14 @@ def int8_kernel(x, q, scale, bias, y, M, N, KIND: tl.constexpr):
     k = tl.arange(0, KIND.BLOCK_K)
     rows = q + n.to(tl.int64)[:, None] * KIND.K
     if KIND.BLOCK_M == 1:
-        part = tl.zeros((KIND.BLOCK_N, KIND.BLOCK_K), tl.float32)
+        part = zero_matrix(KIND.BLOCK_N, KIND.BLOCK_K)
         for first in range(0, KIND.K, KIND.BLOCK_K):
             column = first + k
             w = tl.load(rows + column[None, :], mask=(n[:, None] < N) & (column[None, :] < KIND.K), other=0)
             part += w.to(tl.float32) * tl.load(x + column, mask=column < KIND.K, other=0.0).to(tl.float32)[None, :]
         acc = tl.sum(part, 1)[None, :]
     else:
-        acc = tl.zeros((KIND.BLOCK_M, KIND.BLOCK_N), tl.float32)
+        acc = zero_matrix(KIND.BLOCK_M, KIND.BLOCK_N)
         for first in range(0, KIND.K, KIND.BLOCK_K):
             column = first + k
             w = tl.load(rows + column[None, :], mask=(n[:, None] < N) & (column[None, :] < KIND.K), other=0)
@@ -79,7 +81,7 @@ def int4_kernel(x, packed, scale, middle, bias, y, M, N, KIND: tl.constexpr):
     groups: tl.constexpr = (KIND.K + KIND.G - 1) // KIND.G
     rows = packed + n.to(tl.int64)[:, None] * (groups * KIND.G // 2)
     if KIND.BLOCK_M == 1:
-        part = tl.zeros((KIND.BLOCK_N, KIND.BLOCK_K), tl.float32)
+        part = zero_matrix(KIND.BLOCK_N, KIND.BLOCK_K)
         for first in range(0, (KIND.K + 1) // 2, KIND.BLOCK_K):
             byte = first + j
             even, odd = _halves(rows, scale, middle, n, byte, N, KIND)
@@ -87,7 +89,7 @@ def int4_kernel(x, packed, scale, middle, bias, y, M, N, KIND: tl.constexpr):
             part += odd * tl.load(x + 2 * byte + 1, mask=2 * byte + 1 < KIND.K, other=0.0).to(tl.float32)[None, :]
         acc = tl.sum(part, 1)[None, :]
     else:
-        acc = tl.zeros((KIND.BLOCK_M, KIND.BLOCK_N), tl.float32)
+        acc = zero_matrix(KIND.BLOCK_M, KIND.BLOCK_N)
         for first in range(0, (KIND.K + 1) // 2, KIND.BLOCK_K):
             byte = first + j
             even, odd = _halves(rows, scale, middle, n, byte, N, KIND)
