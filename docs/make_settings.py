@@ -36,6 +36,7 @@ PAGE = Path(__file__).resolve().parent / "recipes.md"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
+_PLAIN = ("summary", "imported")  # settings of a recipe that are no tables
 _CHOOSING = ("family", "kind")  # the settings that choose a class; shown once per table of the recipe
 _BASES = {DataConfig: "Every kind of data", TransformerSettings: "Every Transformer"}
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -189,8 +190,8 @@ def _markdown(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str
 def _recipe() -> str:
     hints, said = typing.get_type_hints(Recipe), meanings(Recipe)
     rows = []
-    for field in sorted(dataclasses.fields(Recipe), key=lambda field: field.name != "summary"):  # stands before the first table
-        is_table = field.name != "summary"
+    for field in sorted(dataclasses.fields(Recipe), key=lambda field: field.name not in _PLAIN):  # stand before the first table
+        is_table = field.name not in _PLAIN
         name = f"[`[{field.name}]`](#{field.name})" if is_table else _code(field.name)
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         default = _default(field) if not is_table else "optional" if optional else "required"
