@@ -35,7 +35,9 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
 
 def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
     endless, rows = EndlessText(model), len(prompt_BT)
-    u_NB = _uniform(config, rows).to(prompt_BT.device)
+    u_NB = _uniform(config, rows)
+    if prompt_BT.is_cuda:
+        u_NB = u_NB.to(prompt_BT.device)
     past_BN, token_BT, state = prompt_BT, prompt_BT, endless.start(rows)
     for u_B in u_NB:
         logits_B1V, state = endless.step(token_BT, state)

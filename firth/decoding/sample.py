@@ -74,6 +74,8 @@ def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
 
 def at_quantile(p_BV: Tensor, u_B: Tensor) -> Tensor:
     """token_B: the first whose cumulated probability exceeds u."""
+    if p_BV.device.type == "mps":  # has no float64
+        return at_quantile(p_BV.cpu(), u_B.cpu()).to(p_BV.device)
     below_BV = p_BV.double().cumsum(-1)
     token_B = torch.searchsorted(below_BV, u_B.unsqueeze(1) * below_BV[:, -1:], right=True).squeeze(1)
     return token_B.clamp(max=p_BV.shape[-1] - 1)

@@ -74,7 +74,7 @@ def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:
 
     def choose(logits_AV: Tensor, texts: list[int]) -> Tensor:
         u_A = torch.tensor([generators[text].random() for text in texts], dtype=torch.float64)
-        return pick(logits_AV, config, u_A.to(logits_AV.device))
+        return pick(logits_AV, config, u_A.to(logits_AV.device) if logits_AV.is_cuda else u_A)
 
     return choose
 

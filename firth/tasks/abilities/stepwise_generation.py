@@ -168,4 +168,4 @@ def _draws(model: LanguageRun, seed: int, drawn: int) -> Iterator[Tensor]:
     generator = random_numbers(seed, 0)
     generator.random(drawn)
     while True:
-        yield torch.tensor([generator.random()], dtype=torch.float64, device=model.device)
+        yield torch.tensor([generator.random()], dtype=torch.float64, device="cuda" if model.device.type == "cuda" else "cpu")
