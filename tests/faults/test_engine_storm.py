@@ -113,7 +113,8 @@ def test_a_storm_of_requests(name: str) -> None:
     assert {reason: facts[reason] for reason in reasons} == reasons
     assert (facts["running"], facts["waiting"], facts["failed"]) == (0, 0, 0)
     assert facts["jobs"] == sum(reasons.values())
-    assert facts["prefix_hits"] > 0
+    if name.startswith("transformer"):  # other memories are only used whole, which chance decides
+        assert facts["prefix_hits"] > 0
 
 
 @pytest.mark.long
