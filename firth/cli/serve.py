@@ -21,7 +21,8 @@ def serve(
     ] = None,
     slots: Annotated[int, typer.Option(help="Texts that each model writes at once.", min=1)] = 16,
     context: Annotated[
-        int | None, typer.Option(help="Tokens of a text that each slot has memory for. [default: the model's context]", min=1)
+        int | None,
+        typer.Option(help="Tokens of a text that each slot has memory for. [default: the model's context, at most 4,096]", min=1),
     ] = None,
     queue: Annotated[int, typer.Option(help="Texts that may wait for a slot; more are refused with status 429.", min=1)] = 256,
     max_tokens: Annotated[int, typer.Option(help="Tokens that a request may ask for in each text.", min=1)] = 4096,

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from http_servers import Reply, Served, serving
 
+import firth
 from firth.errors import ConfigError
 from firth.serving.http.keys import Keys, check_address, read_keys
 from firth.serving.http.limits import Limits
-from firth.serving.http.models import load_models, name_runs
+from firth.serving.http.models import CONTEXT, ServedModel, load_models, name_runs
 
 KEY = "a-key-of-at-least-sixteen-characters"
 PRIVATE = " café"
@@ -321,3 +322,12 @@ def test_a_model_can_be_served_with_rounded_weights(char_run: Path) -> None:
         assert found.bytes < found.bytes_before
     finally:
         models.close(drain=False)
+
+
+def test_the_memory_of_a_slot_is_bounded_whatever_context_a_model_declares(transformer_run: Path) -> None:
+    run = firth.load(transformer_run, "cpu")
+    run.network.context = 10**6
+    served = ServedModel("one", run, Limits(), slots=2)
+    assert served.engine is not None
+    assert served.engine.capacity == CONTEXT
+    served.close(drain=False)

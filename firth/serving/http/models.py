@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[\w.+@:-]+")
 SLOTS = 16
+CONTEXT = 4096  # tokens per slot, unless asked for: some public models declare a context of 131,072
 
 
 class ServedModel:
@@ -35,6 +36,8 @@ class ServedModel:
         self.engine: Engine | None = None
         self.for_worker = run
         if isinstance(run, LanguageModelRun):
+            if capacity is None and run.network.context is not None:
+                capacity = CONTEXT
             self.engine = Engine(run.network, slots=slots, capacity=capacity, queue=limits.queue)
             self.for_worker = _with_own_modules(run)
 
