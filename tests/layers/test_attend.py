@@ -371,7 +371,8 @@ def test_a_start_per_row_must_have_as_many_rows_as_the_batch() -> None:
 def test_an_unknown_kernel_is_refused_by_name() -> None:
     q, k, v = qkv(2, 2, 2)
     unknown: Any = "flash9"
-    with pytest.raises(ConfigError, match=r'no kernel "flash9"; choose auto, sdpa, triton, flex, chunked or reference'):
+    names = "auto, sdpa, triton, few_queries, flex, chunked or reference"
+    with pytest.raises(ConfigError, match=f'no kernel "flash9"; choose {names}'):
         attend(q, k, v, kernel=unknown)
 
 

@@ -13,7 +13,7 @@ from tolerance import assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention import Kernel, attend, chunked, flex, fused, mask, position, reference, score, sdpa
+from firth.layers.attention import Kernel, attend, chunked, few_queries, flex, fused, mask, position, reference, score, sdpa
 from firth.layers.attention import score as score_package
 from firth.layers.attention.call import Call
 from firth.oracles import attention as oracle
@@ -73,7 +73,7 @@ def test_a_kernel_is_right_about_what_it_does_not_know_or_refuses_it(how: str, w
     q, k, v = some(H, 0), some(G, 1), some(G, 2)
     (mine, theirs), (placed, truly_placed) = SCORES[how], POSITIONS[where]
     truth = oracle.attend(q.numpy(), k.numpy(), v.numpy(), lambda b, h, i, j: j <= i, score=theirs, position=truly_placed)
-    can = {"sdpa": how == "dot", "triton": False, "flex": False}.get(kernel, True)
+    can = {"sdpa": how == "dot", "triton": False, "few_queries": False, "flex": False}.get(kernel, True)
     with nullcontext() if can else pytest.raises(ConfigError, match=rf'kernel "{kernel}" cannot run this call: '):
         found = attend(q, k, v, score=mine, mask=mask.CAUSAL, position=placed, kernel=kernel)
         assert_equal(found, torch.from_numpy(truth))
@@ -89,10 +89,11 @@ def on_a_gpu(how: str, where: str) -> Call:
 def test_the_kernels_of_a_gpu_refuse_by_score_and_position_not_by_device_alone(
     how: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "_no_triton", lambda device: None)
+    for kernel in (fused, few_queries):
+        monkeypatch.setattr(kernel, "no_triton", lambda device: None)
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
     call = on_a_gpu(how, where)
-    for kernel in (fused, flex):
+    for kernel in (fused, few_queries, flex):
         name = type(call.score).__name__ if how != "dot" else "Parity"
         reason = kernel.why_not(call)
         assert reason is not None

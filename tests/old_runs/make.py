@@ -64,7 +64,7 @@ def asked(kind: str, model: Any) -> Any:
     """What a run of this kind says of one input."""
     match kind:
         case "next-token":
-            return [model.generate("the list", tokens=12, seed=0), model.score(["the list is empty."])[0].log_probability]
+            return [model.generate("the list", tokens=12, temperature=0), model.score(["the list is empty."])[0].log_probability]
         case "masked":
             return [one.filler for one in model.fill("the l__st")[0]][:3]
         case "classification":
