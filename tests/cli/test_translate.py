@@ -311,6 +311,7 @@ def test_a_file_is_not_gone_on_with_otherwise(
     assert "started with file = " in firth("translate", run, "--out", out, "--resume", "1 2").err
 
 
+@pytest.mark.long
 def test_a_process_that_is_interrupted_leaves_lines_to_go_on_from(run: Path, model: TranslatorRun, tmp_path: Path) -> None:
     """Ctrl-C, while it waits for standard input."""
     out, part = tmp_path / "out.txt", tmp_path / "out.txt.part"

@@ -25,6 +25,7 @@ def losses(path: Path) -> list[float]:
     return [line["loss"] for line in log.read(RunFolder(path).log)]
 
 
+@pytest.mark.long
 def test_they_are_the_models_that_are_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "cores", lambda: 2)
     runs = {kind: (recipe(kind), tmp_path / kind) for kind in ("rnn", "gru")}

@@ -187,6 +187,7 @@ def test_every_run_of_the_tour_can_be_used_afterwards(taken: Taken, firth: Firth
     assert (answer.code, answer.err) == (0, "")
 
 
+@pytest.mark.long
 def test_the_command_prints_the_table_and_where_the_report_is(
     firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from firth.layers.attention import attend, mask, position  # noqa: E402
 from firth.layers.attention.few_queries_kernel import Fresh, few_queries  # noqa: E402
 from firth.layers.position import RotaryTurn, rotate  # noqa: E402
 
-DEVICE = "cpu" if INTERPRETED else "cuda"
+DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.usefixtures("triton_interpreter"),

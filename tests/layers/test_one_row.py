@@ -21,7 +21,7 @@ from firth.layers.state import FixedKeyValue  # noqa: E402
 from firth.models import TransformerConfig, language_model  # noqa: E402
 from firth.models.initialise import initialise  # noqa: E402
 
-DEVICE = "cpu" if INTERPRETED else "cuda"
+DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.usefixtures("triton_interpreter"),

@@ -31,6 +31,7 @@ def _assert_overview(page: Watched, seen: Attention) -> None:
     np.testing.assert_allclose(np.array(cells["z"], float), np.array(seen.overview().plot.data[0].z, float), atol=1e-3)
 
 
+@pytest.mark.long
 def test_thumbnails_then_one_head_and_a_click_opens_another(visit: Visit, bpe_run: Path, screenshot: Screenshot) -> None:
     page = visit(f"#/attention?run=bpe&text={quote(TEXT)}")
     seen = load(bpe_run).attention(TEXT)

@@ -12,6 +12,7 @@ from firth.inspection.gradient_flow import KINDS, compare_flow
 from firth.serving.lab.library import RunLibrary
 
 
+@pytest.mark.long
 def test_gradients_of_fresh_models_against_distance(visit: Visit, screenshot: Screenshot) -> None:
     page = visit("#/compare?length=20&size=5000&gain=1.5")
     expected = compare_flow(length=20, size=5000, gain=1.5)

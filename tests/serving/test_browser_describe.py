@@ -13,6 +13,7 @@ from firth.models.presets import PRESETS
 from firth.shipped import shipped
 
 
+@pytest.mark.long
 def test_gpt3_is_counted_to_the_last_weight(visit: Visit, screenshot: Screenshot) -> None:
     page = visit("#/describe?of=gpt3")
     found = describe("gpt3")

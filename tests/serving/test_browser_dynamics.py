@@ -20,6 +20,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.rooms.dynamics import trajectory
 
 
+@pytest.mark.long
 def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
     page = visit("#/dynamics?depth=45&layer=45&seed=3")
     for name in get_args(PresetName):

@@ -80,6 +80,7 @@ def test_a_room_that_is_not_there_is_told_as_text(visit: Visit) -> None:
     assert page.page.locator("main img, main script").count() == 0
 
 
+@pytest.mark.long
 def test_text_that_looks_like_markup_is_shown_and_never_run(visit: Visit) -> None:
     page = visit("#/describe")
     page.set("settings", EVIL.replace(" ", ""))
@@ -249,6 +250,7 @@ def test_a_newer_question_and_leaving_stop_the_older_one(visit: Visit) -> None:
         assert page.page.locator("[role=alert]").count() == 0
 
 
+@pytest.mark.long
 def test_two_people_use_the_lab_at_once(visit: Visit) -> None:
     with slow_lab() as (address, slow):
         first, second = visit("#/describe?of=gpt2", at=address), visit("#/describe?of=gpt2", at=address)

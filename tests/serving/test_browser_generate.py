@@ -140,6 +140,7 @@ def test_what_a_recurrent_network_has_in_mind(visit: Visit, char_run: Path) -> N
     assert not again.page.locator("[data-figure=state]").is_visible()
 
 
+@pytest.mark.long
 def test_a_long_run_can_be_cancelled(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(*given: Any) -> Iterator[int]:
         for id in write(*given):

@@ -13,6 +13,7 @@ from firth.api import load
 TEXT = "the list is empty"
 
 
+@pytest.mark.long
 def test_what_a_model_expects_and_how_far_its_gradient_reaches(visit: Visit, screenshot: Screenshot, char_run: Path) -> None:
     page, model = visit("#/inspect?run=char"), load(char_run)
     assert page.table("predictions") == [list(row) for row in model.predictions(TEXT).figure().table.rows]

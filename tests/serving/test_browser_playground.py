@@ -29,6 +29,7 @@ def test_the_first_example_is_112_and_96(visit: Visit, screenshot: Screenshot) -
     screenshot(page, "playground")
 
 
+@pytest.mark.long
 def test_a_name_finds_its_role_and_the_larger_the_scale_the_surer(visit: Visit) -> None:
     page = visit("#/playground")
     page.set("of", "roles")

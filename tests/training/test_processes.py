@@ -148,6 +148,7 @@ def assert_one_line(process: subprocess.Popen[str], *parts: str) -> None:
         assert part in lines[0]
 
 
+@pytest.mark.long
 def test_a_file_that_may_not_grow_fails_the_checkpoint_in_one_line_and_keeps_the_earlier_ones(tmp_path: Path) -> None:
     before, expected = half_done(tmp_path)
     run = tmp_path / "run"
