@@ -1,6 +1,6 @@
 """Generating text token by token: tokens per second, beside `transformers` in the same run.
 
-    python benchmarks/decoding.py [--model gpt2 llama lstm] [--batch 1 64] [--dtype bf16] [--compile] [--rounds 5]
+    python benchmarks/decoding.py [--model gpt2 llama lstm] [--batch 1 64] [--dtype bf16] [--rounds 5]
     python benchmarks/decoding.py --device cpu --threads 2 --batch 1 16                        # GPT-2 in float32 on a CPU
     python benchmarks/decoding.py --device cpu --depth 2 --width 64 --vocab 500 --tokens 8     # in miniature
 
@@ -11,9 +11,9 @@ have. Random weights, the same on both sides, copied with the tables of firth/in
 more, always the most probable one.
 
 Rows: firth as `firth generate` runs it, which on a GPU records the step and replays it; there also a plain loop over model.step;
-with --compile also with the step compiled before it is recorded; `transformers` generate() as it is, and on a GPU with
-cache_implementation="static", which compiles the step. The rows take turns, and the median of the rounds counts; what compiles
-does so before. A step is one token of every text; the time of the prompt is divided among the steps, too.
+`transformers` generate() as it is, and on a GPU with cache_implementation="static", which compiles the step. The rows take turns,
+and the median of the rounds counts; what compiles does so before. A step is one token of every text; the time of the prompt is
+divided among the steps, too.
 
 First comes a check, with two layers, that both sides compute the same: in float32 the tokens have to be the same ones; in another
 type the logits after the prompt may be at most twice as far from those of float32 as the peer's.
@@ -22,7 +22,6 @@ type the logits after the prompt may be at most twice as far from those of float
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import statistics
 import sys
@@ -34,7 +33,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firth.decoding.captured import compile_steps
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
 from firth.interop.family import Family
@@ -114,7 +112,6 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128, help="new ones")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor time, for a busy machine")
-    parser.add_argument("--compile", action="store_true", help="also with firth's step compiled (GPU)")
     parser.add_argument("--no-static", action="store_true", help="without the row of transformers with a static cache (GPU)")
     parser.add_argument("--depth", type=int, help="instead of the shape's own, as are --width and --vocab")
     parser.add_argument("--width", type=int)
@@ -125,17 +122,17 @@ def main() -> None:
     print(f"{name}; torch {torch.__version__}; {options.dtype}, prompt of {options.prompt} tokens, {options.tokens} new ones\n")
     given = {key: getattr(options, key) for key in Setting.__dataclass_fields__ if key != "model"}
     for model in options.model:
-        compare(Setting(model=model, **given), options.batch, options.compile, not options.no_static)
+        compare(Setting(model=model, **given), options.batch, not options.no_static)
 
 
-def compare(setting: Setting, batches: list[int], compiled: bool, static: bool) -> None:
+def compare(setting: Setting, batches: list[int], static: bool) -> None:
     agree(dataclasses.replace(setting, depth=min(setting.depth or 2, 2)))
     ours = firth_model(setting).to(DTYPES[setting.dtype])
     theirs = None if setting.model == "lstm" else peer_model(setting, ours).to(DTYPES[setting.dtype])
     size = sum(parameter.numel() for parameter in ours.parameters())
     print(f"{setting.model}, {size / 1e6:,.0f} M parameters", flush=True)
     for batch in batches:
-        rows = all_rows(setting, ours, theirs, compiled, static)
+        rows = all_rows(setting, ours, theirs, static)
         seconds = timed(rows, prompts(setting, batch), setting)
         report(setting, batch, seconds)
 
@@ -162,12 +159,10 @@ def last_logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
     return model(token_BT)[0][:, -1]
 
 
-def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, compiled: bool, static: bool) -> dict[str, Row]:
+def all_rows(setting: Setting, ours: LanguageModel, theirs: nn.Module | None, static: bool) -> dict[str, Row]:
     rows = {"firth": firth_row(ours)}
     if setting.device == "cuda":
         rows["firth, a plain loop over model.step"] = plain_row(ours)
-    if compiled:
-        rows["firth, compiled"] = compiled_row(ours)
     if theirs is not None:
         rows["transformers"] = peer_row(theirs)
         if static and setting.device == "cuda":
@@ -205,7 +200,7 @@ def report(setting: Setting, batch: int, seconds: dict[str, float]) -> None:
 
 
 def _goal(setting: Setting, batch: int, name: str) -> str:
-    if name not in ("firth", "firth, compiled") or setting.model == "lstm":
+    if name != "firth" or setting.model == "lstm":
         return ""
     if setting.device == "cpu":
         return f"  {CPU_GOAL} ×"
@@ -263,12 +258,6 @@ def plain_row(model: LanguageModel) -> Row:
         return torch.cat(found, dim=1)
 
     return row
-
-
-def compiled_row(model: LanguageModel) -> Row:
-    model = copy.deepcopy(model)  # whose recorded steps are other ones
-    compile_steps(model)
-    return firth_row(model)
 
 
 # ------------------------------------------------------------------------------------------------ the peer

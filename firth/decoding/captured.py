@@ -36,11 +36,6 @@ def captured(model: Decoder) -> Captured:
     return _OF_MODEL[model]
 
 
-def compile_steps(model: Decoder) -> None:
-    """Compile the steps of a model before they are recorded: the first of them takes about a minute, and the others less time."""
-    _OF_MODEL[model] = Captured(model, compiled=True)
-
-
 def can_capture(model: nn.Module) -> bool:
     return next(model.parameters()).is_cuda
 
@@ -54,12 +49,11 @@ def room_for(length: int, most: int | None = None) -> int:
 
 
 class Captured:
-    """A model whose steps are replayed. `compiled`: with torch.compile first, which takes a while and fuses kernels."""
+    """A model whose steps are replayed."""
 
-    def __init__(self, model: Decoder, compiled: bool = False) -> None:
+    def __init__(self, model: Decoder) -> None:
         # Not a reference to the model itself: this object lives in a table for as long as the model does.
         self._model = weakref.ref(model)
-        self._step = _compiled(model) if compiled else None
         self._recorded: OrderedDict[_Key, _Recorded] = OrderedDict()
         self._seen: dict[_Key, int] = {}
         self._pool: Any = None
@@ -96,8 +90,7 @@ class Captured:
             self._pool = torch.cuda.graph_pool_handle()
         while len(self._recorded) >= _MOST:
             self._recorded.popitem(last=False)
-        model = self.model
-        recorded = _Recorded(model, self._step or model.step, token_R1, state, self._pool)
+        recorded = _Recorded(self.model, token_R1, state, self._pool)
         self._recorded[key] = recorded
         return recorded
 
@@ -105,7 +98,7 @@ class Captured:
 class _Recorded:
     """One graph with its input, its state and its output."""
 
-    def __init__(self, model: nn.Module, step: Any, token_R1: Tensor, state: Any, pool: Any) -> None:
+    def __init__(self, model: Decoder, token_R1: Tensor, state: Any, pool: Any) -> None:
         self.token_R1 = token_R1.clone()
         self.state = state.of([tensor.clone() for tensor in state.tensors()])
         # A table of positions may grow and be replaced; the graph goes on reading the old one.
@@ -114,18 +107,19 @@ class _Recorded:
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(2):  # what is compiled, tuned or allocated at first use must not be recorded
-                self._advance(step)
+                self._advance(model)
         torch.cuda.current_stream().wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=pool):
-            self.logits_R1V = self._advance(step)
+        # Other threads may use the GPU meanwhile.
+        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
+            self.logits_R1V = self._advance(model)
 
-    def _advance(self, step: Any) -> Tensor:
-        logits_R1V, after = step(self.token_R1, self.state)
+    def _advance(self, model: Decoder) -> Tensor:
+        logits_R1V, after = model.step(self.token_R1, self.state)
         for tensor, new in zip(self.state.tensors(), after.tensors(), strict=True):
             if tensor.data_ptr() != new.data_ptr():
                 tensor.copy_(new)
-        return logits_R1V  # type: ignore[no-any-return]
+        return logits_R1V
 
     def __call__(self, token_R1: Tensor, state: Any) -> tuple[Tensor, Any]:
         self.token_R1.copy_(token_R1)
@@ -140,15 +134,3 @@ class _Recorded:
 def is_fixed(state: Any) -> bool:
     own = getattr(state, "own", state)  # an encoder–decoder's state has one of its own beside the source
     return not isinstance(own, AttentionState) or own.length_B is not None
-
-
-def _compiled(model: Decoder) -> Any:
-    reference = weakref.ref(model)
-
-    def step(token_RT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        model = reference()
-        assert model is not None
-        return model.step(token_RT, state)
-
-    # Products with one row become sums, which read the weights faster.
-    return torch.compile(step, dynamic=False, options={"coordinate_descent_tuning": True})

@@ -162,11 +162,6 @@ class KeyValue:
         return self.store.k_BGCD[:, :, : self.length], self.store.v_BGCE[:, :, : self.length]
 
     @staticmethod
-    def of_tensors(k_BGKD: Tensor, v_BGKE: Tensor) -> KeyValue:
-        """The state after these keys and values, which are not copied before something is appended."""
-        return KeyValue(_Store(k_BGKD, v_BGKE, k_BGKD.shape[2]), k_BGKD.shape[2])
-
-    @staticmethod
     def within(k_BGCD: Tensor, v_BGCE: Tensor, length: int) -> KeyValue:
         """The first `length` tokens of this memory; what is appended is written there, too, as long as it has room."""
         return KeyValue(_Store(k_BGCD, v_BGCE, length), length)

@@ -8,16 +8,16 @@ import time
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from firth.decoding.engine import Job
 from firth.serving.http import probabilities
 from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.models import ServedModel
+from firth.serving.http.responding import respond
 from firth.serving.http.schemas import ChatBody, ChatMessage
 from firth.serving.http.service import Service, off_loop
-from firth.serving.http.streaming import EventStream, while_connected
 from firth.serving.http.writing import Piece, Text, Writing
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.text.conversation import Message
@@ -47,15 +47,7 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
         )
         texts.append(Text(number, job, model.run.tokenizer, (), stops, body.logprobs))
     writing = Writing(model, texts, service.post)
-    answer = _Answer(model, body, len(ids))
-    if body.stream:
-        return EventStream(answer.chunks(writing, service), service.limits.seconds, writing.cancel)
-    try:
-        pieces = await while_connected(request, service.limits.seconds, writing.all())
-    finally:
-        writing.cancel()
-    service.metrics.first_token(model.name, writing.first_token or 0.0)
-    return JSONResponse(answer.whole(writing, pieces))
+    return await respond(service, request, writing, _Answer(model, body, len(ids)), stream=body.stream)
 
 
 class _Answer:

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from firth.decoding.engine import Job
 from firth.serving.http import probabilities
 from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong
 from firth.serving.http.models import ServedModel
+from firth.serving.http.responding import respond
 from firth.serving.http.schemas import CompletionBody
 from firth.serving.http.service import Service, off_loop
 from firth.serving.http.spelling import Speller
-from firth.serving.http.streaming import EventStream, while_connected
 from firth.serving.http.writing import Piece, Text, Writing
 from firth.tasks.abilities.continuation import end_tokens
 
@@ -56,15 +56,7 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
             )
             texts.append(Text(number, job, model.run.tokenizer, before, stops, with_logprobs, ends if with_logprobs else ()))
     writing = Writing(model, texts, service.post)
-    answer = _Answer(model, body, prompts, each)
-    if body.stream:
-        return EventStream(answer.chunks(writing, service), service.limits.seconds, writing.cancel)
-    try:
-        pieces = await while_connected(request, service.limits.seconds, writing.all())
-    finally:
-        writing.cancel()
-    service.metrics.first_token(model.name, writing.first_token or 0.0)
-    return JSONResponse(answer.whole(writing, pieces))
+    return await respond(service, request, writing, _Answer(model, body, prompts, each), stream=body.stream)
 
 
 class _Answer:
