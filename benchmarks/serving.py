@@ -108,8 +108,9 @@ def quantile(values: list[float], q: float) -> float:
     return sorted(values)[min(len(values) - 1, int(q * len(values)))]
 
 
-def prompt_of(client: int, options: argparse.Namespace) -> list[int]:
-    generator = torch.Generator().manual_seed(client)
+def prompt_of(client: int, turn: int, options: argparse.Namespace) -> list[int]:
+    """Another one in every round: firth would remember those of the last."""
+    generator = torch.Generator().manual_seed(1_000 * turn + client)
     return torch.randint(options.vocab, (options.prompt,), generator=generator).tolist()
 
 
@@ -117,13 +118,14 @@ def prompt_of(client: int, options: argparse.Namespace) -> list[int]:
 
 
 def median_round(port: int, path: str, clients: int, options: argparse.Namespace) -> Measured:
-    rounds = [asyncio.run(one_round(port, path, clients, options)) for _ in range(options.rounds + 1)][1:]
+    rounds = [asyncio.run(one_round(port, path, clients, turn, options)) for turn in range(options.rounds + 1)][1:]
     return sorted(rounds, key=lambda found: found.seconds)[len(rounds) // 2]
 
 
-async def one_round(port: int, path: str, clients: int, options: argparse.Namespace) -> Measured:
+async def one_round(port: int, path: str, clients: int, turn: int, options: argparse.Namespace) -> Measured:
+    prompts = [prompt_of(client, turn, options) for client in range(clients)]
     began = time.perf_counter()
-    found = await asyncio.gather(*(ask(port, path, prompt_of(client, options), options.tokens) for client in range(clients)))
+    found = await asyncio.gather(*(ask(port, path, prompt, options.tokens) for prompt in prompts))
     return Measured(time.perf_counter() - began, [first for first, _ in found], [whole for _, whole in found])
 
 
@@ -199,17 +201,18 @@ def engine_alone(folder: Path, clients: int, slots: int, options: argparse.Names
     network: Any = load(folder, options.device, dtype=options.dtype).network
     engine = Engine(network, slots=slots)
     engine.start()
-    rounds = [engine_round(engine, clients, options) for _ in range(options.rounds + 1)][1:]
+    rounds = [engine_round(engine, clients, turn, options) for turn in range(options.rounds + 1)][1:]
     engine.close()
     return sorted(rounds, key=lambda found: found.seconds)[len(rounds) // 2]
 
 
-def engine_round(engine: Any, clients: int, options: argparse.Namespace) -> Measured:
+def engine_round(engine: Any, clients: int, turn: int, options: argparse.Namespace) -> Measured:
     from firth.decoding.engine import Finished, Job
     from firth.decoding.sample import DecodingConfig
 
     config = DecodingConfig(tokens=options.tokens, temperature=0)
     first, whole, done = [0.0] * clients, [0.0] * clients, threading.Semaphore(0)
+    jobs = [Job(tuple(prompt_of(client, turn, options)), config) for client in range(clients)]
     began = time.perf_counter()
 
     def deliver_to(client: int) -> Any:
@@ -221,8 +224,8 @@ def engine_round(engine: Any, clients: int, options: argparse.Namespace) -> Meas
 
         return deliver
 
-    for client in range(clients):
-        engine.submit(Job(tuple(prompt_of(client, options)), config), deliver_to(client))
+    for client, job in enumerate(jobs):
+        engine.submit(job, deliver_to(client))
     for _ in range(clients):
         done.acquire()
     return Measured(time.perf_counter() - began, first, whole)

@@ -1,39 +1,65 @@
-"""Steps of one token that are recorded once, as a CUDA graph, and then replayed: one launch instead of hundreds.
+"""Steps of decoding that are recorded and then replayed (recorded.py).
 
-At batch 1 a GPU computes a step in less time than Python needs to ask for it. A graph repeats the same kernels on the same
-addresses, so it needs states of a fixed size (layers/state.py), and it writes its results over those of the step before: the
-logits and the state that `step` returns are valid until the next call with the same shapes. Everything that is not a step of one
-token on a GPU is passed on to the model as it is.
+At batch 1 a GPU computes a step in less time than Python needs to ask for it. A recorded step needs states of a fixed size
+(layers/state.py) and writes its results over those of the step before: the logits and the state that `step` and `read` return are
+valid until the next call with a state of the same shapes.
 
-Letters: R rows, T time, V vocabulary.
+Prompts and verified proposals of up to MOST tokens are recorded, too, where the state can forget tokens: they are padded to a
+power of two, so that few graphs are needed, and the padding is cut off again,
+
+    h_1 … h_W = hidden(x_1 … x_T, 0 …),   logits = readout(h_T),   length ← length + T,   W = 2^⌈log₂ T⌉
+
+which changes nothing, because no token sees a later one. Everything else is passed on to the model as it is.
+
+Letters: R rows, T time, W time with padding, V vocabulary.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import OrderedDict
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from firth.layers.state import AttentionState
+from firth.decoding.recorded import Recorded, advance_in_place, copy_all, overwritten
+from firth.decoding.sample import DecodingConfig, pick
+from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack
 
 LEAST_ROOM = 256  # tokens; the capacity is this many times a power of two, so that few graphs are needed
+MOST = 64  # tokens of a recorded step
 _WORTH_IT = 2  # steps of the same shapes before they are recorded
-_MOST = 8  # graphs of one model
-_OF_MODEL: weakref.WeakKeyDictionary[nn.Module, Captured] = weakref.WeakKeyDictionary()
+_GRAPHS = 16  # of one Captured
+_IDLE = 2  # Captured that wait for the next text of a model
 
-_Key = tuple[tuple[int, ...], ...]
+_Shapes = tuple[tuple[int, ...], ...]
+_Key = tuple[int, int, bool, _Shapes]  # rows, width, whether the logits of all tokens are wanted, the state
+
+_idle: weakref.WeakKeyDictionary[nn.Module, list[Captured]] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()  # what is collected as garbage may be taken back in the middle of `lend`
 
 
-def captured(model: Decoder) -> Captured:
-    """The recorded steps of a model, made once for as long as it lives."""
-    if model not in _OF_MODEL:
-        _OF_MODEL[model] = Captured(model)
-    return _OF_MODEL[model]
+def lend(model: Decoder, borrower: object) -> Captured:
+    """Recorded steps of a model, for as long as the borrower lives. Nobody else has them meanwhile: texts that are written at the
+    same time each have their own, so that no step writes over another text's memory."""
+    with _lock:
+        idle = _idle.setdefault(model, [])
+        captured = idle.pop() if idle else Captured(model)
+    weakref.finalize(borrower, _take_back, captured).atexit = False
+    return captured
+
+
+def _take_back(captured: Captured) -> None:
+    model = captured.model
+    with _lock:
+        idle = None if model is None else _idle.get(model)
+        if idle is not None and len(idle) < _IDLE:
+            idle.append(captured)
 
 
 def can_capture(model: nn.Module) -> bool:
@@ -48,89 +74,199 @@ def room_for(length: int, most: int | None = None) -> int:
     return capacity if most is None else max(length, min(capacity, most))
 
 
+def padded_width(tokens: int) -> int:
+    """The width at which a step of that many tokens is recorded."""
+    return 1 << (tokens - 1).bit_length()
+
+
 class Captured:
     """A model whose steps are replayed."""
 
     def __init__(self, model: Decoder) -> None:
-        # Not a reference to the model itself: this object lives in a table for as long as the model does.
+        # Not a reference to the model itself: this object waits in a table for as long as the model lives.
         self._model = weakref.ref(model)
-        self._recorded: OrderedDict[_Key, _Recorded] = OrderedDict()
-        self._seen: dict[_Key, int] = {}
+        self._steps: OrderedDict[_Key, _Step] = OrderedDict()
+        self._picks: OrderedDict[Any, _Pick] = OrderedDict()
+        self._seen: dict[Any, int] = {}
+        self._last: _Step | None = None
         self._pool: Any = None
 
     @property
-    def model(self) -> Decoder:
-        model = self._model()
-        assert model is not None
-        return model
+    def model(self) -> Decoder | None:
+        return self._model()
 
     def fixed(self, state: Any, capacity: int) -> Any:
         """The state with room for `capacity` tokens; the model's tables of positions reach as far."""
+        self._reach(capacity)
+        return state.fixed(capacity)
+
+    @cached_property
+    @torch.inference_mode()
+    def _one(self) -> Any:
+        """A state after one token: the shapes of all others follow from its own."""
+        model: Any = self.model
+        device = next(model.parameters()).device
+        return model.hidden(torch.zeros(1, 1, dtype=torch.int64, device=device), model.start(1))[1]
+
+    @property
+    def can_start(self) -> bool:
+        """Whether a text may begin with a state of a fixed size: one that can forget all its tokens."""
+        return can_be_cut(self._one.fixed(1))
+
+    @torch.inference_mode()
+    def start(self, rows: int, capacity: int) -> Any:
+        """The state before the first token. It may be that of an earlier text of the same shapes, which must be over."""
+        self._reach(capacity)
+        like = self._one.fixed(capacity)
+        shapes = tuple((rows, *tensor.shape[1:]) for tensor in like.tensors())
+        state = self._memory(shapes)
+        if state is None:
+            return like.of([tensor.new_zeros(shape) for tensor, shape in zip(like.tensors(), shapes, strict=True)])
+        torch._foreach_zero_(list(state.tensors()))
+        return state
+
+    def step(self, token_RT: Tensor, state: Any, *, spare: int = 0) -> tuple[Tensor, Any]:
+        """model.step: the logits after every token. `spare`: how much room the state has behind them, for padding."""
+        return self._run(token_RT, state, spare, every=True)
+
+    def read(self, token_RT: Tensor, state: Any, *, spare: int = 0) -> tuple[Tensor, Any]:
+        """As `step`, but the logits_R1V after the last token only."""
+        return self._run(token_RT, state, spare, every=False)
+
+    @torch.inference_mode()
+    def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
+        """sample.pick, replayed where the logits are those of a recorded step. Valid until the next call."""
+        step = self._last
+        if config.temperature == 0 or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
+            return pick(logits_RV, config, u_R)
+        key = (logits_RV.data_ptr(), logits_RV.shape, config)
+        found = self._picks.get(key)
+        if found is None:
+            if not self._worth_it(key):
+                return pick(logits_RV, config, u_R)
+            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._shared_pool(), step)
+            _drop_oldest(self._picks)
+        return found(u_R)
+
+    @torch.inference_mode()
+    def _run(self, token_RT: Tensor, state: Any, spare: int, *, every: bool) -> tuple[Tensor, Any]:
+        rows, tokens = token_RT.shape
+        last = self._last
+        if last is not None and last.state is state and tokens == 1 and last.shape == (rows, 1):
+            return last(token_RT, state)  # the usual case: the next token of the same text
+        if not _can_replay(token_RT, state, spare):
+            return self._plain(token_RT, state, every)
+        key = (rows, padded_width(tokens), every and tokens > 1, tuple(tuple(tensor.shape) for tensor in state.tensors()))
+        step = self._steps.get(key)
+        if step is None:
+            if not self._worth_it(key):
+                return self._plain(token_RT, state, every)
+            step = self._record(key, state)
+        self._steps.move_to_end(key)
+        self._last = step
+        return step(token_RT, state)
+
+    def _plain(self, token_RT: Tensor, state: Any, every: bool) -> tuple[Tensor, Any]:
+        model = self.model
+        assert model is not None
+        x_RTd, state = model.hidden(token_RT, state)
+        return model.readout(x_RTd if every else x_RTd[:, -1:]), state
+
+    def _worth_it(self, key: Any) -> bool:
+        self._seen[key] = self._seen.get(key, 0) + 1
+        return self._seen[key] > _WORTH_IT
+
+    def _record(self, key: _Key, state: Any) -> _Step:
+        model, memory = self.model, self._memory(key[-1])
+        assert model is not None
+        if memory is None:
+            memory = state.of([tensor.clone() for tensor in state.tensors()])
+        step = self._steps[key] = _Step(model, memory, key, self._shared_pool())
+        _drop_oldest(self._steps)
+        return step
+
+    def _memory(self, shapes: _Shapes) -> Any:
+        """The state that recorded steps with these shapes share, if there is one."""
+        return next((step.state for key, step in self._steps.items() if key[-1] == shapes), None)
+
+    def _shared_pool(self) -> Any:
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        return self._pool
+
+    def _reach(self, capacity: int) -> None:
+        assert self.model is not None
         for module in self.model.modules():
             if isinstance(module, Stack):
                 module.reach(capacity)
-        return state.fixed(capacity)
-
-    @torch.inference_mode()
-    def step(self, token_RT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        if token_RT.shape[1] != 1 or not token_RT.is_cuda or not is_fixed(state):
-            return self.model.step(token_RT, state)
-        key = (tuple(token_RT.shape), *(tuple(tensor.shape) for tensor in state.tensors()))
-        recorded = self._recorded.get(key)
-        if recorded is None:
-            self._seen[key] = self._seen.get(key, 0) + 1
-            if self._seen[key] <= _WORTH_IT:
-                return self.model.step(token_RT, state)
-            recorded = self._record(key, token_RT, state)
-        self._recorded.move_to_end(key)
-        return recorded(token_RT, state)
-
-    def _record(self, key: _Key, token_R1: Tensor, state: Any) -> _Recorded:
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        while len(self._recorded) >= _MOST:
-            self._recorded.popitem(last=False)
-        recorded = _Recorded(self.model, token_R1, state, self._pool)
-        self._recorded[key] = recorded
-        return recorded
 
 
-class _Recorded:
+class _Step:
     """One graph with its input, its state and its output."""
 
-    def __init__(self, model: Decoder, token_R1: Tensor, state: Any, pool: Any) -> None:
-        self.token_R1 = token_R1.clone()
-        self.state = state.of([tensor.clone() for tensor in state.tensors()])
-        # A table of positions may grow and be replaced; the graph goes on reading the old one.
-        self.kept = [*model.parameters(), *model.buffers()]
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(2):  # what is compiled, tuned or allocated at first use must not be recorded
-                self._advance(model)
-        torch.cuda.current_stream().wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        # Other threads may use the GPU meanwhile.
-        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
-            self.logits_R1V = self._advance(model)
+    def __init__(self, model: Decoder, state: Any, key: _Key, pool: Any) -> None:
+        rows, width, every, _ = key
+        self.state, self.shape = state, (rows, width)
+        self._tensors = state.tensors()
+        device = self._tensors[0].device
+        self._token_RW = torch.zeros(rows, width, dtype=torch.int64, device=device)
+        self._count = torch.ones((), dtype=torch.int64, device=device)  # tokens that are not padding
+        self._every, self._counted = every, 1
 
-    def _advance(self, model: Decoder) -> Tensor:
-        logits_R1V, after = model.step(self.token_R1, self.state)
-        for tensor, new in zip(self.state.tensors(), after.tensors(), strict=True):
-            if tensor.data_ptr() != new.data_ptr():
-                tensor.copy_(new)
-        return logits_R1V
+        def work() -> Tensor:
+            logits, after = padded_step(model, self._token_RW, self._count, state, every)
+            advance_in_place(state, after)
+            return logits
 
-    def __call__(self, token_R1: Tensor, state: Any) -> tuple[Tensor, Any]:
-        self.token_R1.copy_(token_R1)
+        self.recorded = Recorded(work, overwritten(state), pool, model)
+
+    def __call__(self, token_RT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        tokens = token_RT.shape[1]
+        self._token_RW[:, :tokens].copy_(token_RT)
+        if tokens != self._counted:
+            self._count.fill_(tokens)
+            self._counted = tokens
         if state is not self.state:
-            for tensor, given in zip(self.state.tensors(), state.tensors(), strict=True):
-                if tensor.data_ptr() != given.data_ptr():
-                    tensor.copy_(given)
-        self.graph.replay()
-        return self.logits_R1V, self.state
+            pairs = zip(self._tensors, state.tensors(), strict=True)
+            moved = [(own, given) for own, given in pairs if own.data_ptr() != given.data_ptr()]
+            copy_all([own for own, _ in moved], [given for _, given in moved])
+        logits = self.recorded.replay()
+        return logits[:, :tokens] if self._every else logits, self.state
+
+
+class _Pick:
+    """A graph of sample.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
+
+    def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, pool: Any, step: _Step) -> None:
+        self._step, self._u_R = step, u_R.clone()
+        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), pool)
+
+    def __call__(self, u_R: Tensor) -> Tensor:
+        self._u_R.copy_(u_R)
+        return self._recorded.replay()
+
+
+def padded_step(model: Decoder, token_RW: Tensor, count: Tensor, state: Any, every: bool) -> tuple[Tensor, Any]:
+    """The logits after the first `count` tokens (those after padding are of no use) or after the last of them, and the state
+    after them. Only a state that can forget tokens may have padding."""
+    x_RWd, after = model.hidden(token_RW, state)
+    if token_RW.shape[1] == 1:
+        return model.readout(x_RWd), after
+    x_RTd = x_RWd if every else x_RWd.index_select(1, (count - 1).view(1))
+    return model.readout(x_RTd), after.at(state.length_B + count)
+
+
+def _can_replay(token_RT: Tensor, state: Any, spare: int) -> bool:
+    if not token_RT.is_cuda or not is_fixed(state):
+        return False
+    tokens = token_RT.shape[1]
+    return tokens == 1 or (tokens <= MOST and padded_width(tokens) - tokens <= spare and can_be_cut(state))
 
 
 def is_fixed(state: Any) -> bool:
     own = getattr(state, "own", state)  # an encoder–decoder's state has one of its own beside the source
     return not isinstance(own, AttentionState) or own.length_B is not None
+
+
+def _drop_oldest(graphs: OrderedDict[Any, Any]) -> None:
+    while len(graphs) > _GRAPHS:
+        graphs.popitem(last=False)

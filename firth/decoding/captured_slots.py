@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import can_capture
+from firth.decoding.recorded import Recorded, overwritten
 from firth.decoding.slots import Slots
-from firth.layers.state import AttentionState, FixedKeyValue
 
 _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or shrinks passes through most n only once
 
@@ -23,7 +23,7 @@ class CapturedSlots:
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
         self._captures = can_capture(slots.model)
-        self.graphs: dict[int, _Recorded] = {}  # of steps of that many rows
+        self.graphs: dict[int, tuple[Tensor, Recorded]] = {}  # of steps of that many rows, with their tokens
         self._seen: dict[int, int] = {}
         self._pool: Any = None
 
@@ -37,10 +37,9 @@ class CapturedSlots:
             if self._seen[rows] <= _WORTH_IT:
                 return self.slots.step(token_n1, rows)
             self._record(token_n1, rows)
-        recorded = self.graphs[rows]
-        recorded.token_n1.copy_(token_n1)
-        recorded.graph.replay()
-        return recorded.logits_nV
+        own_n1, recorded = self.graphs[rows]
+        own_n1.copy_(token_n1)
+        return recorded.replay()
 
     @torch.inference_mode()
     def warm_up(self) -> None:
@@ -51,37 +50,7 @@ class CapturedSlots:
 
     def _record(self, token_n1: Tensor, rows: int) -> None:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        self.graphs[rows] = _Recorded(self.slots, token_n1, rows, self._pool)
-
-
-class _Recorded:
-    """The graph of a step of the first `rows` rows, with its input and output."""
-
-    def __init__(self, slots: Slots, token_n1: Tensor, rows: int, pool: Any) -> None:
-        self.token_n1 = token_n1.clone()
-        # A table of positions may grow and be replaced; the graph goes on reading the old one.
-        self.kept = [*slots.model.parameters(), *slots.model.buffers()]
-        # The first steps are not recorded, so what they do must be undone. Keys and values need not be: they come after those
-        # of the text, where the next step writes.
-        changed = [(tensor, tensor.clone()) for tensor in overwritten(slots.state)]
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(2):
-                slots.step(self.token_n1, rows)
-        torch.cuda.current_stream().wait_stream(aside)
-        for tensor, before in changed:
-            tensor.copy_(before)
-        self.graph = torch.cuda.CUDAGraph()
-        # Other threads may use the GPU meanwhile.
-        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
-            self.logits_nV = slots.step(self.token_n1, rows)
-
-
-def overwritten(state: Any) -> list[Tensor]:
-    """The tensors whose values a step replaces; to keys and values it only adds."""
-    if not isinstance(state, AttentionState):
-        return list(state.tensors())
-    assert state.length_B is not None
-    rest = [tensor for layer in state.layers if not isinstance(layer, FixedKeyValue) for tensor in layer.tensors()]
-    return [state.length_B, *rest]
+        own_n1 = token_n1.clone()
+        changed = overwritten(self.slots.state)
+        recorded = Recorded(lambda: self.slots.step(own_n1, rows), changed, self._pool, self.slots.model)
+        self.graphs[rows] = own_n1, recorded

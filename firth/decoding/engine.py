@@ -197,7 +197,7 @@ class Engine:
                 return
             together = [stream, *self._others_like(stream, budget)]
             try:
-                count, logits_BV = self._piece(together, budget)
+                together, count, logits_BV = self._piece(together, budget)
             except Exception as error:
                 _log.exception("a prompt failed")
                 for one in together:
@@ -210,21 +210,26 @@ class Engine:
             else:
                 self._begin_writing(together, logits_BV)
 
-    def _piece(self, streams: list[Stream], budget: int) -> tuple[int, Tensor | None]:
+    def _piece(self, streams: list[Stream], budget: int) -> tuple[list[Stream], int, Tensor | None]:
+        """Read a piece of one prompt, or the rest of several: the texts in the order of the logits, if there are any."""
         if len(streams) == 1:
-            return self._memory.read(streams[0], budget)
-        return sum(len(stream.window) for stream in streams), self._memory.read_whole(streams)
+            return streams, *self._memory.read(streams[0], budget)
+        count = sum(stream.left for stream in streams)
+        streams, logits_BV = self._memory.read_together(streams)
+        return streams, count, logits_BV
 
     def _others_like(self, stream: Stream, budget: int) -> list[Stream]:
-        """Prompts that can be read together with that of `stream`, in one call: they fit into the budget, and none is much
+        """Prompts whose rest can be read together with that of `stream`, in one call: they fit into the budget, and none is much
         shorter than another. Those with the same prompt can use its memory afterwards."""
-        length, found, prompts = len(stream.window), [], {tuple(stream.window[:-1])}
-        if not stream.untouched or length > budget // 2:
+        length, found, prompts = stream.left, [], {tuple(stream.window[:-1])}
+        if not stream.reads_once_more or length > budget // 2:
             return []
+        least = (length + 1) // 2 if self._memory.pads else length
         for other in self._reading:
-            least = (length + 1) // 2 if self._memory.pads else length
-            alike = least <= len(other.window) <= length
-            if alike and other.untouched and tuple(other.window[:-1]) not in prompts and not self._skip_known(other):
+            if not other.reads_once_more or (tuple(other.window[:-1]) in prompts and length > 1):
+                continue
+            self._skip_known(other)
+            if least <= other.left <= length and self._memory.has_room(other, length):
                 found.append(other)
                 prompts.add(tuple(other.window[:-1]))
                 if (len(found) + 2) * length > budget:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from firth.decoding.captured import can_capture, captured, is_fixed, room_for
+from firth.decoding.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
 from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
 from firth.layers.state import AttentionState
@@ -41,7 +41,7 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> 
     past_BN, token_BT, state = prompt_BT, prompt_BT, endless.start(rows)
     for u_B in u_NB:
         logits_B1V, state = endless.step(token_BT, state)
-        token_B = pick(penalise(logits_B1V[:, -1], past_BN, config.repetition_penalty), config, u_B)
+        token_B = endless.pick(penalise(logits_B1V[:, -1], past_BN, config.repetition_penalty), config, u_B)
         yield token_B
         token_BT = token_B.unsqueeze(1)
         if config.repetition_penalty != 1:
@@ -58,56 +58,82 @@ def _uniform(config: DecodingConfig, rows: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A model's state, and the tokens that it was computed from where the context is bounded."""
+    """A model's state, and the tokens that it was computed from where the context is bounded: in pieces, as they came."""
 
     inner: Any
-    held_BT: Tensor | None
+    pieces: tuple[Tensor, ...] = ()  # token_BT each
+    length: int = 0  # of all pieces
     room: int = 0  # of a state of fixed size: its capacity
 
     def select(self, rows: Tensor) -> Window:
-        return Window(self.inner.select(rows), None if self.held_BT is None else self.held_BT[rows], self.room)
+        pieces = (self.held()[rows],) if self.pieces else ()
+        return replace(self, inner=self.inner.select(rows), pieces=pieces)
+
+    def held(self) -> Tensor:
+        return self.pieces[0] if len(self.pieces) == 1 else torch.cat(self.pieces, dim=1)
 
 
 class EndlessText:
     """A language model whose text may be longer than its context, and which computes the logits of the last token only.
 
     When a bounded context is full, the later half of its tokens is processed again from position 0, so each token is processed
-    at most twice however long the text. On a GPU, steps of one token are replayed (captured.py)."""
+    at most twice however long the text. On a GPU, short steps are replayed (captured.py)."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
-        self.captured = captured(model) if can_capture(model) else None
+        self.captured = lend(model, self) if can_capture(model) else None
 
     def start(self, batch: int) -> Window:
-        return Window(self.model.start(batch), None)
+        return Window(self.model.start(batch))
 
     def step(self, token_BT: Tensor, state: Window) -> tuple[Tensor, Window]:
         limit = self.model.context
         if limit is None:
-            return self._advance(token_BT, state, None)
-        if state.held_BT is None:
-            token_BT = held_BT = token_BT[:, -limit:]
-        else:
-            held_BT = torch.cat((state.held_BT, token_BT), dim=1)
-        if held_BT.shape[1] <= limit:
-            return self._advance(token_BT, state, held_BT)
-        held_BT = held_BT[:, -max(1, limit // 2) :]
-        return self._advance(held_BT, Window(self.model.start(len(held_BT)), None, state.room), held_BT)
+            return self._advance(token_BT, state)
+        if not state.pieces:
+            token_BT = token_BT[:, -limit:]
+        length = state.length + token_BT.shape[1]
+        if length <= limit:
+            return self._advance(token_BT, replace(state, pieces=(*state.pieces, token_BT), length=length))
+        token_BT = torch.cat((*state.pieces, token_BT), dim=1)[:, -max(1, limit // 2) :]
+        again = Window(self.model.start(len(token_BT)), (token_BT,), token_BT.shape[1], state.room)
+        return self._advance(token_BT, again)
+
+    def pick(self, logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
+        """sample.pick, in memory of its own."""
+        if self.captured is None:
+            return pick(logits_BV, config, u_B)
+        return self.captured.pick(logits_BV, config, u_B).clone()
 
     @torch.inference_mode()
-    def _advance(self, token_BT: Tensor, state: Window, held_BT: Tensor | None) -> tuple[Tensor, Window]:
-        inner, room = state.inner, state.room
-        if self.captured is not None and token_BT.shape[1] == 1 and _begun(inner):
-            if held_BT is not None and (not is_fixed(inner) or held_BT.shape[1] > room):
-                room = max(room, room_for(held_BT.shape[1], self.model.context))
-            if not is_fixed(inner) or room > state.room:
-                inner = self.captured.fixed(inner, max(1, room))
-            logits_B1V, inner = self.captured.step(token_BT, inner)
-            return logits_B1V, Window(inner, held_BT, room)
-        x_B1d, inner = prefill(self.model, token_BT, inner)
-        return self.model.readout(x_B1d), Window(inner, held_BT, room)
+    def _advance(self, token_BT: Tensor, state: Window) -> tuple[Tensor, Window]:
+        """`state` counts the new tokens already, but its inner state is the one before them."""
+        if self.captured is not None:
+            state = self._fixed(token_BT, state, self.captured)
+            if is_fixed(state.inner) and token_BT.shape[1] <= MOST:
+                logits_B1V, inner = self.captured.read(token_BT, state.inner, spare=state.room - state.length)
+                return logits_B1V, replace(state, inner=inner)
+        x_B1d, inner = prefill(self.model, token_BT, state.inner)
+        return self.model.readout(x_B1d), replace(state, inner=inner)
+
+    def _fixed(self, token_BT: Tensor, state: Window, captured: Captured) -> Window:
+        """The state in memory of a fixed size, with room for the new tokens and their padding. The state of a text that begins
+        with many tokens becomes one after them."""
+        (rows, tokens), limit = token_BT.shape, self.model.context
+        short, reads_on = tokens <= MOST, begun(state.inner)
+        if not reads_on and (not short or limit is None or not captured.can_start):
+            return state
+        room = 1
+        if limit is not None:
+            padding = padded_width(tokens) - tokens if short else 0
+            room = max(state.room, room_for(min(state.length + padding, limit), limit))
+        if not reads_on:
+            return replace(state, inner=captured.start(rows, room), room=room)
+        if is_fixed(state.inner) and room <= state.room:
+            return state
+        return replace(state, inner=captured.fixed(state.inner, room), room=room)
 
 
-def _begun(state: Any) -> bool:
+def begun(state: Any) -> bool:
     """Whether a token has been processed: before, the shapes of keys and values are not known."""
     return not isinstance(state, AttentionState) or state.length_B is not None or state.length > 0

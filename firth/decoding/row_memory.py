@@ -1,7 +1,8 @@
 """Which text is in which row of the engine's memory, and what the other rows still hold.
 
-The texts that write are the first n rows, so that a step is one call. Those that read are in rows behind them. All other rows
-keep what was left in them until somebody needs the row: a prompt that begins with the same tokens starts from there.
+The texts that write are the first n rows when they make a step, so that it is one call. Those that read together are in
+consecutive rows behind them. All other rows keep what was left in them until somebody needs the row: a prompt that begins with
+the same tokens starts from there.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from torch import Tensor
 
 from firth.decoding import row_views
 from firth.decoding.captured_slots import CapturedSlots
+from firth.decoding.recorded import advance_in_place
 from firth.decoding.slots import Slots
 from firth.decoding.stream import Stream
+from firth.layers.state import can_be_cut
 from firth.models import LanguageModel
 
 _WORTH_COPYING = 2  # tokens
@@ -24,11 +27,12 @@ _WORTH_COPYING = 2  # tokens
 
 @dataclass
 class Row:
-    """A row and its text; `kept`: the tokens in it that nobody needs; `used`: when it was last used."""
+    """A row and its text, and whether that writes; `kept`: the tokens in it that nobody needs; `used`: when it was last used."""
 
     stream: Stream | None = None
     kept: list[int] = field(default_factory=list)
     used: int = 0
+    writes: bool = False
 
     @property
     def tokens(self) -> list[int]:
@@ -40,13 +44,12 @@ class RowMemory:
         self.model = model
         self.slots = Slots(model, rows, capacity)
         self.recorded = CapturedSlots(self.slots)
-        self._cuts = row_views.can_be_cut(self.slots.state)
+        self._cuts = can_be_cut(self.slots.state)
         self.forget()
 
     @torch.inference_mode()
     def forget(self) -> None:
         """Start again with empty rows."""
-        self.writing = 0  # rows
         self._rows = [Row() for _ in range(self.slots.rows)]
         self._clock = itertools.count(1)
         for tensor in self.slots.state.tensors():
@@ -54,12 +57,14 @@ class RowMemory:
 
     def streams(self) -> list[Stream]:
         """The texts that write; stream n is in row n."""
-        return [row.stream for row in self._rows[: self.writing] if row.stream is not None]
+        writers = [n for n, row in enumerate(self._rows) if row.writes]
+        self._bring_together(writers, 0)
+        return [row.stream for row in self._rows[: len(writers)] if row.stream is not None]
 
     def admit(self, stream: Stream) -> None:
         """Give a text the row that was used longest ago."""
-        free = [n for n in range(self.writing, len(self._rows)) if self._rows[n].stream is None]
-        self._give(min(free, key=lambda n: self._rows[n].used), stream)
+        free = [n for n, row in enumerate(self._rows) if row.stream is None]
+        self._rows[min(free, key=lambda n: self._rows[n].used)] = Row(stream)
 
     def find_prefix(self, stream: Stream) -> int:
         """Before a text reads on: use what another row holds of its next tokens. The number of tokens that it need not read."""
@@ -89,30 +94,39 @@ class RowMemory:
         """Whether tokens after the end of a text leave no trace in what is kept of it."""
         return self._cuts
 
-    def read_whole(self, streams: Sequence[Stream]) -> Tensor:
-        """Read the prompts of several texts, from the first token to the last, in one call; logits_BV of their next tokens."""
-        token_BT = padded([stream.window for stream in streams], streams[0].device)
-        x_BTd, state = self.model.hidden(token_BT, row_views.empty(self.model, self.slots.state, len(streams)))
-        for b, stream in enumerate(streams):
+    def has_room(self, stream: Stream, tokens: int) -> bool:
+        """Whether so many tokens, padding included, fit behind those that are read."""
+        return self.slots.capacity is None or stream.read + tokens <= self.slots.capacity
+
+    def read_together(self, streams: Sequence[Stream]) -> tuple[list[Stream], Tensor]:
+        """Read the rest of the prompts of several texts in one call: the texts in the order of their rows, and logits_BV of their
+        next tokens."""
+        first = len(self.streams())
+        self._bring_together([self._row(stream) for stream in streams], first)
+        streams = [row.stream for row in self._rows[first : first + len(streams)] if row.stream is not None]
+        state = row_views.several(self.slots.state, first, [stream.read for stream in streams])
+        lefts = [stream.left for stream in streams]
+        token_BT = padded([stream.window[stream.read :] for stream in streams], streams[0].device)
+        x_BTd, after = self.model.hidden(token_BT, state)
+        advance_in_place(state, after)
+        for stream in streams:
             stream.read = len(stream.window)
-            row_views.put(self.slots.state, self._row(stream), state, b, stream.read)
-        last_B = torch.tensor([stream.read - 1 for stream in streams], device=x_BTd.device)
-        return self.model.readout(x_BTd[torch.arange(len(streams), device=x_BTd.device), last_B].unsqueeze(1))[:, 0]
+        if self._cuts:
+            state.length_B.copy_(torch.tensor([stream.read for stream in streams]))
+        last_B = torch.tensor(lefts, device=x_BTd.device) - 1
+        x_B1d = x_BTd[torch.arange(len(streams), device=x_BTd.device), last_B].unsqueeze(1)
+        return list(streams), self.model.readout(x_B1d)[:, 0]
 
     def join(self, stream: Stream) -> None:
         """A text that has read its prompt begins to write."""
-        self._swap(self._row(stream), self.writing)
-        self.writing += 1
+        self._rows[self._row(stream)].writes = True
 
     def rest(self, stream: Stream) -> None:
         """A text that writes must read again; its row stays its own."""
-        self._swap(self._row(stream), self.writing - 1)
-        self.writing -= 1
+        self._rows[self._row(stream)].writes = False
 
     def leave(self, stream: Stream, failed: bool) -> None:
         """A text ends. What it leaves is kept, unless it is broken."""
-        if self._row(stream) < self.writing:
-            self.rest(stream)
         n = self._row(stream)
         self._rows[n] = Row() if failed else Row(None, self._rows[n].tokens, next(self._clock))
         if failed:
@@ -120,13 +134,10 @@ class RowMemory:
 
     def step(self, token_n1: Tensor) -> Tensor:
         """logits_nV after one more token of each text that writes."""
-        return self.recorded.step(token_n1, self.writing)
+        return self.recorded.step(token_n1, len(token_n1))
 
     def _row(self, stream: Stream) -> int:
         return next(n for n, row in enumerate(self._rows) if row.stream is stream)
-
-    def _give(self, n: int, stream: Stream) -> None:
-        self._rows[n] = Row(stream)
 
     def _take(self, stream: Stream, source: int) -> None:
         """The first stream.read tokens of the row `source` become the text's: in place if nothing else is in that row."""
@@ -137,12 +148,17 @@ class RowMemory:
         else:
             row_views.copy(self.slots.state, source, own, stream.read)
 
-    def _swap(self, left: int, right: int) -> None:
-        if left == right:
+    def _bring_together(self, members: Sequence[int], first: int) -> None:
+        """Make these rows the ones from `first` on, in any order: those that are not there change places with those that are."""
+        there = range(first, first + len(members))
+        outside = [n for n in members if n not in there]
+        inside = [n for n in there if n not in set(members)]
+        if not outside:
             return
         rows = self._rows
-        row_views.swap(self.slots.state, left, right, max(len(rows[n].tokens) for n in (left, right)))
-        rows[left], rows[right] = rows[right], rows[left]
+        row_views.exchange(self.slots.state, outside, inside, max(len(rows[n].tokens) for n in (*outside, *inside)))
+        for left, right in zip(outside, inside, strict=True):
+            rows[left], rows[right] = rows[right], rows[left]
 
 
 def common(left: Sequence[int], right: Sequence[int]) -> int:

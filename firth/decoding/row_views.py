@@ -1,12 +1,14 @@
-"""One row of a fixed state (see slots.py): read on in its place, copied, swapped, cleared. Letters as in layers/state.py."""
+"""Rows of a fixed state (see slots.py): read on in their place, copied, exchanged, cleared. Letters as in layers/state.py."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from firth.layers.state import AttentionState, FixedKeyValue, KeyValue
+from firth.layers.state import AttentionState, FixedKeyValue, KeyValue, can_be_cut
 from firth.models import LanguageModel
 
 
@@ -40,44 +42,32 @@ def close(state: Any, row: int, grown: Any) -> None:
                 tensor[row].copy_(part[0])
 
 
-def empty(model: LanguageModel, state: Any, batch: int) -> Any:
-    """A growing state before the first token, from which `put` can take every token."""
-    start = model.start(batch)
-    if not isinstance(state, AttentionState):
-        return start
-    pairs = zip(state.layers, start.layers, strict=True)
-    return AttentionState(tuple(KeyValue() if isinstance(layer, FixedKeyValue) else first for layer, first in pairs))
-
-
-def put(state: Any, row: int, grown: Any, number: int, length: int) -> None:
-    """The first `length` tokens of text `number` of a growing state into a row; of what cannot be cut, all."""
-    if not isinstance(state, AttentionState):
-        for tensor, new in zip(state.tensors(), grown.tensors(), strict=True):
-            tensor[row].copy_(new[number])
-        return
-    assert state.length_B is not None
-    state.length_B[row] = length
-    for layer, new in zip(state.layers, grown.layers, strict=True):
-        if isinstance(layer, FixedKeyValue):
-            for tensor, part in zip(layer.tensors(), new.held(), strict=True):
-                tensor[row, :, :length].copy_(part[number, :, :length])
-        else:
-            for tensor, part in zip(layer.tensors(), new.tensors(), strict=True):
-                tensor[row].copy_(part[number])
+def several(state: Any, first: int, lengths: Sequence[int]) -> Any:
+    """A row for each length, from `first` on, of which so many tokens count: a state that writes in the rows' own memory."""
+    tensors = [tensor[first : first + len(lengths)] for tensor in state.tensors()]
+    found = state.of(tensors)
+    if isinstance(state, AttentionState):
+        assert found.length_B is not None
+        found.length_B.copy_(torch.tensor(lengths))
+    if not can_be_cut(state):
+        for n, length in enumerate(lengths):
+            if not length:
+                clear(state, first + n)
+    return found
 
 
 def copy(state: Any, source: int, target: int, length: int) -> None:
     """The first `length` tokens of one row into another; of what cannot be cut, all."""
-    for old, new in zip(_parts(state, target, length), _parts(state, source, length), strict=True):
-        old.copy_(new)
+    for tensor in _parts(state, length):
+        tensor[target].copy_(tensor[source])
 
 
-def swap(state: Any, left: int, right: int, length: int) -> None:
-    """Exchange two rows of at most `length` tokens."""
-    for one, other in zip(_parts(state, left, length), _parts(state, right, length), strict=True):
-        kept = one.clone()
-        one.copy_(other)
-        other.copy_(kept)
+def exchange(state: Any, left: Sequence[int], right: Sequence[int], length: int) -> None:
+    """left[i] and right[i] change places, for every i; of keys and values only those of the first `length` tokens."""
+    parts = _parts(state, length)
+    targets, sources = (torch.tensor(rows, device=parts[0].device) for rows in ([*left, *right], [*right, *left]))
+    for tensor in parts:
+        tensor[targets] = tensor[sources]
 
 
 def clear(state: Any, row: int) -> None:
@@ -86,18 +76,13 @@ def clear(state: Any, row: int) -> None:
         tensor[row].zero_()
 
 
-def can_be_cut(state: Any) -> bool:
-    """Whether a row contains the states after each of its tokens."""
-    return isinstance(state, AttentionState) and all(isinstance(layer, FixedKeyValue) for layer in state.layers)
-
-
-def _parts(state: Any, row: int, length: int) -> list[Tensor]:
-    """The tensors of one row, keys and values of the first `length` tokens only."""
+def _parts(state: Any, length: int) -> list[Tensor]:
+    """The tensors of all rows, keys and values of the first `length` tokens only."""
     if not isinstance(state, AttentionState):
-        return [tensor[row] for tensor in state.tensors()]
+        return list(state.tensors())
     assert state.length_B is not None
-    parts = [state.length_B[row]]
+    parts = [state.length_B]
     for layer in state.layers:
         fixed = isinstance(layer, FixedKeyValue)
-        parts += [tensor[row, :, :length] if fixed else tensor[row] for tensor in layer.tensors()]
+        parts += [tensor[:, :, :length] if fixed else tensor for tensor in layer.tensors()]
     return parts

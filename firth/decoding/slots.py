@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from firth.decoding.recorded import advance_in_place
 from firth.models import LanguageModel
 from firth.models.stack import Stack
 
@@ -31,7 +32,5 @@ class Slots:
         """The logits_nV after one more token in each of the first `rows` rows."""
         state = self.state.of([tensor[:rows] for tensor in self.state.tensors()])
         logits_n1V, after = self.model.step(token_n1, state)
-        for tensor, new in zip(state.tensors(), after.tensors(), strict=True):
-            if tensor.data_ptr() != new.data_ptr():
-                tensor.copy_(new)
+        advance_in_place(state, after)
         return logits_n1V[:, -1]

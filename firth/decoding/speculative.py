@@ -23,10 +23,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.decoding.generate import EndlessText, Window
+from firth.decoding.captured import Captured, can_capture, lend, room_for
+from firth.decoding.generate import EndlessText, Window, begun
 from firth.decoding.prefill import prefill
 from firth.decoding.sample import DecodingConfig, at_quantile, penalise, random_numbers, restricted
-from firth.layers.state import AttentionState, FixedKeyValue
+from firth.layers.state import AttentionState, FixedKeyValue, can_be_cut
 from firth.models import LanguageModel
 
 FIRST, MOST = 4, 16  # tokens that the draft proposes at first, and at most
@@ -114,6 +115,8 @@ class _Target:
 
     def __init__(self, model: LanguageModel, prompt: list[int]) -> None:
         self.model, self.device = model, next(model.parameters()).device
+        self.captured = lend(model, self) if can_capture(model) else None
+        self.capacity = 0  # of a state of fixed size, whose steps are replayed
         self.held = prompt if model.context is None else prompt[-model.context :]
         self.state = self._read(self.held[:-1])
         self.after: Any = None
@@ -133,8 +136,22 @@ class _Target:
         """The logits_TV after the last token of the text and after each proposal, T = k + 1."""
         last_1 = torch.tensor(self.held[-1:], device=self.device)
         self.token_1T = torch.cat((last_1, token_k.to(self.device))).unsqueeze(0)
-        x_1Td, self.after = self.model.hidden(self.token_1T, self.state)
-        return self.model.readout(x_1Td)[0]
+        if self.captured is None or not self._is_roomy(self.captured):
+            x_1Td, self.after = self.model.hidden(self.token_1T, self.state)
+            return self.model.readout(x_1Td)[0]
+        spare = self.capacity - len(self.held) - len(token_k)
+        logits_1TV, self.after = self.captured.step(self.token_1T, self.state, spare=spare)
+        return logits_1TV[0]
+
+    def _is_roomy(self, captured: Captured) -> bool:
+        """Whether the state has a fixed size, with room for the proposals; it gets it if it can."""
+        limit = self.model.context
+        if limit is None or not captured.can_start or not begun(self.state):
+            return False
+        room = room_for(min(len(self.held) + 2 * MOST, limit), limit)
+        if room > self.capacity:
+            self.state, self.capacity = captured.fixed(self.state, room), room
+        return True
 
     def keep(self, new: list[int]) -> None:
         """Forget the proposals that were rejected. `new`: those that were accepted, and a token that is not read yet."""
@@ -142,7 +159,7 @@ class _Target:
         self.held = self.held + new if self.model.context is not None else new
 
     def _read(self, tokens: list[int]) -> Any:
-        state = self.model.start(1)
+        self.capacity, state = 0, self.model.start(1)
         return prefill(self.model, torch.tensor([tokens], device=self.device), state)[1] if tokens else state
 
 
@@ -151,8 +168,8 @@ def _rewound(model: LanguageModel, before: Any, after: Any, token_1T: Tensor, co
     dropped = token_1T.shape[1] - count
     if not dropped:
         return after
-    if isinstance(after, AttentionState) and after.cuttable:
-        return after.cut(after.length - dropped).reclaim()
+    if can_be_cut(after):
+        return after.cut(after.length - dropped).reclaim() if after.length_B is None else after.at(after.length_B - dropped)
     if isinstance(before, AttentionState):
         before.reclaim()
     return model.hidden(token_1T[:, :count], before)[1]
@@ -170,12 +187,12 @@ class _Draft:
     def room(self) -> int:
         """How many tokens it can propose before its context is full. Within a round it is not read again, so that a step on a GPU
         does not overwrite what an earlier state holds."""
-        limit, held_BT = self.endless.model.context, self.state.held_BT
+        limit, before = self.endless.model.context, self.state.length
         if limit is None:
             return MOST
-        held = len(self.pending) + (0 if held_BT is None else held_BT.shape[1])
+        held = before + len(self.pending)
         if held > limit:
-            held = max(1, limit // 2) if held_BT is not None else limit
+            held = max(1, limit // 2) if before else limit
         return limit - held + 1
 
     def propose(self, past_N: Tensor, u_k: Tensor, config: DecodingConfig) -> tuple[Tensor, Tensor]:
@@ -193,7 +210,7 @@ class _Draft:
     def _read(self, tokens: list[int] | Tensor) -> Tensor:
         """The logits after the last of them. The target may write ids that a smaller embedding lacks, see _fitted."""
         token_1T = torch.as_tensor(tokens, device=self.device).clamp(max=self.endless.model.vocab - 1).unsqueeze(0)
-        begun = bool(self.states) or self.state.held_BT is not None
+        begun = bool(self.states or self.state.length)
         for part_1T in token_1T.split(1, dim=1) if self.endless.captured and begun else (token_1T,):  # type: ignore[no-untyped-call]
             logits_11V, self.state = self.endless.step(part_1T, self.state)
         return logits_11V

@@ -90,9 +90,9 @@ class Stream:
         return not self._current.targets
 
     @property
-    def untouched(self) -> bool:
-        """Whether it has read nothing yet, and will read its prompt once, without scoring it."""
-        return not self.read and self.may_skip and not self._passes
+    def reads_once_more(self) -> bool:
+        """Whether the rest of its prompt is all that it has yet to read, and is not scored."""
+        return self.may_skip and not self._passes
 
     def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:
         """Read up to `most` tokens; the number read and, if the prompt ends with them, the logits_1V of the next token. Also the

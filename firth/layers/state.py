@@ -348,6 +348,11 @@ class AttentionState:
         return AttentionState(tuple(KeyValue() for _ in range(depth)))
 
 
+def can_be_cut(state: Any) -> bool:
+    """Whether a state, of a Transformer or not, contains those after each of its tokens."""
+    return isinstance(state, AttentionState) and state.cuttable
+
+
 def parted(states: Sequence[Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
     """Each of `states` with its share of the tensors."""
     found, first = [], 0

@@ -14,9 +14,9 @@ from engine_jobs import CONTEXT, SECONDS, VOCAB, Heard, alone, alone_numbered, a
 from small_models import CONFIGS, random_model
 from torch import Tensor, nn
 
-from firth.decoding import row_views
 from firth.decoding.engine import Engine, EngineClosed, Event, QueueFull
 from firth.errors import ConfigError
+from firth.layers.state import can_be_cut
 from firth.models import LanguageModel
 
 BROKEN = 7  # a token that makes everything after it nan
@@ -72,7 +72,7 @@ def test_prompts_of_similar_length_are_read_in_one_call(name: str, monkeypatch: 
     heard = [asked(engine, one) for one in jobs]
     read = tokens_read(model, monkeypatch)
     engine.turn()
-    pads = row_views.can_be_cut(engine._memory.slots.state)  # padding would stay in a sum over the past
+    pads = can_be_cut(engine._memory.slots.state)  # padding would stay in a sum over the past
     assert read[:4] == ([5 * 7, 3, 6] if pads else [3 * 7, 5, 6, 3])[:4]
     by_turns(engine, *heard)
     assert [one.ids() for one in heard] == expected
@@ -87,6 +87,22 @@ def test_the_same_prompt_is_read_once() -> None:
     by_turns(engine, *heard)
     assert [one.ids() for one in heard] == [alone_numbered(model, one) for one in jobs]
     assert engine.facts()["prompt_tokens"] == 5 + 3  # each of the others reads the last token, for its logits
+
+
+def test_rests_of_prompts_are_read_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a beginning that is known, at different places of the texts."""
+    model = random_model("transformer, rotary", VOCAB)
+    begin = [1, 2, 3, 4, 5, 6]
+    jobs = [job([*begin[:length], 9 + n, 8], 5) for n, length in enumerate((6, 4, 5, 6))]
+    expected = [alone(model, one) for one in jobs]
+    engine = Engine(model, slots=6)
+    by_turns(engine, asked(engine, job(begin, 2)))
+    read = tokens_read(model, monkeypatch)
+    heard = [asked(engine, one) for one in jobs]
+    engine.turn()
+    assert read == [4 * 2, 4]  # then the first step
+    by_turns(engine, *heard)
+    assert [one.ids() for one in heard] == expected
 
 
 def test_prompts_take_turns() -> None:

@@ -51,9 +51,9 @@ def test_rows_of_different_lengths_step_together(settings: dict[str, Any]) -> No
     texts = [torch.randint(V, (1, 9 + 3 * row), generator=torch.Generator().manual_seed(row)) for row in range(3)]
     slots = Slots(model, 4, 24)
     for row, text in enumerate(texts):
-        _, state = model.step(text[:, :-5], row_views.empty(model, slots.state, 1))
-        row_views.put(slots.state, row, state, 0, text.shape[1] - 5)
-    row_views.swap(slots.state, 1, 2, 24)  # the second and third texts change places
+        _, state = model.step(text[:, :-5], row_views.opened(model, slots.state, row, 0))
+        row_views.close(slots.state, row, state)
+    row_views.exchange(slots.state, [1], [2], 24)  # the second and third texts change places
     order = [0, 2, 1]
     for n in range(5, 0, -1):
         got_RV = slots.step(torch.cat([texts[text][:, -n, None] for text in order]), 3)
@@ -69,8 +69,8 @@ def test_a_row_goes_on_as_a_state_of_its_own(settings: dict[str, Any]) -> None:
     model = model_of(settings)
     text_1T = torch.randint(V, (1, 12), generator=torch.Generator().manual_seed(0))
     slots = Slots(model, 2, 20)
-    _, state = model.step(text_1T[:, :9], row_views.empty(model, slots.state, 1))
-    row_views.put(slots.state, 1, state, 0, 9)
+    _, state = model.step(text_1T[:, :9], row_views.opened(model, slots.state, 1, 0))
+    row_views.close(slots.state, 1, state)
     got_1TV, grown = model.step(text_1T[:, 6:-1], row_views.opened(model, slots.state, 1, 6))
     expected_1TV, _ = model.step(text_1T, model.start(1))
     torch.testing.assert_close(got_1TV, expected_1TV[:, 6:-1], rtol=1e-9, atol=1e-9)
