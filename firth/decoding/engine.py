@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, deque
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from firth.decoding.jobs import Deliver, EngineClosed, Event, Finished, Job, QueueFull, Reason, Ticket, Written
-from firth.decoding.row_choice import RowChoice
+from firth.decoding.row_choice import Choosing, RowChoice
 from firth.decoding.row_memory import RowMemory
 from firth.decoding.stream import Stream
 from firth.errors import ConfigError
@@ -25,6 +26,14 @@ from firth.models import LanguageModel
 __all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "Job", "QueueFull", "Reason", "Ticket", "Written"]
 
 _log = logging.getLogger("firth.engine")
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """A step whose tokens are not read yet; streams[n] is the text of row n."""
+
+    streams: list[Stream]
+    choosing: Choosing
 
 
 class Engine:
@@ -48,7 +57,9 @@ class Engine:
         self._streams: dict[Ticket, Stream] = {}  # all that are in work: they read, or write as a row of the memory
         self._reading: deque[Stream] = deque()
         self._choice: RowChoice | None = None  # of the streams that write; None: they have changed
-        self._token_n1: Tensor | None = None
+        self._launched: _Launched | None = None
+        # Not where a step in vain would leave a trace in what is kept of a text.
+        self._looks_ahead = self._device.type == "cuda" and self._memory.pads
         self._pending: list[tuple[Ticket, list[Event]]] = []  # the last events of jobs that have ended
         self._counts: Counter[str] = Counter()
         self._open, self._cancel_all = True, False
@@ -117,7 +128,7 @@ class Engine:
                 self._finish(stream, "failed", _told(error))
             self._reading.clear()
             self._memory.forget()
-            self._choice = None
+            self._choice = self._launched = None
         self._deliver()
 
     def _check(self, job: Job) -> None:
@@ -260,24 +271,44 @@ class Engine:
                 self._choice = None
 
     def _step(self) -> None:
-        streams = self._memory.streams()
-        if not streams:
-            return
-        if self._choice is None or self._token_n1 is None:
-            self._choice = RowChoice(streams, self._device)
-            self._token_n1 = torch.tensor([[stream.next_token] for stream in streams], device=self._device)
-        chosen = self._choice.choose(self._memory.step(self._token_n1))
-        self._token_n1 = chosen.token_n.unsqueeze(1)
+        """One more token of every text that writes. On a GPU, the step after it is asked for before its tokens are read, so that
+        the GPU need not wait for Python."""
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            if self._may_look_ahead(launched):
+                self._launched = self._launch(launched.streams, launched.choosing.token_n.unsqueeze(1))
+            self._write(launched)
+        if self._launched is None and (streams := self._memory.streams()):
+            token_n1 = torch.tensor([[stream.next_token] for stream in streams], device=self._device)
+            self._launched = self._launch(streams, token_n1)
+        if self._launched is not None and not self._looks_ahead:
+            launched, self._launched = self._launched, None
+            self._write(launched)
+
+    def _launch(self, streams: list[Stream], token_n1: Tensor) -> _Launched:
+        self._choice = self._choice or RowChoice(streams, self._device)
         self._counts["steps"] += 1
-        before = sum(stream.written for stream in streams)
-        for stream in streams:
+        return _Launched(streams, self._choice.begin(self._memory.step(token_n1)))
+
+    def _may_look_ahead(self, launched: _Launched) -> bool:
+        """Whether the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
+        if not self._looks_ahead or self._choice is None or self._choice.penalised:
+            return False
+        streams, limit = launched.streams, self.network.context
+        if not all(self._memory.has_room(stream, 2) and (limit is None or len(stream.window) < limit) for stream in streams):
+            return False
+        return any(stream.written + 1 < stream.config.tokens for stream in streams)
+
+    def _write(self, launched: _Launched) -> None:
+        """Append the tokens of a step to the texts that are still in work."""
+        chosen = launched.choosing.read()
+        for stream, id, log_p, top in zip(launched.streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+            if self._streams.get(stream.ticket) is not stream:
+                continue
+            before = stream.written
             stream.read += 1
-        reasons = [
-            stream.write(id, log_p, top)
-            for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True)
-        ]
-        self._counts["tokens_generated"] += sum(stream.written for stream in streams) - before
-        for stream, reason in zip(streams, reasons, strict=True):
+            reason = stream.write(id, log_p, top)
+            self._counts["tokens_generated"] += stream.written - before
             if reason is not None:
                 self._leave(stream, reason)
             elif stream.slide():

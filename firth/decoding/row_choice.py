@@ -33,10 +33,27 @@ class Chooser(Protocol):
 class Chosen:
     """The token of each row, its log-probability under the model, and the most probable alternatives."""
 
-    token_n: Tensor
     ids: list[int]
     log_probabilities: list[float]
     top: list[tuple[tuple[int, float], ...]]
+
+
+class Choosing:
+    """A choice that a GPU may still be making: the tokens, for the next step there, and all else once it is read."""
+
+    def __init__(self, choice: RowChoice, token_n: Tensor, found_nk: Tensor) -> None:
+        self.token_n, self._choice, self._found_nk, self._made = token_n, choice, found_nk, None
+        if found_nk.is_cuda:
+            self._found_nk = torch.empty_like(found_nk, device="cpu", pin_memory=True).copy_(found_nk, non_blocking=True)
+            self._made = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._made.record()
+
+    def read(self) -> Chosen:
+        """Wait for the choice, but not for what the GPU was asked to do after it."""
+        if self._made is not None:
+            self._made.synchronize()
+        columns = list(zip(*self._found_nk.tolist(), strict=True))
+        return Chosen([int(id) for id in columns[0]], list(columns[1]), self._choice.alternatives(columns[2:]))
 
 
 class RowChoice:
@@ -60,6 +77,9 @@ class RowChoice:
         self.has_min_p = any(config.min_p for config in configs)
 
     def choose(self, logits_nV: Tensor) -> Chosen:
+        return self.begin(logits_nV).read()
+
+    def begin(self, logits_nV: Tensor) -> Choosing:
         """The tokens as `generate` would choose them for each row alone."""
         own_nV, logits_nV = logits_nV, logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
         own_nV = self._penalised(own_nV)
@@ -72,11 +92,9 @@ class RowChoice:
             best_nk, id_nk = logits_nV.topk(min(self.most, logits_nV.shape[1]), dim=-1)
             parts += [id_nk, best_nk - total_n1]
         # One transfer for all that was found: float64 holds every id exactly.
-        columns = list(zip(*torch.cat([part.double() for part in parts], dim=1).tolist(), strict=True))
-        tops = self._alternatives(columns[2:])
-        return Chosen(token_n, [int(id) for id in columns[0]], list(columns[1]), tops)
+        return Choosing(self, token_n, torch.cat([part.double() for part in parts], dim=1))
 
-    def _alternatives(self, columns: Sequence[Sequence[float]]) -> list[tuple[tuple[int, float], ...]]:
+    def alternatives(self, columns: Sequence[Sequence[float]]) -> list[tuple[tuple[int, float], ...]]:
         """`columns`: the ids, best first, then their log-probabilities."""
         if not columns:
             return [()] * len(self.rows)

@@ -156,7 +156,8 @@ class RowMemory:
         if not outside:
             return
         rows = self._rows
-        row_views.exchange(self.slots.state, outside, inside, max(len(rows[n].tokens) for n in (*outside, *inside)))
+        longest = max(len(rows[n].tokens) for n in (*outside, *inside))
+        row_views.exchange(self.slots.state, outside, inside, longest + 1)  # one: a step may be under way
         for left, right in zip(outside, inside, strict=True):
             rows[left], rows[right] = rows[right], rows[left]
 

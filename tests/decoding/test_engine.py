@@ -52,16 +52,41 @@ def test_each_greedy_answer_is_that_of_a_text_alone(name: str) -> None:
     assert answers(Engine(model, slots=3, chunk=6), jobs, 0) == [alone(model, one) for one in jobs]
 
 
+@pytest.mark.parametrize("name", ["transformer, learned", "transformer, rotary", "transformer, shaw, window"])
+def test_looking_ahead_changes_no_answer(name: str) -> None:
+    """The next step is asked for before the tokens are read, as on a GPU: past the end of texts and of the context, with tokens
+    that end texts."""
+    model, draw = random_model(name, VOCAB), random.Random(1)
+    asked_for = [*prompts(12, 16), *prompts(12, 16)]  # every prompt twice: the second time, some of it is still known
+    jobs = [job(prompt, draw.randint(1, 20), seed=1, **draw.choice(SETTINGS)) for prompt in asked_for]
+    engine = Engine(model, slots=12, chunk=6)
+    engine._looks_ahead = True
+    assert answers(engine, jobs, 0) == [alone_numbered(model, one) for one in jobs]
+    assert engine.facts()["prefix_hits"] > 0
+
+
+def test_looking_ahead_steps_are_asked_for_early() -> None:
+    engine = Engine(random_model("transformer, rotary", VOCAB), slots=2)
+    engine._looks_ahead = True
+    heard = asked(engine, job([1, 2], 8))
+    engine.turn()
+    assert (len(heard.events), engine.facts()["steps"]) == (1, 1)  # of the prompt; the first step is under way
+    engine.turn()
+    assert (len(heard.events), engine.facts()["steps"]) == (2, 2)
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("looks_ahead", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", CONFIGS)
-def test_each_answer_is_that_of_a_text_alone_whatever_else_happens(name: str, seed: int) -> None:
+def test_each_answer_is_that_of_a_text_alone_whatever_else_happens(name: str, seed: int, looks_ahead: bool) -> None:
     model, draw = random_model(name, VOCAB), random.Random(seed)
     settings = [draw.choice(SETTINGS) for _ in range(40)]
     jobs = [
         job(prompt, draw.randint(1, 40), seed=seed, **one) for prompt, one in zip(prompts(40, 30, seed), settings, strict=True)
     ]
     engine = Engine(model, slots=draw.randint(1, 9), chunk=draw.randint(1, 20))
+    engine._looks_ahead = looks_ahead and engine._memory.pads
     assert answers(engine, jobs, seed) == [alone_numbered(model, one) for one in jobs]
 
 

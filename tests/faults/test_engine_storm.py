@@ -84,12 +84,16 @@ def right(model: LanguageModel, job: Job, known: dict[Job, list[int]]) -> list[i
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["gru", "linear", "transformer, rotary", "transformer, shaw, window"])
-def test_a_storm_of_requests(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "looks_ahead"),
+    [("gru", False), ("linear", False), ("transformer, rotary", True), ("transformer, shaw, window", False)],
+)
+def test_a_storm_of_requests(name: str, looks_ahead: bool) -> None:
     torch.set_num_threads(1)
     model, draw = random_model(name, VOCAB), random.Random(7)
     pool = [random_job(draw) for _ in range(REQUESTS // 5)]
     engine = Engine(model, slots=8, chunk=16, queue=20)
+    engine._looks_ahead = looks_ahead  # as on a GPU
     engine.start()
     clients = [Client(engine, draw.choices(pool, k=REQUESTS // THREADS), seed) for seed in range(THREADS)]
     for client in clients:

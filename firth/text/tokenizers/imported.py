@@ -48,6 +48,8 @@ class ImportedCodec:
             "word pieces": lambda name: name.removeprefix("##") if name.startswith("##") else f" {name}",
             "plain": str,
         }
+        self._joins = table["decoder"] is not None and table["decoder"]["type"] == "ByteLevel"
+        self._spelled: dict[int, str] = {}
         self.begin, self.end = _around(tokenizer)
         self.between = _between(tokenizer)
 
@@ -63,6 +65,26 @@ class ImportedCodec:
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
         """The difference that a token makes to the text of the few tokens before it, whose last may still be incomplete."""
+        return self._spell_bytes(ids) if self._joins else self._spell_in_context(ids)
+
+    def _spell_bytes(self, ids: Iterable[int]) -> Iterator[str]:
+        """Where a text is the bytes of its tokens, only a character that is divided among tokens needs those before it."""
+        held: list[int] = []
+        for id in ids:
+            held.append(id)
+            text = self._spelled.get(id) if len(held) == 1 else None
+            if text is None:
+                text = self._text(held)
+            if text.endswith("\ufffd"):
+                yield ""
+                continue
+            if len(held) == 1:
+                self._spelled[id] = text
+            held.clear()
+            yield text
+        yield self._text(held)
+
+    def _spell_in_context(self, ids: Iterable[int]) -> Iterator[str]:
         held: list[int] = []
         told = 0  # tokens of `held` whose text has been yielded
         for id in ids:
@@ -76,7 +98,7 @@ class ImportedCodec:
         yield self._text(held)[len(self._text(held[:told])) :]
 
     def _text(self, ids: list[int]) -> str:
-        return self.decode(np.array(ids, np.int64)) if ids else ""
+        return self._tokenizer.decode(ids, skip_special_tokens=True) if ids else ""
 
     def token(self, id: int) -> str:
         name = self._tokenizer.id_to_token(id)
