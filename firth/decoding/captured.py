@@ -49,6 +49,8 @@ def lend(model: Decoder, borrower: object) -> Captured:
     same time each have their own, so that no step writes over another text's memory."""
     with _lock:
         idle = _idle.setdefault(model, [])
+        while idle and not idle[-1].is_current:
+            idle.pop()
         captured = idle.pop() if idle else Captured(model)
     weakref.finalize(borrower, _take_back, captured).atexit = False
     return captured
@@ -90,10 +92,17 @@ class Captured:
         self._seen: dict[Any, int] = {}
         self._last: _Step | None = None
         self._pool: Any = None
+        self._places = _places(model)
 
     @property
     def model(self) -> Decoder | None:
         return self._model()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the model's weights are where they were: a model that was moved has others, which no graph has seen."""
+        model = self.model
+        return model is not None and _places(model) == self._places
 
     def fixed(self, state: Any, capacity: int) -> Any:
         """The state with room for `capacity` tokens; the model's tables of positions reach as far."""
@@ -135,7 +144,7 @@ class Captured:
 
     @torch.inference_mode()
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
-        """sample.pick, replayed where the logits are those of a recorded step. Valid until the next call."""
+        """sample.pick, replayed where the logits are those of a recorded step."""
         step = self._last
         if config.temperature == 0 or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
@@ -146,7 +155,7 @@ class Captured:
                 return pick(logits_RV, config, u_R)
             found = self._picks[key] = _Pick(logits_RV, config, u_R, self._shared_pool(), step)
             _drop_oldest(self._picks)
-        return found(u_R)
+        return found(u_R).clone()
 
     @torch.inference_mode()
     def _run(self, token_RT: Tensor, state: Any, spare: int, *, every: bool) -> tuple[Tensor, Any]:
@@ -265,6 +274,10 @@ def _can_replay(token_RT: Tensor, state: Any, spare: int) -> bool:
 def is_fixed(state: Any) -> bool:
     own = getattr(state, "own", state)  # an encoder–decoder's state has one of its own beside the source
     return not isinstance(own, AttentionState) or own.length_B is not None
+
+
+def _places(model: nn.Module) -> list[int]:
+    return [parameter.data_ptr() for parameter in model.parameters()]
 
 
 def _drop_oldest(graphs: OrderedDict[Any, Any]) -> None:

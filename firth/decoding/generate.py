@@ -100,10 +100,8 @@ class EndlessText:
         return self._advance(token_BT, again)
 
     def pick(self, logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
-        """sample.pick, in memory of its own."""
-        if self.captured is None:
-            return pick(logits_BV, config, u_B)
-        return self.captured.pick(logits_BV, config, u_B).clone()
+        """sample.pick, replayed on a GPU."""
+        return (pick if self.captured is None else self.captured.pick)(logits_BV, config, u_B)
 
     @torch.inference_mode()
     def _advance(self, token_BT: Tensor, state: Window) -> tuple[Tensor, Window]:

@@ -22,8 +22,8 @@ class Recorded:
     values it replaces, which get them back."""
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], pool: Any, model: nn.Module | None = None) -> None:
-        # A table of positions may grow and be replaced; the graph goes on reading the old one.
-        self._kept = [] if model is None else [*model.parameters(), *model.buffers()]
+        # A table of positions may grow and be replaced, a model be moved; the graph goes on reading the old tensors.
+        self._kept = [] if model is None else [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]
         before = [tensor.clone() for tensor in changed]
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
