@@ -84,12 +84,13 @@ def padded_width(tokens: int) -> int:
 class Captured:
     """A model whose steps are replayed."""
 
-    def __init__(self, model: Decoder) -> None:
+    def __init__(self, model: Decoder, graphs: int = _GRAPHS) -> None:
         # Not a reference to the model itself: this object waits in a table for as long as the model lives.
         self._model = weakref.ref(model)
         self._steps: OrderedDict[_Key, _Step] = OrderedDict()
         self._picks: OrderedDict[Any, _Pick] = OrderedDict()
         self._seen: dict[Any, int] = {}
+        self._graphs = graphs
         self._last: _Step | None = None
         self._pool: Any = None
         self._places = _places(model)
@@ -143,6 +144,15 @@ class Captured:
         return self._run(token_RT, state, spare, every=False)
 
     @torch.inference_mode()
+    def read_padded(self, token_RW: Tensor, count_R: Tensor, capacity: int) -> tuple[Tensor, Any]:
+        """Texts from their first token on, of which row r has count_R[r] and then padding; W is a power of two. The logits_R1V
+        after their last tokens, and the state. Recorded at once: who asks for it will ask again."""
+        state = self.start(len(token_RW), capacity)
+        key = (*token_RW.shape, False, _shapes(state))
+        step = self._steps.get(key) or self._record(key, state)
+        return step(token_RW, state, count_R)
+
+    @torch.inference_mode()
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
         """sample.pick, replayed where the logits are those of a recorded step."""
         step = self._last
@@ -154,7 +164,7 @@ class Captured:
             if not self._worth_it(key):
                 return pick(logits_RV, config, u_R)
             found = self._picks[key] = _Pick(logits_RV, config, u_R, self._shared_pool(), step)
-            _drop_oldest(self._picks)
+            self._drop_oldest(self._picks)
         return found(u_R).clone()
 
     @torch.inference_mode()
@@ -165,7 +175,7 @@ class Captured:
             return last(token_RT, state)  # the usual case: the next token of the same text
         if not _can_replay(token_RT, state, spare):
             return self._plain(token_RT, state, every)
-        key = (rows, padded_width(tokens), every and tokens > 1, tuple(tuple(tensor.shape) for tensor in state.tensors()))
+        key = (rows, padded_width(tokens), every and tokens > 1, _shapes(state))
         step = self._steps.get(key)
         if step is None:
             if not self._worth_it(key):
@@ -191,12 +201,16 @@ class Captured:
         if memory is None:
             memory = state.of([tensor.clone() for tensor in state.tensors()])
         step = self._steps[key] = _Step(model, memory, key, self._shared_pool())
-        _drop_oldest(self._steps)
+        self._drop_oldest(self._steps)
         return step
 
     def _memory(self, shapes: _Shapes) -> Any:
         """The state that recorded steps with these shapes share, if there is one."""
         return next((step.state for key, step in self._steps.items() if key[-1] == shapes), None)
+
+    def _drop_oldest(self, recorded: OrderedDict[Any, Any]) -> None:
+        while len(recorded) > self._graphs:
+            recorded.popitem(last=False)
 
     def _shared_pool(self) -> Any:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
@@ -218,22 +232,23 @@ class _Step:
         self._tensors = state.tensors()
         device = self._tensors[0].device
         self._token_RW = torch.zeros(rows, width, dtype=torch.int64, device=device)
-        self._count = torch.ones((), dtype=torch.int64, device=device)  # tokens that are not padding
-        self._every, self._counted = every, 1
+        self._count_R = torch.ones(rows, dtype=torch.int64, device=device)  # tokens that are not padding
+        self._every = every
 
         def work() -> Tensor:
-            logits, after = padded_step(model, self._token_RW, self._count, state, every)
+            logits, after = padded_step(model, self._token_RW, self._count_R, state, every)
             advance_in_place(state, after)
             return logits
 
         self.recorded = Recorded(work, overwritten(state), pool, model)
 
-    def __call__(self, token_RT: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def __call__(self, token_RT: Tensor, state: Any, count_R: Tensor | None = None) -> tuple[Tensor, Any]:
         tokens = token_RT.shape[1]
         self._token_RW[:, :tokens].copy_(token_RT)
-        if tokens != self._counted:
-            self._count.fill_(tokens)
-            self._counted = tokens
+        if count_R is not None:
+            self._count_R.copy_(count_R)
+        elif self.shape[1] > 1:
+            self._count_R.fill_(tokens)
         if state is not self.state:
             pairs = zip(self._tensors, state.tensors(), strict=True)
             moved = [(own, given) for own, given in pairs if own.data_ptr() != given.data_ptr()]
@@ -254,14 +269,16 @@ class _Pick:
         return self._recorded.replay()
 
 
-def padded_step(model: Decoder, token_RW: Tensor, count: Tensor, state: Any, every: bool) -> tuple[Tensor, Any]:
-    """The logits after the first `count` tokens (those after padding are of no use) or after the last of them, and the state
-    after them. Only a state that can forget tokens may have padding."""
+def padded_step(model: Decoder, token_RW: Tensor, count_R: Tensor, state: Any, every: bool) -> tuple[Tensor, Any]:
+    """The logits after the first count_R[r] tokens of each row (those after padding are of no use) or after the last of them, and
+    the state after them. Only a state that can forget tokens may have padding."""
     x_RWd, after = model.hidden(token_RW, state)
-    if token_RW.shape[1] == 1:
+    rows, width = token_RW.shape
+    if width == 1:
         return model.readout(x_RWd), after
-    x_RTd = x_RWd if every else x_RWd.index_select(1, (count - 1).view(1))
-    return model.readout(x_RTd), after.at(state.length_B + count)
+    last_R = count_R - 1
+    x_RTd = x_RWd if every else x_RWd[torch.arange(rows, device=last_R.device), last_R].unsqueeze(1)
+    return model.readout(x_RTd), after.at(state.length_B + count_R)
 
 
 def _can_replay(token_RT: Tensor, state: Any, spare: int) -> bool:
@@ -276,10 +293,9 @@ def is_fixed(state: Any) -> bool:
     return not isinstance(own, AttentionState) or own.length_B is not None
 
 
+def _shapes(state: Any) -> _Shapes:
+    return tuple(tuple(tensor.shape) for tensor in state.tensors())
+
+
 def _places(model: nn.Module) -> list[int]:
     return [parameter.data_ptr() for parameter in model.parameters()]
-
-
-def _drop_oldest(graphs: OrderedDict[Any, Any]) -> None:
-    while len(graphs) > _GRAPHS:
-        graphs.popitem(last=False)

@@ -67,7 +67,7 @@ class Engine:
 
     def start(self) -> None:
         """Work in a thread of its own, until `close`. On a GPU, steps are recorded first, which takes some seconds."""
-        self._memory.recorded.warm_up()
+        self._memory.warm_up()
         self._thread = threading.Thread(target=self._run, name="firth-engine", daemon=True)
         self._thread.start()
 
@@ -223,7 +223,7 @@ class Engine:
 
     def _piece(self, streams: list[Stream], budget: int) -> tuple[list[Stream], int, Tensor | None]:
         """Read a piece of one prompt, or the rest of several: the texts in the order of the logits, if there are any."""
-        if len(streams) == 1:
+        if len(streams) == 1 and not (self._memory.replays(streams[0]) and streams[0].reads_once_more):
             return streams, *self._memory.read(streams[0], budget)
         count = sum(stream.left for stream in streams)
         streams, logits_BV = self._memory.read_together(streams)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from firth.decoding import row_views
+from firth.decoding.captured import MOST
+from firth.decoding.captured_prompts import CapturedPrompts
 from firth.decoding.captured_slots import CapturedSlots
 from firth.decoding.recorded import advance_in_place
 from firth.decoding.slots import Slots
@@ -44,6 +47,8 @@ class RowMemory:
         self.model = model
         self.slots = Slots(model, rows, capacity)
         self.recorded = CapturedSlots(self.slots)
+        self._prompts = CapturedPrompts.of(model, rows, capacity)
+        self._device = next(model.parameters()).device
         self._cuts = can_be_cut(self.slots.state)
         self.forget()
 
@@ -60,6 +65,12 @@ class RowMemory:
         writers = [n for n, row in enumerate(self._rows) if row.writes]
         self._bring_together(writers, 0)
         return [row.stream for row in self._rows[: len(writers)] if row.stream is not None]
+
+    def warm_up(self) -> None:
+        """On a GPU, record what can be recorded, before anybody waits for it."""
+        self.recorded.warm_up()
+        if self._prompts is not None:
+            self._prompts.warm_up()
 
     def admit(self, stream: Stream) -> None:
         """Give a text the row that was used longest ago."""
@@ -98,24 +109,35 @@ class RowMemory:
         """Whether so many tokens, padding included, fit behind those that are read."""
         return self.slots.capacity is None or stream.read + tokens <= self.slots.capacity
 
+    def replays(self, stream: Stream) -> bool:
+        """Whether the prompt of this text is read by a recorded step."""
+        return self._prompts is not None and not stream.read and stream.left <= MOST
+
     def read_together(self, streams: Sequence[Stream]) -> tuple[list[Stream], Tensor]:
         """Read the rest of the prompts of several texts in one call: the texts in the order of their rows, and logits_BV of their
         next tokens."""
         first = len(self.streams())
         self._bring_together([self._row(stream) for stream in streams], first)
         streams = [row.stream for row in self._rows[first : first + len(streams)] if row.stream is not None]
+        rests = [stream.window[stream.read :] for stream in streams]
         state = row_views.several(self.slots.state, first, [stream.read for stream in streams])
-        lefts = [stream.left for stream in streams]
-        token_BT = padded([stream.window[stream.read :] for stream in streams], streams[0].device)
-        x_BTd, after = self.model.hidden(token_BT, state)
-        advance_in_place(state, after)
+        if self._prompts is not None and all(self.replays(stream) for stream in streams):
+            logits_BV = self._prompts.read(rests, state)
+        else:
+            logits_BV = self._read_rests(rests, state)
         for stream in streams:
             stream.read = len(stream.window)
         if self._cuts:
             state.length_B.copy_(torch.tensor([stream.read for stream in streams]))
-        last_B = torch.tensor(lefts, device=x_BTd.device) - 1
-        x_B1d = x_BTd[torch.arange(len(streams), device=x_BTd.device), last_B].unsqueeze(1)
-        return list(streams), self.model.readout(x_B1d)[:, 0]
+        return list(streams), logits_BV
+
+    def _read_rests(self, rests: Sequence[list[int]], state: Any) -> Tensor:
+        """logits_BV after the last tokens; `state` becomes the one after them, and after padding."""
+        token_BT = padded(rests, self._device)
+        x_BTd, after = self.model.hidden(token_BT, state)
+        advance_in_place(state, after)
+        last_B = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
+        return self.model.readout(x_BTd[torch.arange(len(rests), device=self._device), last_B].unsqueeze(1))[:, 0]
 
     def join(self, stream: Stream) -> None:
         """A text that has read its prompt begins to write."""

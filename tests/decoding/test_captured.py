@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import torch
 from test_fixed_state import RECURRENT, TRANSFORMERS, V, model_of, name
+from torch import Tensor
 
+from firth.decoding import row_views
 from firth.decoding.captured import Captured, lend, padded_step, padded_width, room_for
+from firth.decoding.captured_prompts import CapturedPrompts
 from firth.decoding.generate import generate
 from firth.decoding.sample import DecodingConfig
+from firth.decoding.slots import Slots
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -41,10 +45,43 @@ def test_padding_leaves_no_trace(settings: dict[str, Any]) -> None:
     for every, begin, end in ((False, 0, 5), (True, 5, 11), (False, 11, 14)):
         token_2W = torch.full((2, padded_width(end - begin)), V - 1)
         token_2W[:, : end - begin] = text_2T[:, begin:end]
-        got, state = padded_step(model, token_2W, torch.tensor(end - begin), state, every)
+        got, state = padded_step(model, token_2W, torch.tensor([end - begin] * 2), state, every)
         expected = expected_2TV[:, begin:end] if every else expected_2TV[:, end - 1 : end]
         torch.testing.assert_close(got[:, : expected.shape[1]], expected, rtol=1e-9, atol=1e-9)
     assert state.length_B.tolist() == [14, 14]
+
+
+@torch.inference_mode()
+def test_rows_are_padded_each_for_itself() -> None:
+    model = model_of({"position": "rotary"})
+    text_2T = torch.randint(V, (2, 8), generator=torch.Generator().manual_seed(0))
+    got_21V, state = padded_step(model, text_2T, torch.tensor([3, 7]), Captured(model).start(2, 16), False)
+    for row, count in enumerate((3, 7)):
+        expected_V = model.step(text_2T[row : row + 1, :count], model.start(1))[0][0, -1]
+        torch.testing.assert_close(got_21V[row, 0], expected_V, rtol=1e-9, atol=1e-9)
+    assert state.length_B.tolist() == [3, 7]
+
+
+@torch.inference_mode()
+def test_short_prompts_go_to_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The padding of the batch and of each prompt, without the recording."""
+
+    def not_recorded(self: Captured, token_RW: Tensor, count_R: Tensor, capacity: int) -> Any:
+        assert tuple(token_RW.shape) == (4, 16)
+        return padded_step(self.model, token_RW, count_R, self.start(len(token_RW), capacity), False)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Captured, "read_padded", not_recorded)
+    model = model_of({"position": "rotary"})
+    texts = [torch.randint(V, (n,), generator=torch.Generator().manual_seed(n)).tolist() for n in (3, 9, 5)]
+    slots = Slots(model, 5, 20)
+    rows = row_views.several(slots.state, 0, [0, 0, 0])
+    logits_3V = CapturedPrompts(model, 5, 20).read(texts, rows)
+    rows.length_B.copy_(torch.tensor([len(text) for text in texts]))
+    next_3V = slots.step(torch.tensor([[1], [2], [3]]), 3)
+    for n, text in enumerate(texts):
+        expected_TV = model.step(torch.tensor([[*text, n + 1]]), model.start(1))[0][0]
+        torch.testing.assert_close(logits_3V[n], expected_TV[-2], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(next_3V[n], expected_TV[-1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("settings", [one for one in TRANSFORMERS if "attention" in one] + RECURRENT, ids=name)

@@ -6,10 +6,11 @@ import random
 
 import pytest
 import torch
-from engine_jobs import VOCAB, alone_numbered, asked, by_turns, job, prompts
+from engine_jobs import VOCAB, alone, alone_numbered, asked, by_turns, job, prompts
 from small_models import CONFIGS, random_model
 
 from firth.decoding.engine import Engine
+from firth.models import TransformerConfig, language_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,6 +29,19 @@ def test_the_answers_are_those_of_the_cpu(name: str, temperature: float) -> None
     by_turns(engine, *heard)
     assert [one.ids() for one in heard] == expected
     assert engine._memory.recorded.graphs
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary"])
+def test_short_prompts_are_read_by_recorded_steps(position: str) -> None:
+    config = TransformerConfig(kind="transformer", width=32, depth=2, heads=4, context=128, position=position)
+    model = language_model(config, VOCAB).double().eval()
+    jobs = [job(prompt, 30) for prompt in prompts(40, 90)]
+    expected = [alone(model, one) for one in jobs]
+    engine = Engine(model.cuda(), slots=6)
+    engine._memory.warm_up()
+    heard = [asked(engine, one) for one in jobs]
+    by_turns(engine, *heard)
+    assert [one.ids() for one in heard] == expected
 
 
 def test_memory_does_not_grow() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from typing import Any
 
@@ -17,7 +16,7 @@ from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.models import ServedModel
 from firth.serving.http.responding import respond
 from firth.serving.http.schemas import ChatBody, ChatMessage
-from firth.serving.http.service import Service, off_loop
+from firth.serving.http.service import Service, new_id, off_loop
 from firth.serving.http.writing import Piece, Text, Writing
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.text.conversation import Message
@@ -54,7 +53,7 @@ class _Answer:
     def __init__(self, model: ServedModel, body: ChatBody, prompt_tokens: int) -> None:
         self.model, self.body, self.prompt_tokens = model, body, prompt_tokens
         self.tokenizer = model.run.tokenizer
-        self.head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
+        self.head = {"id": new_id("chatcmpl"), "created": int(time.time()), "model": model.name}
 
     def whole(self, writing: Writing, pieces: list[list[Piece]]) -> dict[str, Any]:
         choices = []

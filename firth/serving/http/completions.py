@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from firth.serving.http.errors import wrong
 from firth.serving.http.models import ServedModel
 from firth.serving.http.responding import respond
 from firth.serving.http.schemas import CompletionBody
-from firth.serving.http.service import Service, off_loop
+from firth.serving.http.service import Service, new_id, off_loop
 from firth.serving.http.spelling import Speller
 from firth.serving.http.writing import Piece, Text, Writing
 from firth.tasks.abilities.continuation import end_tokens
@@ -66,7 +65,7 @@ class _Answer:
         self.model, self.body, self.prompts, self.each = model, body, prompts, each
         self.tokenizer = model.run.tokenizer
         self.head = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
+            "id": new_id("cmpl"),
             "object": "text_completion",
             "created": int(time.time()),
             "model": model.name,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -22,6 +22,11 @@ from firth.serving.http.validation import stops_of
 T = TypeVar("T")
 _LONG = 4000  # characters that take so long to tokenise that the loop does not wait for them
 _SETTING = re.compile(r"decoding\.(\w+)")
+_random = random.Random()  # not the system's numbers: each would be a call that lets other threads go first
+
+
+def new_id(kind: str) -> str:
+    return f"{kind}-{_random.getrandbits(96):024x}"
 
 
 @dataclass(eq=False)
@@ -45,7 +50,7 @@ class Service:
             "top_k": body.top_k,
             "min_p": body.min_p,
             "repetition_penalty": body.repetition_penalty,
-            "seed": secrets.randbits(32) if body.seed is None else body.seed,
+            "seed": _random.getrandbits(32) if body.seed is None else body.seed,
             "beam": 1,
             "beam_groups": 1,
         }
