@@ -11,6 +11,7 @@ from small_models import CONFIGS, random_model
 
 from firth.decoding.engine import Engine
 from firth.models import TransformerConfig, language_model
+from firth.models.initialise import initialise
 
 pytestmark = [
     pytest.mark.gpu,
@@ -35,6 +36,7 @@ def test_the_answers_are_those_of_the_cpu(name: str, temperature: float) -> None
 def test_short_prompts_are_read_by_recorded_steps(position: str) -> None:
     config = TransformerConfig(kind="transformer", width=32, depth=2, heads=4, context=128, position=position)
     model = language_model(config, VOCAB).double().eval()
+    initialise(model, torch.Generator().manual_seed(0))
     jobs = [job(prompt, 30) for prompt in prompts(40, 90)]
     expected = [alone(model, one) for one in jobs]
     engine = Engine(model.cuda(), slots=6)

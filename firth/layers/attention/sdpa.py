@@ -18,12 +18,8 @@ from firth.layers.position import Bias
 SCORES = (Dot, Gaussian)  # exactly these; positions: any Bias, which is written out
 LARGEST_KEPT = 1 << 22  # bytes of a written-out mask that is kept for the next layer and step
 _FEW = 128  # queries and keys of a small mask
-_FASTEST_FIRST = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+_WITHOUT_PLANS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_FASTEST_FIRST = [SDPBackend.CUDNN_ATTENTION, *_WITHOUT_PLANS]
 
 
 def why_not(call: Call) -> str | None:
@@ -126,13 +122,16 @@ def _opened(allowed_BHQK: Tensor) -> tuple[Tensor, Tensor | None]:
 
 def _attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask_BHQK: Tensor | None = None, causal: bool = False) -> Tensor:
     grouped = call.heads_per_group > 1
-    if q.is_cuda and torch.is_grad_enabled() and q.requires_grad:
-        # cuDNN is the fastest on Hopper but plans for each new length: good for training, bad for a growing cache.
-        with sdpa_kernel(_FASTEST_FIRST, set_priority=True):
-            return F.scaled_dot_product_attention(
-                q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped
-            )
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped)
+    if not q.is_cuda:
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped
+        )
+    # cuDNN is the fastest on Hopper but plans for each new length, for 70 ms: good for training, bad for a growing cache.
+    trains = torch.is_grad_enabled() and q.requires_grad
+    with sdpa_kernel(_FASTEST_FIRST if trains else _WITHOUT_PLANS, set_priority=True):
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask_BHQK, is_causal=causal, scale=call.scale, enable_gqa=grouped
+        )
 
 
 def _bias(call: Call) -> Tensor:
