@@ -60,10 +60,20 @@ def test_a_run_that_was_stopped_goes_on_to_the_bit(name: str, tmp_path: Path) ->
     assert_identical(outcome(tmp_path / "run"), expected)
 
 
+def gru(steps: int, out: Path) -> Path:
+    table = denoising({"kind": "gru", "width": 32}, {"permute": False}, steps=steps, batch=16, rate=0.02, evaluate_every=0, seed=3)
+    return train_recipe(compose(table), out).path
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    table = denoising({"kind": "gru", "width": 32}, {"permute": False}, steps=500, batch=16, rate=0.02, evaluate_every=0, seed=3)
-    return train_recipe(compose(table), tmp_path_factory.mktemp("denoising") / "run").path
+    """Long enough to fill blanks."""
+    return gru(500, tmp_path_factory.mktemp("denoising") / "run")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gru(20, tmp_path_factory.mktemp("denoising") / "run")
 
 
 def nats(network: Seq2Seq, part: PairBatch) -> list[float]:
@@ -97,8 +107,8 @@ def test_the_loss_is_that_of_a_loop_in_float64(name: str) -> None:
 
 
 @torch.no_grad()
-def test_evaluation_is_the_mean_over_the_whole_text_and_always_corrupts_the_same(trained: Path) -> None:
-    run = load(trained, "cpu")
+def test_evaluation_is_the_mean_over_the_whole_text_and_always_corrupts_the_same(begun: Path) -> None:
+    run = load(begun, "cpu")
     assert isinstance(run, DenoisingRun)
     text = prepare(run.recipe.data, run.tokenizer).valid
     assert text is not None
@@ -113,6 +123,7 @@ def test_evaluation_is_the_mean_over_the_whole_text_and_always_corrupts_the_same
     assert run.evaluate(split="valid") == found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beam", [1, 3])
 def test_blanks_are_filled_with_as_many_words_as_are_missing(beam: int, trained: Path) -> None:
     run = load(trained, "cpu")
@@ -126,8 +137,8 @@ def test_blanks_are_filled_with_as_many_words_as_are_missing(beam: int, trained:
     assert run.restore(texts[:1], beam=beam, tokens=3) == ["a bird sang"]
 
 
-def test_restore_gives_the_model_one_mask_for_each_blank(trained: Path) -> None:
-    run = load(trained, "cpu")
+def test_restore_gives_the_model_one_mask_for_each_blank(begun: Path) -> None:
+    run = load(begun, "cpu")
     assert isinstance(run, DenoisingRun)
     known = {run.tokenizer.token(id): id for id in range(run.tokenizer.vocab)} | {"_": run.tokenizer.vocab}
     expected = [known[token] for token in ("_", "the", "_", "_", "mat", "<eos>")]
@@ -205,16 +216,16 @@ def test_all_noises_off_is_refused_and_a_beam_is_not() -> None:
     assert compose(denoising(), ["decoding.beam=4", "decoding.penalty=1.0"]).decoding.beam == 4
 
 
-def test_a_denoising_run_says_what_it_can_do(trained: Path) -> None:
-    run: Any = load(trained, "cpu")
+def test_a_denoising_run_says_what_it_can_do(begun: Path) -> None:
+    run: Any = load(begun, "cpu")
     with pytest.raises(ConfigError, match=r"translate needs a translator, but this run is a denoising model\. Use restore or"):
         run.translate(["a"])
     assert run.embed(["the cat sat"]).shape[0] == 1
 
 
-def test_evaluate_prints_how_probable_the_originals_are(firth: Firth, trained: Path) -> None:
-    told = json.loads(firth("evaluate", trained, "--json").out)
-    assert firth("evaluate", trained).out.splitlines()[1:] == [
+def test_evaluate_prints_how_probable_the_originals_are(firth: Firth, begun: Path) -> None:
+    told = json.loads(firth("evaluate", begun, "--json").out)
+    assert firth("evaluate", begun).out.splitlines()[1:] == [
         f"{'tokens':<20}{told['tokens']:,} to generate: the original windows, each with <eos>",
         f"{'loss':<20}{told['loss']:.4f} nats per token",
         f"{'perplexity':<20}{told['perplexity']:.4f}",
