@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig, at_quantile
+from firth.layers.argmax import argmax
 
 
 class Chooser(Protocol):
@@ -83,7 +84,7 @@ class RowChoice:
         """The tokens as `generate` would choose them for each row alone."""
         own_nV, logits_nV = logits_nV, logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
         own_nV = self._penalised(own_nV)
-        token_n = own_nV.argmax(-1)
+        token_n = argmax(own_nV)
         if self.sampled:
             token_n = token_n.index_copy(0, self.sampled_A, self._draw(own_nV))
         total_n1 = logits_nV.logsumexp(-1, keepdim=True)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.layers.argmax import argmax
 
 BeamRules = Literal["wu", "transformers"]
 
@@ -68,7 +69,7 @@ def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
     """token_B: the most probable at temperature 0, otherwise drawn from softmax(logits / temperature) within top_k, top_p
     and min_p; the numbers u_B, 0 ≤ u < 1, decide which."""
     if config.temperature == 0:
-        return logits_BV.argmax(-1)
+        return argmax(logits_BV)
     return at_quantile(torch.softmax(restricted(logits_BV.float() / config.temperature, config), -1), u_B)
 
 

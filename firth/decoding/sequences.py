@@ -13,6 +13,7 @@ from torch import Tensor
 
 from firth.decoding.beam import Hypothesis, StepwiseModel
 from firth.decoding.sample import DecodingConfig, forced, penalise, pick, random_numbers, without
+from firth.layers.argmax import argmax
 
 Choose = Callable[[Tensor, list[int]], Tensor]  # (logits_AV, text number of each row) → token_A
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -64,7 +65,7 @@ def decode(
 
 
 def greedy(logits_AV: Tensor, texts: list[int]) -> Tensor:
-    return logits_AV.argmax(-1)
+    return argmax(logits_AV)
 
 
 def sampling(config: DecodingConfig, numbers: Sequence[int]) -> Choose:

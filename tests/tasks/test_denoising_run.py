@@ -61,7 +61,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_bit(name: str, tmp_path: Path) ->
 
 
 def gru(steps: int, out: Path) -> Path:
-    table = denoising({"kind": "gru", "width": 32}, {"permute": False}, steps=steps, batch=16, rate=0.02, evaluate_every=0, seed=3)
+    table = denoising(
+        {"kind": "gru", "width": 32}, {"permute": False}, steps=steps, batch=16, rate=0.02, evaluate_every=0, seed=3
+    )
     return train_recipe(compose(table), out).path
 
 

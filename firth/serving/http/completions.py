@@ -27,7 +27,7 @@ from firth.tasks.abilities.continuation import end_tokens
 @dataclass(frozen=True)
 class Prompt:
     ids: tuple[int, ...]
-    text: str  # as `echo` repeats it
+    text: str  # as `echo` repeats it; token ids are spelled only for that
 
 
 async def complete(service: Service, body: CompletionBody, request: Request) -> Response:
@@ -141,10 +141,10 @@ async def _prompts(service: Service, model: ServedModel, body: CompletionBody) -
         raise wrong(
             "prompt", f'"prompt" has {len(several):,} prompts; the limit is {service.limits.choices}. Send fewer at once.'
         )
-    return [await _prompt(service, model, one) for one in several]
+    return [await _prompt(service, model, one, spelled=body.echo) for one in several]
 
 
-async def _prompt(service: Service, model: ServedModel, given: Any) -> Prompt:
+async def _prompt(service: Service, model: ServedModel, given: Any, *, spelled: bool) -> Prompt:
     run = model.language
     if isinstance(given, str):
         ids = tuple((await off_loop(len(given), lambda: run.prompt_ids(given))).tolist())
@@ -156,6 +156,8 @@ async def _prompt(service: Service, model: ServedModel, given: Any) -> Prompt:
     if not all(0 <= id < vocab for id in given):
         raise wrong("prompt", f'"prompt" has a token that is not in the vocabulary; expected ids from 0 to {vocab - 1}')
     service.check_prompt(model, len(given), "prompt")
+    if not spelled:
+        return Prompt(tuple(given), "")
     speller = Speller(run.tokenizer)
     return Prompt(tuple(given), "".join(speller.push(id) for id in given))
 
