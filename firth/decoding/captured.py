@@ -35,6 +35,7 @@ LEAST_ROOM = 256  # tokens; the capacity is this many times a power of two, so t
 MOST = 64  # tokens of a recorded step
 _WORTH_IT = 2  # steps of the same shapes before they are recorded
 _GRAPHS = 16  # of one Captured
+_SHARE = 16  # a state that takes more than this part of the GPU's memory is not kept for replaying
 _IDLE = 2  # Captured that wait for the next text of a model
 
 _Shapes = tuple[tuple[int, ...], ...]
@@ -87,7 +88,7 @@ class Captured:
     def __init__(self, model: Decoder, graphs: int = _GRAPHS) -> None:
         # Not a reference to the model itself: this object waits in a table for as long as the model lives.
         self._model = weakref.ref(model)
-        self._steps: OrderedDict[_Key, _Step] = OrderedDict()
+        self._steps: dict[_Key, _Step] = {}
         self._picks: OrderedDict[Any, _Pick] = OrderedDict()
         self._seen: dict[Any, int] = {}
         self._graphs = graphs
@@ -164,7 +165,8 @@ class Captured:
             if not self._worth_it(key):
                 return pick(logits_RV, config, u_R)
             found = self._picks[key] = _Pick(logits_RV, config, u_R, self._shared_pool(), step)
-            self._drop_oldest(self._picks)
+            while len(self._picks) > self._graphs:
+                self._picks.popitem(last=False)
         return found(u_R).clone()
 
     @torch.inference_mode()
@@ -176,12 +178,11 @@ class Captured:
         if not _can_replay(token_RT, state, spare):
             return self._plain(token_RT, state, every)
         key = (rows, padded_width(tokens), every and tokens > 1, _shapes(state))
-        step = self._steps.get(key)
+        worth_it, step = self._worth_it(key), self._steps.get(key)
         if step is None:
-            if not self._worth_it(key):
+            if not (worth_it and self._has_place(key, state)):
                 return self._plain(token_RT, state, every)
             step = self._record(key, state)
-        self._steps.move_to_end(key)
         self._last = step
         return step(token_RT, state)
 
@@ -201,16 +202,25 @@ class Captured:
         if memory is None:
             memory = state.of([tensor.clone() for tensor in state.tensors()])
         step = self._steps[key] = _Step(model, memory, key, self._shared_pool())
-        self._drop_oldest(self._steps)
         return step
+
+    def _has_place(self, key: _Key, state: Any) -> bool:
+        """Whether another graph may be kept: where there are too many, instead of one whose shapes occur less often."""
+        tensors = state.tensors()
+        total = torch.cuda.get_device_properties(tensors[0].device).total_memory
+        if sum(tensor.nbytes for tensor in tensors) * _SHARE > total:
+            return False
+        if len(self._steps) < self._graphs:
+            return True
+        rarest = min(self._steps, key=lambda other: self._seen.get(other, 0))
+        if self._seen[key] <= self._seen.get(rarest, 0):
+            return False
+        del self._steps[rarest]
+        return True
 
     def _memory(self, shapes: _Shapes) -> Any:
         """The state that recorded steps with these shapes share, if there is one."""
         return next((step.state for key, step in self._steps.items() if key[-1] == shapes), None)
-
-    def _drop_oldest(self, recorded: OrderedDict[Any, Any]) -> None:
-        while len(recorded) > self._graphs:
-            recorded.popitem(last=False)
 
     def _shared_pool(self) -> Any:
         self._pool = self._pool or torch.cuda.graph_pool_handle()

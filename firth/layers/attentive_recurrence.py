@@ -27,7 +27,7 @@ from firth.layers.attention.score import ScoreKind
 from firth.layers.attention.weights import weights
 from firth.layers.recurrent import CellKind, Reset, Trace, cell_class
 from firth.layers.self_attention import Attend
-from firth.layers.state import RecurrentState
+from firth.layers.state import RecurrentState, roomy
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,9 @@ class Memory:
 
     def select(self, rows: Tensor) -> Memory:
         return Memory(self.key_B1SA[rows], self.value_B1Sm[rows], self.length_B[rows])
+
+    def fixed(self) -> Memory:
+        return Memory(roomy(self.key_B1SA), roomy(self.value_B1Sm), self.length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return self.key_B1SA, self.value_B1Sm, self.length_B

@@ -14,6 +14,7 @@ from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.self_attention import Attend, Biases, HeadNorm, normalised, register
+from firth.layers.state import roomy
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,9 @@ class Source:
 
     def select(self, rows: Tensor) -> Source:
         return Source(self.k_BGSD[rows], self.v_BGSD[rows], self.length_B[rows])
+
+    def fixed(self) -> Source:
+        return Source(roomy(self.k_BGSD), roomy(self.v_BGSD), self.length_B)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return self.k_BGSD, self.v_BGSD, self.length_B

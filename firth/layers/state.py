@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError
@@ -351,6 +352,12 @@ class AttentionState:
 def can_be_cut(state: Any) -> bool:
     """Whether a state, of a Transformer or not, contains those after each of its tokens."""
     return isinstance(state, AttentionState) and state.cuttable
+
+
+def roomy(part_BGSD: Tensor, multiple: int = 32) -> Tensor:
+    """With zeros behind the S positions, to the next multiple: sources of different lengths then share recorded steps."""
+    missing = -part_BGSD.shape[2] % multiple
+    return F.pad(part_BGSD, (0, 0, 0, missing)) if missing else part_BGSD
 
 
 def parted(states: Sequence[Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -72,7 +72,7 @@ class DecoderState:
         return DecoderState(self.recurrent.select(rows), memory, context_Bm, share, fed_Bd)
 
     def fixed(self, capacity: int) -> DecoderState:
-        return self
+        return self if self.memory is None else replace(self, memory=self.memory.fixed())
 
     def tensors(self) -> tuple[Tensor, ...]:
         memory = () if self.memory is None else self.memory.tensors()
@@ -230,7 +230,7 @@ class Translated:
         return Translated(self.own.select(rows), sources, share)
 
     def fixed(self, capacity: int) -> Translated:
-        return Translated(self.own.fixed(capacity), self.sources, self.share)
+        return Translated(self.own.fixed(capacity), tuple(source.fixed() for source in self.sources), self.share)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return *self.own.tensors(), *(tensor for source in self.sources for tensor in source.tensors())

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
-from firth.decoding.beam import beam
+from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.replayed import Replayed
 from firth.models import Seq2Seq
 
 SOURCE_V, V, END, SIZE, LIMIT = 11, 13, 0, 4, 9
@@ -84,3 +85,45 @@ def test_a_cached_beam_is_an_uncached_beam(name: str, penalty: float) -> None:
     scores = [[one.score for text in found for one in text] for found in (cached, uncached)]
     assert scores[0] == pytest.approx(scores[1], abs=LIMIT * 10 * 2**-23)  # sums of logarithms in float32
     assert len({one.tokens for text in cached for one in text}) > SIZE, "the texts are translated differently"
+
+
+class InFixedMemory:
+    """A model whose states are of a fixed size from the second token on, as where steps are replayed (decoding/replayed.py)."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model, self.begun = model, False
+
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits_BTV, state = self.model.step(token_BT, state)
+        if not self.begun:
+            self.begun, state = True, state.fixed(LIMIT)
+        return logits_BTV, state
+
+
+def searched(model: Seq2Seq, steps: Any, device: str = "cpu") -> list[list[Hypothesis]]:
+    with torch.inference_mode():
+        state = model.start(model.encode(SOURCE_BS.to(device), LENGTH_B.to(device)))
+    return beam(steps, state, prompt(3).to(device), size=SIZE, limits=[LIMIT] * 3, end=END, unfinished=True)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_memory_of_a_fixed_size_changes_nothing(name: str) -> None:
+    """The source is padded, too."""
+    model = random_translator(name, SOURCE_V, V)
+    for found, expected in zip(searched(model, InFixedMemory(model)), searched(model, model), strict=True):
+        assert [one.tokens for one in found] == [one.tokens for one in expected]
+        assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_replayed_steps_find_what_the_cpu_finds(name: str) -> None:
+    model = random_translator(name, SOURCE_V, V)
+    expected = searched(model, model)
+    for _ in range(3):
+        replayed = Replayed(model.cuda(), LIMIT)
+        found = searched(model, replayed, "cuda")
+        assert [[one.tokens for one in text] for text in found] == [[one.tokens for one in text] for text in expected]
+    assert replayed.captured is not None
+    assert replayed.captured._steps

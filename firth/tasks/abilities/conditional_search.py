@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.replayed import Replayed
 from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import decode, greedy, sampling
 from firth.models import ConditionalDecoder
@@ -45,15 +46,14 @@ def search(
         state = network.start(encode())
     start, first, banned = tokens or DecoderTokens(end)
     prompt_B1 = torch.full((len(numbers), 1), start, device=device)
-    limits = [min(config.tokens, longest or config.tokens)] * len(numbers)
+    most = min(config.tokens, longest or config.tokens)
+    limits, model = [most] * len(numbers), Replayed(network, most)
     if sample or config.beam == 1:
         choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
-        found = decode(
-            network, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition, first=first, banned=banned
-        )
+        found = decode(model, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition, first=first, banned=banned)
         return [[one] for one in found]
     return beam(
-        network,
+        model,
         state,
         prompt_B1,
         size=config.beam,
