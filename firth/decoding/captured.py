@@ -38,7 +38,7 @@ _GRAPHS = 16  # of one Captured
 _SHARE = 16  # a state that takes more than this part of the GPU's memory is not kept for replaying
 _IDLE = 2  # Captured that wait for the next text of a model
 
-_Shapes = tuple[tuple[int, ...], ...]
+_Shapes = tuple[tuple[int, ...], ...]  # its constants first
 _Key = tuple[int, int, bool, _Shapes]  # rows, width, whether the logits of all tokens are wanted, the state
 
 _idle: weakref.WeakKeyDictionary[nn.Module, list[Captured]] = weakref.WeakKeyDictionary()
@@ -129,10 +129,10 @@ class Captured:
         """The state before the first token. It may be that of an earlier text of the same shapes, which must be over."""
         self._reach(capacity)
         like = self._one.fixed(capacity)
-        shapes = tuple((rows, *tensor.shape[1:]) for tensor in like.tensors())
-        state = self._memory(shapes)
+        sizes = [(rows, *tensor.shape[1:]) for tensor in like.tensors()]
+        state = self._memory((getattr(like, "constants", ()), *sizes))
         if state is None:
-            return like.of([tensor.new_zeros(shape) for tensor, shape in zip(like.tensors(), shapes, strict=True)])
+            return like.of([tensor.new_zeros(size) for tensor, size in zip(like.tensors(), sizes, strict=True)])
         torch._foreach_zero_(list(state.tensors()))
         return state
 
@@ -304,7 +304,7 @@ def is_fixed(state: Any) -> bool:
 
 
 def _shapes(state: Any) -> _Shapes:
-    return tuple(tuple(tensor.shape) for tensor in state.tensors())
+    return getattr(state, "constants", ()), *(tuple(tensor.shape) for tensor in state.tensors())
 
 
 def _places(model: nn.Module) -> list[int]:

@@ -34,7 +34,8 @@ class State(Protocol):
 
 
 class FixedState(State, Protocol):
-    """What decoding/captured.py and decoding/slots.py need of a state of fixed size."""
+    """What decoding/captured.py and decoding/slots.py need of a state of fixed size. Some also have `constants`, numbers that a
+    step depends on beside the tensors: where they differ, a step is recorded anew."""
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All its tensors, as views with the rows on the first axis."""

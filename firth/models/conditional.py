@@ -74,6 +74,10 @@ class DecoderState:
     def fixed(self, capacity: int) -> DecoderState:
         return self if self.memory is None else replace(self, memory=self.memory.fixed())
 
+    @property
+    def constants(self) -> tuple[int, ...]:
+        return (self.share,)
+
     def tensors(self) -> tuple[Tensor, ...]:
         memory = () if self.memory is None else self.memory.tensors()
         fed = tuple(part for part in (self.context_Bm, self.fed_Bd) if part is not None)
@@ -231,6 +235,10 @@ class Translated:
 
     def fixed(self, capacity: int) -> Translated:
         return Translated(self.own.fixed(capacity), tuple(source.fixed() for source in self.sources), self.share)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        return (self.share,)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return *self.own.tensors(), *(tensor for source in self.sources for tensor in source.tensors())

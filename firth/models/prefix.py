@@ -65,7 +65,12 @@ class Continued:
         return Continued(self.own.select(rows), self.before_B[rows], self.source)
 
     def fixed(self, capacity: int) -> Continued:
-        return Continued(self.own.fixed(capacity), self.before_B, self.source)
+        """With room for `capacity` tokens of target."""
+        return Continued(self.own.fixed(self.source + capacity), self.before_B, self.source)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        return (self.source,)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return *self.own.tensors(), self.before_B

@@ -12,7 +12,8 @@ from translations import CONFIGS, random_translator
 
 from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.replayed import Replayed
-from firth.models import Seq2Seq
+from firth.models import PrefixConfig, Seq2Seq, seq2seq
+from firth.models.initialise import initialise
 
 SOURCE_V, V, END, SIZE, LIMIT = 11, 13, 0, 4, 9
 LENGTH_B = torch.tensor([5, 2, 6])
@@ -106,10 +107,18 @@ def searched(model: Seq2Seq, steps: Any, device: str = "cpu") -> list[list[Hypot
     return beam(steps, state, prompt(3).to(device), size=SIZE, limits=[LIMIT] * 3, end=END, unfinished=True)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+def translator(name: str) -> Seq2Seq:
+    if name != "prefix":
+        return random_translator(name, SOURCE_V, V)
+    model = seq2seq(PrefixConfig(kind="prefix", width=16, depth=2, heads=2, context=32), V, V)
+    initialise(model, torch.Generator().manual_seed(0))
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "prefix"])
 def test_memory_of_a_fixed_size_changes_nothing(name: str) -> None:
     """The source is padded, too."""
-    model = random_translator(name, SOURCE_V, V)
+    model = translator(name)
     for found, expected in zip(searched(model, InFixedMemory(model)), searched(model, model), strict=True):
         assert [one.tokens for one in found] == [one.tokens for one in expected]
         assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-9)
@@ -117,9 +126,9 @@ def test_memory_of_a_fixed_size_changes_nothing(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, "prefix"])
 def test_replayed_steps_find_what_the_cpu_finds(name: str) -> None:
-    model = random_translator(name, SOURCE_V, V)
+    model = translator(name)
     expected = searched(model, model)
     for _ in range(3):
         replayed = Replayed(model.cuda(), LIMIT)

@@ -103,7 +103,7 @@ def test_gated_linear_attention_generates_without_end_from_one_state() -> None:
     state = endless.start(2)
     for token_B1 in tokens(5 * T).split(1, dim=1):
         logits_B1V, state = endless.step(token_B1, state)
-    assert state.held_BT is None
+    assert state.pieces == ()
     assert_equal(logits_B1V, made(tokens(5 * T))[0][:, -1:].detach())
 
 
