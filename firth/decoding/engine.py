@@ -284,6 +284,8 @@ class Engine:
         if self._launched is not None and not self._looks_ahead:
             launched, self._launched = self._launched, None
             self._write(launched)
+        if not self._streams:
+            self._launched = self._choice = None
 
     def _launch(self, streams: list[Stream], token_n1: Tensor) -> _Launched:
         self._choice = self._choice or RowChoice(streams, self._device)

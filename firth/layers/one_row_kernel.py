@@ -93,12 +93,12 @@ def place(qkv_BTn: Tensor, turn: RotaryTurn | None, past: FixedKeyValue, heads: 
 def _tile(n: int, K: int, normed: bool, gated: bool) -> tuple[int, int, int]:
     """Measured on an H200 (LOG.md, "Decoding at the speed of the memory")."""
     if gated:
-        return 2, 1024, 4
+        return 2, 512, 2
     if normed:
         return 4, 512, 4
     if n >= 1 << 14:  # a vocabulary
         return (16, 256, 4) if K <= 1024 else (4, 512, 4)
-    return 4, 1024, 8
+    return (2, 1024, 4) if n >= 2048 else (4, 1024, 8)
 
 
 @triton.jit
