@@ -91,7 +91,7 @@ def place(qkv_BTn: Tensor, turn: RotaryTurn | None, past: FixedKeyValue, heads: 
 
 
 def _tile(n: int, K: int, normed: bool, gated: bool) -> tuple[int, int, int]:
-    """Measured on an H200 (LOG.md, "Decoding at the speed of the memory")."""
+    """Measured on an H200 (LOG.md, "Decoding on a GPU")."""
     if gated:
         return 2, 512, 2
     if normed:
