@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MOST_ROWS = 64  # of x; more are multiplied with a dequantised copy
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
@@ -26,59 +26,97 @@ def why_not(x_MK: Tensor) -> str | None:
     return None
 
 
-def int8_linear(x_MK: Tensor, q_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Tensor:
-    """x (s q)ᵀ + b."""
-    return _int8_operator(x_MK, q_NK, scale_N, bias_N) if torch.compiler.is_compiling() else _int8(x_MK, q_NK, scale_N, bias_N)
-
-
-def int4_linear(x_MK: Tensor, packed: Tensor, scale_NC: Tensor, m_NC: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    """x (s (q − 8) + m)ᵀ + b."""
-    run: Any = _int4_operator if torch.compiler.is_compiling() else _int4
-    y_MN: Tensor = run(x_MK, packed, scale_NC, m_NC, bias_N, group)
+def linear(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
+    """x Wᵀ + b, with q_NK and s_N of int8 (group = 0), or what rounding.pack gives for int4."""
+    run: Any = _operator if torch.compiler.is_compiling() else _linear
+    y_MN: Tensor = run(x_MK, W, scale, bias_N, group)
     return y_MN
 
 
-def _int8(x_MK: Tensor, q_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Tensor:
-    from firth.layers.quantised.triton_kernels import int8_kernel
-
-    return _run(int8_kernel, x_MK, (q_NK, scale_N), bias_N, 0)
-
-
-def _int4(x_MK: Tensor, packed: Tensor, scale_NC: Tensor, m_NC: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    from firth.layers.quantised.triton_kernels import int4_kernel
-
-    return _run(int4_kernel, x_MK, (packed, scale_NC, m_NC), bias_N, group)
+def _linear(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
+    run = one_row if len(x_MK) == 1 else _several_rows
+    return run(x_MK, W, scale, bias_N, group)
 
 
-def _run(kernel: Any, x_MK: Tensor, weights: tuple[Tensor, ...], bias_N: Tensor | None, group: int) -> Tensor:
+def one_row(
+    x_1K: Tensor,
+    W: Tensor,
+    scale: Tensor,
+    bias_N: Tensor | None,
+    group: int,
+    *,
+    norm: nn.Module | None = None,
+    activation: Any = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """residual + φ(W N(x) + b), any part of which may be missing."""
+    from firth.layers.attention.few_queries_kernel import starts_early
     from firth.layers.attention.fused.launch import launch
-    from firth.layers.quantised.triton_kernels import Kind
+    from firth.layers.feedforward import GATED
+    from firth.layers.quantised import triton_kernels
 
-    x_MK, (M, K), N = x_MK.contiguous(), x_MK.shape, len(weights[0])
-    y_MN = x_MK.new_empty(M, N)
-    block_m, block_n, block_k, warps = blocks(M, N, K, group, x_MK.dtype)
-    kind = Kind(K, block_m, block_n, block_k, group, bias_N is not None)
-    args = (x_MK, *weights, y_MN if bias_N is None else bias_N, y_MN, M, N)
-    with torch.cuda.device_of(x_MK):  # type: ignore[no-untyped-call]
-        launch(kernel, -(-N // block_n), x_MK.get_device(), args, kind, num_warps=warps, num_stages=3)
+    K, gated = x_1K.shape[1], activation in GATED
+    n = len(W) // (2 if gated else 1)
+    x_1K, y_1N, early = x_1K.contiguous(), x_1K.new_empty(1, n), starts_early(x_1K)
+    rows, block, warps = tile_of_a_row(len(W), K, group)
+    gain, shift = (None, None) if norm is None else (norm.weight, getattr(norm, "bias", None))
+    eps: Any = 0.0 if norm is None else norm.eps
+    kind = triton_kernels.Row(
+        K, group, _padded(K, group), _power_of_two(K), rows, block,
+        "none" if norm is None else "layer" if isinstance(norm, nn.LayerNorm) else "rms",
+        activation or "none", gated, bias_N is not None, residual is not None, shift is not None, early,
+    )  # fmt: skip
+    around = (x_1K if given is None else given for given in (bias_N, residual, gain, shift))
+    args = (x_1K, W, _words(scale), y_1N, *around, n, torch.finfo(x_1K.dtype).eps if eps is None else eps)
+    launch(
+        triton_kernels.one_row, -(-n // (rows // 2 if gated else rows)), x_1K.get_device(), args, kind,
+        num_warps=warps, **({"launch_pdl": True} if early else {}),
+    )  # fmt: skip
+    return y_1N
+
+
+def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
+    from firth.layers.attention.few_queries_kernel import starts_early
+    from firth.layers.attention.fused.launch import launch
+    from firth.layers.quantised import triton_kernels
+
+    x_MK, (M, K), N = x_MK.contiguous(), x_MK.shape, len(W)
+    y_MN, early = x_MK.new_empty(M, N), starts_early(x_MK)
+    outputs, slices, block, stages = tile_of_rows(M, N, K, group, x_MK.dtype)
+    rows = max(16, _power_of_two(M))
+    kind = triton_kernels.Rows(K, group, _padded(K, group), rows, outputs, slices, block, bias_N is not None, early)
+    args = (x_MK, W, _words(scale), y_MN if bias_N is None else bias_N, y_MN, M, N)
+    launch(
+        triton_kernels.several_rows, -(-N // outputs), x_MK.get_device(), args, kind,
+        num_warps=slices, num_stages=stages, **({"launch_pdl": True} if early else {}),
+    )  # fmt: skip
     return y_MN
 
 
-def blocks(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
-    """BLOCK_M, BLOCK_N, BLOCK_K and warps."""
-    columns = _power_of_two((K + 1) // 2 if group else K)
-    if M == 1:
-        return 1, 4 if N < 8192 else 8, min(512, columns), 4
-    return max(16, _power_of_two(M)), 16 if N < 8192 else 32, max(16, min(128 if dtype != torch.float32 else 64, columns)), 4
+def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
+    """Rows of W, columns or groups of bytes at a time, and warps."""
+    if group:
+        return 4, min(32, _power_of_two(_padded(K, group) // (2 * group))), 4
+    return 4, min(1024, _power_of_two(K)), 4
+
+
+def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
+    """Outputs, slices, columns or bytes at a time, and stages."""
+    block = group or (64 if dtype != torch.float32 else 32)
+    return 16 if N < 8192 or dtype == torch.float32 else 32, 4, block, 3
+
+
+def _words(scale: Tensor) -> Tensor:
+    return scale.view(torch.int32) if scale.dtype == torch.bfloat16 else scale
+
+
+def _padded(K: int, group: int) -> int:
+    return -(-K // (2 * group)) * 2 * group if group else K
 
 
 def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-_int8_operator: Any = torch.library.custom_op("firth::int8_linear", _int8, mutates_args=())
-_int4_operator: Any = torch.library.custom_op("firth::int4_linear", _int4, mutates_args=())
-
-
-_int8_operator.register_fake(lambda x_MK, q_NK, *others: x_MK.new_empty(x_MK.shape[0], q_NK.shape[0]))
-_int4_operator.register_fake(lambda x_MK, packed, *others: x_MK.new_empty(x_MK.shape[0], packed.shape[0]))
+_operator: Any = torch.library.custom_op("firth::quantised_linear", _linear, mutates_args=())
+_operator.register_fake(lambda x_MK, W, *others: x_MK.new_empty(x_MK.shape[0], W.shape[0]))
