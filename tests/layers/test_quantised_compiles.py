@@ -42,7 +42,8 @@ def compiled(kernel: Any, kind: Any, dtype: torch.dtype, group: int, **options: 
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    types = {"W_at": "*u8" if group else "*i8", "scale_at": "*i32" if group else "*fp32", "eps": "fp32", "KIND": "constexpr"}
+    of_int4 = {"W_at": "*i32" if "gain_at" in kernel.arg_names else "*u8", "scale_at": "*i32"}
+    types = {"eps": "fp32", "KIND": "constexpr"} | (of_int4 if group else {"W_at": "*i8", "scale_at": "*fp32"})
     signature = {name: types.get(name, TYPES[dtype] if name.endswith("_at") else "i32") for name in kernel.arg_names}
     aligned = {(n,): [["tt.divisibility", 16]] for n, name in enumerate(kernel.arg_names) if name.endswith("_at")}
     constants = {(kernel.arg_names.index("KIND"),): kind}

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 MOST_ROWS = 64  # of x; more are multiplied with a dequantised copy
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
+_ONE = 0x3F800000  # 1.0 in float32
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -67,7 +68,7 @@ def one_row(
         activation or "none", gated, bias_N is not None, residual is not None, shift is not None, early,
     )  # fmt: skip
     around = (x_1K if given is None else given for given in (bias_N, residual, gain, shift))
-    args = (x_1K, W, _words(scale), y_1N, *around, n, torch.finfo(x_1K.dtype).eps if eps is None else eps)
+    args = (x_1K, _words(W), _words(scale), y_1N, *around, n, torch.finfo(x_1K.dtype).eps if eps is None else eps, _ONE)
     launch(
         triton_kernels.one_row, -(-n // (rows // 2 if gated else rows)), x_1K.get_device(), args, kind,
         num_warps=warps, **({"launch_pdl": True} if early else {}),
@@ -106,8 +107,9 @@ def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tupl
     return 16 if N < 8192 or dtype == torch.float32 else 32, 4, block, 3
 
 
-def _words(scale: Tensor) -> Tensor:
-    return scale.view(torch.int32) if scale.dtype == torch.bfloat16 else scale
+def _words(words: Tensor) -> Tensor:
+    """Packed bytes, and s and m side by side, as words of 32 bits."""
+    return words.view(torch.int32) if words.dtype in (torch.uint8, torch.bfloat16) else words
 
 
 def _padded(K: int, group: int) -> int:

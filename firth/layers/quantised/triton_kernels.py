@@ -59,10 +59,10 @@ class Rows(NamedTuple):
     EARLY: bool
 
 
-@triton.jit
-def one_row(x_at, W_at, scale_at, y_at, b_at, residual_at, gain_at, shift_at, n, eps, KIND: tl.constexpr):
+@triton.jit(do_not_specialize=["n", "one"])
+def one_row(x_at, W_at, scale_at, y_at, b_at, residual_at, gain_at, shift_at, n, eps, one, KIND: tl.constexpr):
     """`EARLY`: the kernel starts before the one whose x it needs has finished, and reads its
-    first weights meanwhile."""
+    first weights meanwhile. `one`: the bits of 1.0; with a second constant, & and | would be two instructions."""
     r_R = tl.arange(0, KIND.R)
     if KIND.GATED:  # a row and its gate side by side
         out_R = tl.program_id(0) * (KIND.R // 2) + r_R // 2
@@ -75,7 +75,7 @@ def one_row(x_at, W_at, scale_at, y_at, b_at, residual_at, gain_at, shift_at, n,
         y_R = _int8_row(x_at, W_at, row_R, real_R, gain_at, shift_at, eps, KIND)
         y_R *= tl.load(scale_at + row_R, mask=real_R, other=0.0)
     else:
-        y_R = _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, KIND)
+        y_R = _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, KIND)
     if KIND.BIAS:
         y_R += tl.load(b_at + row_R, mask=real_R, other=0.0).to(tl.float32)
     activation: tl.constexpr = KIND.ACTIVATION
@@ -131,49 +131,68 @@ def _int8_row(x_at, W_at, row_R, real_R, gain_at, shift_at, eps, KIND: tl.conste
 
 
 @triton.jit
-def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, KIND: tl.constexpr):
+def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, KIND: tl.constexpr):
+    """In words of four bytes, T of which have the scales of a group: one instruction makes a float of a nibble."""
+    words: tl.constexpr = KIND.G // 4
     half: tl.constexpr = KIND.P // 2
-    groups: tl.constexpr = KIND.P // KIND.G
-    c_C, g_G = tl.arange(0, KIND.BLOCK), tl.arange(0, KIND.G)
-    byte_CG = c_C[:, None] * KIND.G + g_G[None, :]
-    W_RCG_at = W_at + row_R.to(tl.int64)[:, None, None] * half + byte_CG[None, :, :]
-    scale_RC_at = scale_at + row_R[:, None] * groups + c_C[None, :]
-    q_RCG = tl.load(W_RCG_at, mask=real_R[:, None, None] & (byte_CG < half)[None, :, :], other=0)
-    real_RC = real_R[:, None] & (c_C < groups // 2)[None, :]
-    low_RC = tl.load(scale_RC_at, mask=real_RC, other=0)
-    high_RC = tl.load(scale_RC_at + groups // 2, mask=real_RC, other=0)
+    groups: tl.constexpr = half // KIND.G
+    c_C = tl.arange(0, KIND.BLOCK)
+    word_CT = c_C[:, None] * words + tl.arange(0, words)[None, :]
+    column_CG = c_C[:, None] * KIND.G + tl.arange(0, KIND.G)[None, :]
+    W_RCT_at = W_at + row_R.to(tl.int64)[:, None, None] * (half // 4) + word_CT[None, :, :]
+    scale_RC_at = scale_at + row_R[:, None] * (2 * groups) + c_C[None, :]
+    there_RC = real_R[:, None] & (c_C < groups)[None, :]
+    q_RCT = tl.load(W_RCT_at, mask=there_RC[:, :, None], other=0)
+    low_RC = tl.load(scale_RC_at, mask=there_RC, other=0)
+    high_RC = tl.load(scale_RC_at + groups, mask=there_RC, other=0)
     mean, r = _norm_of(x_at, eps, KIND)
     y_RC = zero_matrix(KIND.R, KIND.BLOCK)
-    for first in range(0, groups // 2, KIND.BLOCK):
-        column_CG = first * KIND.G + byte_CG
-        x_CG = _normed(x_at, gain_at, shift_at, column_CG, mean, r, KIND)
-        y_RC += _of_groups((q_RCG & 15).to(tl.float32), x_CG, low_RC)
-        x_CG = _normed(x_at, gain_at, shift_at, half + column_CG, mean, r, KIND)
-        y_RC += _of_groups((q_RCG >> 4).to(tl.float32), x_CG, high_RC)
+    for first in range(0, groups, KIND.BLOCK):
+        x_CG = _normed(x_at, gain_at, shift_at, first * KIND.G + column_CG, mean, r, KIND)
+        y_RC += _of_groups(q_RCT, x_CG, low_RC, one, 0, KIND)
+        x_CG = _normed(x_at, gain_at, shift_at, half + first * KIND.G + column_CG, mean, r, KIND)
+        y_RC += _of_groups(q_RCT, x_CG, high_RC, one, 4, KIND)
         following = first + KIND.BLOCK
-        there_CG = following * KIND.G + byte_CG < half
-        q_RCG = tl.load(W_RCG_at + following * KIND.G, mask=real_R[:, None, None] & there_CG[None, :, :], other=0)
-        real_RC = real_R[:, None] & (following + c_C < groups // 2)[None, :]
-        low_RC = tl.load(scale_RC_at + following, mask=real_RC, other=0)
-        high_RC = tl.load(scale_RC_at + following + groups // 2, mask=real_RC, other=0)
+        there_RC = real_R[:, None] & (following + c_C < groups)[None, :]
+        q_RCT = tl.load(W_RCT_at + following * words, mask=there_RC[:, :, None], other=0)
+        low_RC = tl.load(scale_RC_at + following, mask=there_RC, other=0)
+        high_RC = tl.load(scale_RC_at + following + groups, mask=there_RC, other=0)
     return tl.sum(y_RC, 1)
 
 
 @triton.jit
-def _of_groups(q_RCG, x_CG, scale_and_m_RC):
-    s_RC, offset_RC = _scale_and_offset(scale_and_m_RC)
-    return s_RC * tl.sum(q_RCG * x_CG[None, :, :], 2) + offset_RC * tl.sum(x_CG, 1)[None, :]
+def _of_groups(q_RCT, x_CG, scale_and_m_RC, one, FIRST: tl.constexpr, KIND: tl.constexpr):
+    """s Σ (q − 8) x + m Σ x of the nibbles that begin at bit FIRST of each byte, where (q − 8) x = 16 ((1 + q/16) x − 3/2 x)."""
+    columns: tl.constexpr = KIND.BLOCK
+    words: tl.constexpr = KIND.G // 4
+    s_RC, m_RC = _scale_and_middle(scale_and_m_RC)
+    x02, x13 = tl.split(tl.reshape(x_CG, (columns, words, 2, 2)))
+    x0_CT, x2_CT = tl.split(x02)
+    x1_CT, x3_CT = tl.split(x13)
+    y_RCT = _with_sixteenths(q_RCT << (19 - FIRST), one) * x0_CT[None, :, :]
+    y_RCT -= (1.5 * ((x0_CT + x1_CT) + (x2_CT + x3_CT)))[None, :, :]
+    y_RCT += _with_sixteenths(q_RCT << (11 - FIRST), one) * x1_CT[None, :, :]
+    if FIRST == 0:
+        y_RCT += _with_sixteenths(q_RCT << 3, one) * x2_CT[None, :, :]
+    else:
+        y_RCT += _with_sixteenths(q_RCT >> 1, one) * x2_CT[None, :, :]
+    y_RCT += _with_sixteenths(q_RCT >> (5 + FIRST), one) * x3_CT[None, :, :]
+    return 16.0 * s_RC * tl.sum(y_RCT, 2) + m_RC * tl.sum(x_CG, 1)[None, :]
 
 
 @triton.jit
-def _scale_and_offset(both):
-    """s and m − 8 s. Two numbers in bfloat16 that lie side by side are the halves of 32 bits."""
-    s = (both << 16).to(tl.float32, bitcast=True)
-    m = (both & -65536).to(tl.float32, bitcast=True)
-    return s, m - 8.0 * s
+def _with_sixteenths(word, one):
+    """1 + q/16 of the q in bits 19 to 22: the first bits of a mantissa."""
+    return ((word & 0x00780000) | one).to(tl.float32, bitcast=True)
 
 
 @triton.jit
+def _scale_and_middle(both):
+    """s and m. Two numbers in bfloat16 that lie side by side are the halves of 32 bits."""
+    return (both << 16).to(tl.float32, bitcast=True), (both & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=["M", "N"])
 def several_rows(x_at, W_at, scale_at, b_at, y_at, M, N, KIND: tl.constexpr):
     if KIND.EARLY:
         gdc_launch_dependents()
@@ -240,5 +259,5 @@ def _int4_rows(x_at, W_at, scale_at, n_N, m_M, M, N, KIND: tl.constexpr):
 
 @triton.jit
 def _dequantised(q_SNK, scale_and_m_SN):
-    s_SN, offset_SN = _scale_and_offset(scale_and_m_SN)
-    return q_SNK * s_SN[:, :, None] + offset_SN[:, :, None]
+    s_SN, m_SN = _scale_and_middle(scale_and_m_SN)
+    return q_SNK * s_SN[:, :, None] + (m_SN - 8.0 * s_SN)[:, :, None]
