@@ -38,6 +38,13 @@ def test_products_of_one_row_compile(group: int, norm: str, activation: str, gat
     compiled(one_row, kind, dtype, group, num_warps=warps, launch_pdl=True)
 
 
+@pytest.mark.parametrize("group", [0, 32])
+def test_dequantising_compiles(group: int) -> None:
+    from firth.layers.quantised.triton_kernels import Whole, dequantise
+
+    compiled(dequantise, Whole(768, group, 768, 512), torch.bfloat16, group, num_warps=4)
+
+
 def compiled(kernel: Any, kind: Any, dtype: torch.dtype, group: int, **options: Any) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

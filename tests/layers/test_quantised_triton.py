@@ -108,8 +108,10 @@ def test_they_run_in_a_graph_and_compiled(kind: str) -> None:
         assert torch.equal(torch.compile(one, fullgraph=True)(x), expected)
 
 
-def test_more_rows_than_the_kernels_take_are_multiplied_with_the_dequantised_matrix() -> None:
-    one = layer("int8", 32, 64, True, torch.float32)
-    x = torch.randn(gpu.MOST_ROWS + 1, 64).to(DEVICE)
-    assert gpu.why_not(x) == "the kernels multiply 1 to 64 rows; x has 65"
-    assert torch.allclose(one(x), one.reference(x), atol=0.01)
+@pytest.mark.parametrize("kind", ["int8", "int4, 32", "int4, 64"])
+@pytest.mark.parametrize(("n", "d"), [(16, 256), (9, 70), (5, 31), (3, 2100)])
+def test_more_rows_are_multiplied_with_the_dequantised_matrix(kind: str, n: int, d: int) -> None:
+    one = layer(kind, n, d, True, torch.float32)
+    assert torch.equal(gpu.dequantised(*one.on_gpu(), d, one.group, torch.float32), one.dequantised(torch.float32))
+    x = torch.randn(gpu.MOST_ROWS + 1, d).to(DEVICE)
+    torch.testing.assert_close(one(x), one.reference(x))

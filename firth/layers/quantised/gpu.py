@@ -7,9 +7,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-MOST_ROWS = 64  # of x; more are multiplied with a dequantised copy
+MOST_ROWS = 64  # of x; more are multiplied with a dequantised copy by cuBLAS
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
 _ONE = 0x3F800000  # 1.0 in float32
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -22,8 +23,6 @@ def why_not(x_MK: Tensor) -> str | None:
         return f"Triton kernels need a GPU; x is on {x_MK.device.type}"
     if x_MK.dtype not in _DTYPES:
         return f"the kernels compute in float32, bfloat16 and float16; x is {x_MK.dtype}"
-    if not 0 < len(x_MK) <= MOST_ROWS:
-        return f"the kernels multiply 1 to {MOST_ROWS} rows; x has {len(x_MK)}"
     return None
 
 
@@ -35,8 +34,11 @@ def linear(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group:
 
 
 def _linear(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    run = one_row if len(x_MK) == 1 else _several_rows
-    return run(x_MK, W, scale, bias_N, group)
+    if 0 < len(x_MK) <= MOST_ROWS:
+        run = one_row if len(x_MK) == 1 else _several_rows
+        return run(x_MK, W, scale, bias_N, group)
+    W_NK = dequantised(W, scale, x_MK.shape[1], group, x_MK.dtype)
+    return F.linear(x_MK, W_NK, None if bias_N is None else bias_N.to(x_MK.dtype))
 
 
 def one_row(
@@ -92,6 +94,16 @@ def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None,
         num_warps=slices, num_stages=stages, **({"launch_pdl": True} if early else {}),
     )  # fmt: skip
     return y_MN
+
+
+def dequantised(W: Tensor, scale: Tensor, K: int, group: int, dtype: torch.dtype) -> Tensor:
+    from firth.layers.attention.fused.launch import launch
+    from firth.layers.quantised import triton_kernels
+
+    y_NK = torch.empty(len(W), K, dtype=dtype, device=W.device)
+    kind = triton_kernels.Whole(K, group, _padded(K, group), min(1024, _power_of_two(W.shape[1])))
+    launch(triton_kernels.dequantise, len(W), y_NK.get_device(), (W, _words(scale), y_NK), kind, num_warps=4)
+    return y_NK
 
 
 def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:

@@ -8,6 +8,8 @@ it: y = r + φ(W N(x) + b), as in one_row_kernel.py. int4 needs one scale for G 
 `several_rows`: W in the type of x, y = W xᵀ by tensor cores. The columns are dealt out to S slices, one per warp, whose sums are
 added at the end: few outputs alone would keep a GPU waiting for its memory.
 
+`dequantise`: the matrix itself, for so many rows that a product by cuBLAS is faster in spite of it.
+
 The bytes of int4 hold columns j and j + P/2, P the columns with padding (rounding.py), so that both are read in order.
 
 Letters: M rows of x, N outputs, K columns, C groups of columns, G columns of one group, R rows of W, S slices.
@@ -57,6 +59,15 @@ class Rows(NamedTuple):
     BLOCK: int  # columns or bytes of a slice at a time; those of one group for int4
     BIAS: bool
     EARLY: bool
+
+
+class Whole(NamedTuple):
+    """All constants that `dequantise` is compiled for."""
+
+    K: int
+    G: int
+    P: int
+    BLOCK: int  # columns or bytes at a time
 
 
 @triton.jit(do_not_specialize=["n", "one"])
@@ -261,3 +272,34 @@ def _int4_rows(x_at, W_at, scale_at, n_N, m_M, M, N, KIND: tl.constexpr):
 def _dequantised(q_SNK, scale_and_m_SN):
     s_SN, m_SN = _scale_and_middle(scale_and_m_SN)
     return q_SNK * s_SN[:, :, None] + (m_SN - 8.0 * s_SN)[:, :, None]
+
+
+@triton.jit
+def dequantise(W_at, scale_at, y_at, KIND: tl.constexpr):
+    """A row of W in the type of y: s q, or s (q − 8) + m."""
+    row, b_B = tl.program_id(0).to(tl.int64), tl.arange(0, KIND.BLOCK)
+    half: tl.constexpr = KIND.P // 2
+    groups: tl.constexpr = half // KIND.G if KIND.G else 1
+    y_at += row * KIND.K
+    if KIND.G == 0:
+        s = tl.load(scale_at + row)
+        for first in range(0, KIND.K, KIND.BLOCK):
+            k_B = first + b_B
+            q_B = tl.load(W_at + row * KIND.K + k_B, mask=k_B < KIND.K, other=0)
+            tl.store(y_at + k_B, (q_B.to(tl.float32) * s).to(y_at.dtype.element_ty), mask=k_B < KIND.K)
+    else:
+        for first in range(0, half, KIND.BLOCK):
+            k_B = first + b_B
+            low_B, high_B = k_B < half, (k_B < half) & (half + k_B < KIND.K)
+            q_B = tl.load(W_at + row * half + k_B, mask=low_B, other=0)
+            scale_B_at = scale_at + row * (2 * groups) + k_B // KIND.G
+            W_B = _of_level(q_B & 15, tl.load(scale_B_at, mask=low_B, other=0))
+            tl.store(y_at + k_B, W_B.to(y_at.dtype.element_ty), mask=low_B & (k_B < KIND.K))
+            W_B = _of_level(q_B >> 4, tl.load(scale_B_at + groups, mask=high_B, other=0))
+            tl.store(y_at + half + k_B, W_B.to(y_at.dtype.element_ty), mask=high_B)
+
+
+@triton.jit
+def _of_level(q_B, scale_and_m_B):
+    s_B, m_B = _scale_and_middle(scale_and_m_B)
+    return (q_B.to(tl.float32) - 8.0) * s_B + m_B
