@@ -200,7 +200,9 @@ def tiles(name: str, rows: int) -> list[tuple[int, ...]]:
     if rows == 1:
         of_rows, blocks = ((2, 4, 8), (512, 1024, 2048)) if name == "int8" else ((4, 8, 16), (16, 32, 64))
         return list(itertools.product(of_rows, blocks, (4, 8)))
-    return list(itertools.product((16, 32, 64), (4, 8), (32,) if name == "int4" else (64, 128), (3, 5)))
+    blocks, stages = ((32,), (3, 4, 6)) if name == "int4" else ((64, 128), (3, 4))
+    every = itertools.product((16, 32, 64, 128), (1, 4, 8), blocks, stages)
+    return [tile for tile in every if tile[1] > 1 or tile[0] >= 32]
 
 
 @contextmanager

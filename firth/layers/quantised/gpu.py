@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 MOST_ROWS = 64  # of x; more are multiplied with a dequantised copy by cuBLAS
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
+_MANY = 8192  # outputs, which fill a GPU by themselves
 _ONE = 0x3F800000  # 1.0 in float32
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -91,7 +92,7 @@ def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None,
     args = (x_MK, W, _words(scale), y_MN if bias_N is None else bias_N, y_MN, M, N)
     launch(
         triton_kernels.several_rows, -(-N // outputs), x_MK.get_device(), args, kind,
-        num_warps=slices, num_stages=stages, **({"launch_pdl": True} if early else {}),
+        num_warps=max(4, slices), num_stages=stages, **({"launch_pdl": True} if early else {}),
     )  # fmt: skip
     return y_MN
 
@@ -107,16 +108,30 @@ def dequantised(W: Tensor, scale: Tensor, K: int, group: int, dtype: torch.dtype
 
 
 def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
-    """Rows of W, columns or groups of bytes at a time, and warps."""
-    if group:
-        return 4, min(32, _power_of_two(_padded(K, group) // (2 * group))), 4
-    return 4, min(1024, _power_of_two(K)), 4
+    """Rows of W, columns or groups of bytes at a time, and warps. Measured on an H200, as those of several rows (LOG.md, "int8 and
+    int4 weights on a GPU")."""
+    many = N >= _MANY
+    if not group:
+        block = min(_power_of_two(K), 2048)
+        if many:
+            return (8, min(block, 512), 4) if K <= 1024 else (4, 1024, 4)
+        return (4, block, 4) if K <= 1024 else (2, block, 8 if N <= 1024 else 4)
+    groups = _padded(K, group) // (2 * group)
+    if many:
+        return 16, min(_power_of_two(groups), 16), 4
+    return (4, _power_of_two(groups), 4 if groups <= 16 else 8) if groups <= 32 else (8, 64, 8)
 
 
 def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
     """Outputs, slices, columns or bytes at a time, and stages."""
-    block = group or (64 if dtype != torch.float32 else 32)
-    return 16 if N < 8192 or dtype == torch.float32 else 32, 4, block, 3
+    if dtype == torch.float32:
+        return 16, 4, group or 32, 3
+    many, few_rows = N >= _MANY, M <= 16
+    if group:
+        return (32, 4, group, 3) if many or few_rows else (16, 4, group, 3 if group > 32 else 5)
+    if many:
+        return 32, 4, 128 if N < 2 * _MANY and few_rows else 64, 3
+    return (32, 4, 128, 5) if K <= 2048 and few_rows else (16, 4, 128, 3)
 
 
 def _words(words: Tensor) -> Tensor:

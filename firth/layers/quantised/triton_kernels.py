@@ -25,7 +25,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from firth.layers.attention.fused.pieces import zero_matrix
+from firth.layers.attention.fused.pieces import zero_matrix, zero_vector
 from firth.layers.one_row_kernel import _activated, _moments
 
 
@@ -103,28 +103,36 @@ def one_row(x_at, W_at, scale_at, y_at, b_at, residual_at, gain_at, shift_at, n,
 
 
 @triton.jit
-def _norm_of(x_at, eps, KIND: tl.constexpr):
-    """μ and r of the norm, after all that x depends on."""
+def _mean_and_scale(x_at, eps, KIND: tl.constexpr):
+    """μ and r of LayerNorm, after all that x depends on. r of RMSNorm multiplies the sum, and is summed with it."""
     if KIND.EARLY:
         gdc_launch_dependents()
         gdc_wait()
-    norm: tl.constexpr = KIND.NORM
     mean, r = 0.0, 1.0
-    if norm != "none":
-        mean, r = _moments(x_at, KIND.K, eps, KIND.KP, norm)
+    if KIND.NORM == "layer":
+        mean, r = _moments(x_at, KIND.K, eps, KIND.KP, "layer")
     return mean, r
 
 
 @triton.jit
 def _normed(x_at, gain_at, shift_at, column, mean, r, KIND: tl.constexpr):
-    """(x − μ) r ⊙ γ + β of some columns, 0 outside of x."""
+    """(x − μ) r ⊙ γ + β of some columns, and x². Both are 0 outside of x."""
     real = column < KIND.K
     x = tl.load(x_at + column, mask=real, other=0.0).to(tl.float32)
+    y = x
     if KIND.NORM != "none":
-        x = (x - mean) * r * tl.load(gain_at + column, mask=real, other=0.0).to(tl.float32)
+        y = (x - mean) * r * tl.load(gain_at + column, mask=real, other=0.0).to(tl.float32)
     if KIND.SHIFT:
-        x += tl.load(shift_at + column, mask=real, other=0.0).to(tl.float32)
-    return x
+        y += tl.load(shift_at + column, mask=real, other=0.0).to(tl.float32)
+    return y, x * x
+
+
+@triton.jit
+def _scaled(y_R, square, eps, KIND: tl.constexpr):
+    """RMSNorm's r y."""
+    if KIND.NORM == "rms":
+        y_R *= 1.0 / tl.sqrt(tl.sum(square) / KIND.K + tl.cast(eps, tl.float32))
+    return y_R
 
 
 @triton.jit
@@ -132,13 +140,15 @@ def _int8_row(x_at, W_at, row_R, real_R, gain_at, shift_at, eps, KIND: tl.conste
     k_K = tl.arange(0, KIND.BLOCK)
     W_RK_at = W_at + row_R.to(tl.int64)[:, None] * KIND.K + k_K[None, :]
     q_RK = tl.load(W_RK_at, mask=real_R[:, None] & (k_K < KIND.K)[None, :], other=0)
-    mean, r = _norm_of(x_at, eps, KIND)
-    y_RK = zero_matrix(KIND.R, KIND.BLOCK)
+    mean, r = _mean_and_scale(x_at, eps, KIND)
+    y_RK, square_K = zero_matrix(KIND.R, KIND.BLOCK), zero_vector(KIND.BLOCK)
     for first in range(0, KIND.K, KIND.BLOCK):
-        y_RK += q_RK.to(tl.float32) * _normed(x_at, gain_at, shift_at, first + k_K, mean, r, KIND)[None, :]
+        x_K, more_K = _normed(x_at, gain_at, shift_at, first + k_K, mean, r, KIND)
+        y_RK += q_RK.to(tl.float32) * x_K[None, :]
+        square_K += more_K
         following = first + KIND.BLOCK
         q_RK = tl.load(W_RK_at + following, mask=real_R[:, None] & (following + k_K < KIND.K)[None, :], other=0)
-    return tl.sum(y_RK, 1)
+    return _scaled(tl.sum(y_RK, 1), square_K, eps, KIND)
 
 
 @triton.jit
@@ -156,19 +166,21 @@ def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, 
     q_RCT = tl.load(W_RCT_at, mask=there_RC[:, :, None], other=0)
     low_RC = tl.load(scale_RC_at, mask=there_RC, other=0)
     high_RC = tl.load(scale_RC_at + groups, mask=there_RC, other=0)
-    mean, r = _norm_of(x_at, eps, KIND)
-    y_RC = zero_matrix(KIND.R, KIND.BLOCK)
+    mean, r = _mean_and_scale(x_at, eps, KIND)
+    y_RC, square_CG = zero_matrix(KIND.R, KIND.BLOCK), zero_matrix(KIND.BLOCK, KIND.G)
     for first in range(0, groups, KIND.BLOCK):
-        x_CG = _normed(x_at, gain_at, shift_at, first * KIND.G + column_CG, mean, r, KIND)
+        x_CG, more_CG = _normed(x_at, gain_at, shift_at, first * KIND.G + column_CG, mean, r, KIND)
         y_RC += _of_groups(q_RCT, x_CG, low_RC, one, 0, KIND)
-        x_CG = _normed(x_at, gain_at, shift_at, half + first * KIND.G + column_CG, mean, r, KIND)
+        square_CG += more_CG
+        x_CG, more_CG = _normed(x_at, gain_at, shift_at, half + first * KIND.G + column_CG, mean, r, KIND)
         y_RC += _of_groups(q_RCT, x_CG, high_RC, one, 4, KIND)
+        square_CG += more_CG
         following = first + KIND.BLOCK
         there_RC = real_R[:, None] & (following + c_C < groups)[None, :]
         q_RCT = tl.load(W_RCT_at + following * words, mask=there_RC[:, :, None], other=0)
         low_RC = tl.load(scale_RC_at + following, mask=there_RC, other=0)
         high_RC = tl.load(scale_RC_at + following + groups, mask=there_RC, other=0)
-    return tl.sum(y_RC, 1)
+    return _scaled(tl.sum(y_RC, 1), square_CG, eps, KIND)
 
 
 @triton.jit
@@ -220,58 +232,86 @@ def several_rows(x_at, W_at, scale_at, b_at, y_at, M, N, KIND: tl.constexpr):
 
 
 @triton.jit
-def _zeros(S: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
-    return tl.zeros((S, N, M), tl.float32)
-
-
-@triton.jit
 def _int8_rows(x_at, W_at, n_N, m_M, M, N, KIND: tl.constexpr):
-    at_SK = tl.arange(0, KIND.S)[:, None] * KIND.BLOCK + tl.arange(0, KIND.BLOCK)[None, :]
-    W_N_at = W_at + n_N.to(tl.int64)[None, :, None] * KIND.K
-    y_SNM = _zeros(KIND.S, KIND.N, KIND.M)
+    y = _sums(KIND)
     for first in range(0, KIND.K, KIND.S * KIND.BLOCK):
-        k_SK = first + at_SK
-        q_SNK = tl.load(W_N_at + k_SK[:, None, :], mask=(n_N[None, :, None] < N) & (k_SK < KIND.K)[:, None, :], other=0)
-        x_SKM = _columns(x_at, m_M, k_SK, M, KIND)
-        y_SNM = tl.dot(q_SNK.to(x_SKM.dtype), x_SKM, y_SNM, input_precision="ieee")
-    return tl.sum(y_SNM, 0)
-
-
-@triton.jit
-def _columns(x_at, m_M, k_SK, M, KIND: tl.constexpr):
-    """Columns of x, a block per slice, and 0 outside of x."""
-    real_SMK = (m_M[None, :, None] < M) & (k_SK < KIND.K)[:, None, :]
-    return tl.permute(tl.load(x_at + m_M[None, :, None] * KIND.K + k_SK[:, None, :], mask=real_SMK, other=0.0), (0, 2, 1))
+        n, m, k, _ = _axes(n_N, m_M, first, KIND.BLOCK, KIND)
+        q = tl.load(W_at + n.to(tl.int64) * KIND.K + k, mask=(n < N) & (k < KIND.K), other=0)
+        x = tl.load(x_at + m * KIND.K + k, mask=(m < M) & (k < KIND.K), other=0.0)
+        y = tl.dot(q.to(x.dtype), _turned(x, KIND), y, input_precision="ieee")
+    return tl.sum(y, 0) if KIND.S > 1 else y
 
 
 @triton.jit
 def _int4_rows(x_at, W_at, scale_at, n_N, m_M, M, N, KIND: tl.constexpr):
     half: tl.constexpr = KIND.P // 2
-    groups: tl.constexpr = KIND.P // KIND.G
-    s_S, at_K = tl.arange(0, KIND.S), tl.arange(0, KIND.G)
-    W_N_at = W_at + n_N.to(tl.int64)[None, :, None] * half
-    y_SNM = _zeros(KIND.S, KIND.N, KIND.M)
-    for first in range(0, groups // 2, KIND.S):
-        c_S = first + s_S
-        byte_SK = c_S[:, None] * KIND.G + at_K[None, :]
-        q_SNK = tl.load(W_N_at + byte_SK[:, None, :], mask=(n_N[None, :, None] < N) & (byte_SK < half)[:, None, :], other=0)
-        there_SN = (n_N[None, :] < N) & (c_S < groups // 2)[:, None]
-        scale_SN_at = scale_at + n_N[None, :] * groups + c_S[:, None]
-        low_SN = tl.load(scale_SN_at, mask=there_SN, other=0)
-        high_SN = tl.load(scale_SN_at + groups // 2, mask=there_SN, other=0)
-        x_SKM = _columns(x_at, m_M, byte_SK, M, KIND)
-        W_SNK = _dequantised((q_SNK & 15).to(tl.float32), low_SN).to(x_SKM.dtype)
-        y_SNM = tl.dot(W_SNK, x_SKM, y_SNM, input_precision="ieee")
-        x_SKM = _columns(x_at, m_M, half + byte_SK, M, KIND)
-        W_SNK = _dequantised((q_SNK >> 4).to(tl.float32), high_SN).to(x_SKM.dtype)
-        y_SNM = tl.dot(W_SNK, x_SKM, y_SNM, input_precision="ieee")
-    return tl.sum(y_SNM, 0)
+    groups: tl.constexpr = half // KIND.G
+    y = _sums(KIND)
+    for first in range(0, half, KIND.S * KIND.G):
+        n, m, k, c = _axes(n_N, m_M, first, KIND.G, KIND)
+        q = tl.load(W_at + n.to(tl.int64) * half + k, mask=(n < N) & (k < half), other=0)
+        scale_at_n = scale_at + n * (2 * groups) + c
+        low = tl.load(scale_at_n, mask=(n < N) & (c < groups), other=0)
+        high = tl.load(scale_at_n + groups, mask=(n < N) & (c < groups), other=0)
+        x_low = tl.load(x_at + m * KIND.K + k, mask=(m < M) & (k < KIND.K), other=0.0)
+        x_high = tl.load(x_at + m * KIND.K + half + k, mask=(m < M) & (half + k < KIND.K), other=0.0)
+        y = tl.dot(_levels(q, low, 0, x_low.dtype), _turned(x_low, KIND), y, input_precision="ieee")
+        y = tl.dot(_levels(q, high, 4, x_low.dtype), _turned(x_high, KIND), y, input_precision="ieee")
+    return tl.sum(y, 0) if KIND.S > 1 else y
 
 
 @triton.jit
-def _dequantised(q_SNK, scale_and_m_SN):
-    s_SN, m_SN = _scale_and_middle(scale_and_m_SN)
-    return q_SNK * s_SN[:, :, None] + (m_SN - 8.0 * s_SN)[:, :, None]
+def _sums(KIND: tl.constexpr):
+    return _zeros(KIND.S, KIND.N, KIND.M) if KIND.S > 1 else zero_matrix(KIND.N, KIND.M)
+
+
+@triton.jit
+def _zeros(S: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
+    return tl.zeros((S, N, M), tl.float32)
+
+
+@triton.jit
+def _axes(n_N, m_M, first, BLOCK: tl.constexpr, KIND: tl.constexpr):
+    """n, m, columns or bytes and the groups of these, as axes of S,N,K and S,M,K; without S if there is only one slice."""
+    if KIND.S > 1:
+        s_S11 = tl.arange(0, KIND.S)[:, None, None]
+        k_SK = first + s_S11 * BLOCK + tl.arange(0, BLOCK)[None, None, :]
+        return n_N[None, :, None], m_M[None, :, None], k_SK, first // BLOCK + s_S11
+    else:
+        return n_N[:, None], m_M[:, None], (first + tl.arange(0, BLOCK))[None, :], tl.full((1, 1), first // BLOCK, tl.int32)
+
+
+@triton.jit
+def _turned(x, KIND: tl.constexpr):
+    return tl.permute(x, (0, 2, 1)) if KIND.S > 1 else tl.trans(x)
+
+
+@triton.jit
+def _levels(q, scale_and_m, FIRST: tl.constexpr, dtype: tl.constexpr):
+    """s (q − 8) + m of the nibbles that begin at bit FIRST."""
+    s, m = _scale_and_middle(scale_and_m)
+    if dtype == tl.bfloat16:
+        return _four_levels(q, s.to(tl.bfloat16), m.to(tl.bfloat16), FIRST)
+    else:
+        return (((q >> FIRST) & 15).to(tl.float32) * s + (m - 8.0 * s)).to(dtype)
+
+
+@triton.jit
+def _four_levels(q, s, m, FIRST: tl.constexpr):
+    """The same in bfloat16, four at a time: 0x4300 | q are the bits of 128 + q."""
+    shift: tl.constexpr = "shr.b32 t, $2, 4; and.b32 t, t, 0x0F0F0F0F;" if FIRST else "and.b32 t, $2, 0x0F0F0F0F;"
+    asm: tl.constexpr = (
+        "{ .reg .b32 t, a, b, c; mov.b32 c, 0x43084308; "
+        + shift
+        + """
+        prmt.b32 a, t, 0x43434343, 0x4140;
+        prmt.b32 b, t, 0x43434343, 0x4342;
+        sub.rn.bf16x2 a, a, c;
+        sub.rn.bf16x2 b, b, c;
+        fma.rn.bf16x2 $0, a, $3, $5;
+        fma.rn.bf16x2 $1, b, $4, $6; }"""
+    )
+    return tl.inline_asm_elementwise(asm, "=r,=r,r,r,r,r,r", [q, s, m], dtype=tl.bfloat16, is_pure=True, pack=4)
 
 
 @triton.jit
