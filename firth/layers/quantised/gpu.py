@@ -108,8 +108,8 @@ def dequantised(W: Tensor, scale: Tensor, K: int, group: int, dtype: torch.dtype
 
 
 def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
-    """Rows of W, columns or groups of bytes at a time, and warps. Measured on an H200, as those of several rows (LOG.md, "int8 and
-    int4 weights on a GPU")."""
+    """Rows of W, columns or groups of bytes at a time, and warps. Measured on an H200, as those of several rows: LOG.md, "int8
+    and int4 weights on a GPU"."""
     many = N >= _MANY
     if not group:
         block = min(_power_of_two(K), 2048)
@@ -124,8 +124,8 @@ def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
 
 def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
     """Outputs, slices, columns or bytes at a time, and stages."""
-    if dtype == torch.float32:
-        return 16, 4, group or 32, 3
+    if dtype == torch.float32:  # no tensor cores; Triton takes minutes to compile slices for it
+        return 16, 1, group or 64, 3
     many, few_rows = N >= _MANY, M <= 16
     if group:
         return (32, 4, group, 3) if many or few_rows else (16, 4, group, 3 if group > 32 else 5)
