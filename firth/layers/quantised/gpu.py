@@ -54,57 +54,60 @@ def one_row(
     residual: Tensor | None = None,
 ) -> Tensor:
     """residual + φ(W N(x) + b), any part of which may be missing."""
-    from firth.layers.attention.few_queries_kernel import starts_early
-    from firth.layers.attention.fused.launch import launch
     from firth.layers.feedforward import GATED
-    from firth.layers.quantised import triton_kernels
+    from firth.layers.quantised.triton_kernels import Row, one_row
 
     K, gated = x_1K.shape[1], activation in GATED
     n = len(W) // (2 if gated else 1)
-    x_1K, y_1N, early = x_1K.contiguous(), x_1K.new_empty(1, n), starts_early(x_1K)
+    x_1K, y_1N, early = x_1K.contiguous(), x_1K.new_empty(1, n), _starts_early(x_1K)
     rows, block, warps = tile_of_a_row(len(W), K, group)
     gain, shift = (None, None) if norm is None else (norm.weight, getattr(norm, "bias", None))
     eps: Any = 0.0 if norm is None else norm.eps
-    kind = triton_kernels.Row(
+    kind = Row(
         K, group, _padded(K, group), _power_of_two(K), rows, block,
         "none" if norm is None else "layer" if isinstance(norm, nn.LayerNorm) else "rms",
         activation or "none", gated, bias_N is not None, residual is not None, shift is not None, early,
     )  # fmt: skip
     around = (x_1K if given is None else given for given in (bias_N, residual, gain, shift))
     args = (x_1K, _words(W), _words(scale), y_1N, *around, n, torch.finfo(x_1K.dtype).eps if eps is None else eps, _ONE)
-    launch(
-        triton_kernels.one_row, -(-n // (rows // 2 if gated else rows)), x_1K.get_device(), args, kind,
-        num_warps=warps, **({"launch_pdl": True} if early else {}),
-    )  # fmt: skip
+    _run(one_row, -(-n // (rows // 2 if gated else rows)), args, kind, early, num_warps=warps)
     return y_1N
 
 
 def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    from firth.layers.attention.few_queries_kernel import starts_early
-    from firth.layers.attention.fused.launch import launch
-    from firth.layers.quantised import triton_kernels
+    from firth.layers.quantised.triton_kernels import Rows, several_rows
 
     x_MK, (M, K), N = x_MK.contiguous(), x_MK.shape, len(W)
-    y_MN, early = x_MK.new_empty(M, N), starts_early(x_MK)
+    y_MN, early = x_MK.new_empty(M, N), _starts_early(x_MK)
     outputs, slices, block, stages = tile_of_rows(M, N, K, group, x_MK.dtype)
     rows = max(16, _power_of_two(M))
-    kind = triton_kernels.Rows(K, group, _padded(K, group), rows, outputs, slices, block, bias_N is not None, early)
+    kind = Rows(K, group, _padded(K, group), rows, outputs, slices, block, bias_N is not None, early)
     args = (x_MK, W, _words(scale), y_MN if bias_N is None else bias_N, y_MN, M, N)
-    launch(
-        triton_kernels.several_rows, -(-N // outputs), x_MK.get_device(), args, kind,
-        num_warps=max(4, slices), num_stages=stages, **({"launch_pdl": True} if early else {}),
-    )  # fmt: skip
+    _run(several_rows, -(-N // outputs), args, kind, early, num_warps=max(4, slices), num_stages=stages)
     return y_MN
 
 
 def dequantised(W: Tensor, scale: Tensor, K: int, group: int, dtype: torch.dtype) -> Tensor:
-    from firth.layers.attention.fused.launch import launch
-    from firth.layers.quantised import triton_kernels
+    """W_NK in a type of floating point."""
+    from firth.layers.quantised.triton_kernels import Whole, dequantise
 
-    y_NK = torch.empty(len(W), K, dtype=dtype, device=W.device)
-    kind = triton_kernels.Whole(K, group, _padded(K, group), min(1024, _power_of_two(W.shape[1])))
-    launch(triton_kernels.dequantise, len(W), y_NK.get_device(), (W, _words(scale), y_NK), kind, num_warps=4)
-    return y_NK
+    W_NK = torch.empty(len(W), K, dtype=dtype, device=W.device)
+    kind = Whole(K, group, _padded(K, group), min(1024, _power_of_two(W.shape[1])))
+    _run(dequantise, len(W), (W, _words(scale), W_NK), kind, early=False, num_warps=4)
+    return W_NK
+
+
+def _run(kernel: Any, programs: int, args: tuple[Any, ...], kind: Any, early: bool, **options: int) -> None:
+    from firth.layers.attention.fused.launch import launch
+
+    with torch.cuda.device_of(args[0]):  # type: ignore[no-untyped-call]
+        launch(kernel, programs, args[0].get_device(), args, kind, **options, **({"launch_pdl": True} if early else {}))
+
+
+def _starts_early(x: Tensor) -> bool:
+    from firth.layers.attention.few_queries_kernel import starts_early
+
+    return starts_early(x)
 
 
 def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
@@ -124,7 +127,7 @@ def tile_of_a_row(N: int, K: int, group: int) -> tuple[int, int, int]:
 
 def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
     """Outputs, slices, columns or bytes at a time, and stages."""
-    if dtype == torch.float32:  # no tensor cores; Triton takes minutes to compile slices for it
+    if dtype == torch.float32:  # which has no tensor cores
         return 16, 1, group or 64, 3
     many, few_rows = N >= _MANY, M <= 16
     if group:
