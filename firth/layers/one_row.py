@@ -23,6 +23,7 @@ from firth.layers.attention.fused import no_triton
 from firth.layers.hook_free import Linear
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn, Unprojected
+from firth.layers.quantised import QuantisedLinear
 from firth.layers.self_attention import SelfAttention
 from firth.layers.state import FixedKeyValue
 
@@ -46,11 +47,15 @@ def why_not(block: Any, x_BTd: Tensor, position: Any, past: Any) -> str | None:
     if x_BTd.shape[2] > WIDEST:
         return f"it normalises at most {WIDEST:,} numbers; x has {x_BTd.shape[2]:,}"
     layers = (attention.qkv, attention.out, block.feedforward.up, block.feedforward.down)
-    if any(type(layer) is not Linear or layer.weight.dtype != x_BTd.dtype for layer in layers):
-        return "its products are those of plain matrices of the type of x"
+    if not all(isinstance(layer, QuantisedLinear) or _plain(layer, x_BTd.dtype) for layer in layers):
+        return "its products are those of quantised matrices, and of plain ones of the type of x"
     if any(type(norm) not in _NORMS for norm in (block.attention_norm, block.feedforward_norm)):
         return "it knows LayerNorm and RMSNorm"
     return None
+
+
+def _plain(layer: nn.Module, dtype: torch.dtype) -> bool:
+    return type(layer) is Linear and layer.weight.dtype == dtype
 
 
 def one_row(x_BTd: Tensor) -> bool:
@@ -70,11 +75,11 @@ def linear(x_BTd: Tensor, W_nd: Tensor, b_n: Tensor | None) -> Tensor:
 
 def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyValue) -> tuple[Tensor, FixedKeyValue]:
     from firth.layers.attention.few_queries_kernel import Fresh
-    from firth.layers.one_row_kernel import place, product
+    from firth.layers.one_row_kernel import place
 
     attention, feedforward = block.attention, block.feedforward
     turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
-    qkv_BTn = product(x_BTd, attention.qkv.weight, attention.qkv.bias, norm=block.attention_norm)
+    qkv_BTn = product(x_BTd, attention.qkv, norm=block.attention_norm)
     H, D, seen = attention.heads, attention.head_width, attention.narrowed(allowed)
     raw_BHTD = qkv_BTn[..., : H * D].reshape(1, 1, H, D).transpose(1, 2)
     call = attention.attend.call(raw_BHTD, past.k_BGCD, past.v_BGCE, seen, relative, past.length_B).reduced()
@@ -84,7 +89,15 @@ def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyVa
         q_BHTD = place(qkv_BTn, turn, past, H)
         o_BHTD = attention.attend(q_BHTD, past.k_BGCD, past.v_BGCE, seen, relative, past.length_B)
     o_BTd = o_BHTD.transpose(1, 2).flatten(2)
-    x_BTd = product(o_BTd, attention.out.weight, attention.out.bias, residual=x_BTd)
-    up, down = feedforward.up, feedforward.down
-    h_BTh = product(x_BTd, up.weight, up.bias, norm=block.feedforward_norm, activation=feedforward.activation)
-    return product(h_BTh, down.weight, down.bias, residual=x_BTd), past
+    x_BTd = product(o_BTd, attention.out, residual=x_BTd)
+    h_BTh = product(x_BTd, feedforward.up, norm=block.feedforward_norm, activation=feedforward.activation)
+    return product(h_BTh, feedforward.down, residual=x_BTd), past
+
+
+def product(x_BTd: Tensor, layer: Linear | QuantisedLinear, **around: Any) -> Tensor:
+    """r + φ(W N(x) + b), where `around` is what of `norm`, `activation` and `residual` there is."""
+    if isinstance(layer, QuantisedLinear):
+        return layer.one_row(x_BTd, **around)
+    from firth.layers.one_row_kernel import product as of_plain
+
+    return of_plain(x_BTd, layer.weight, layer.bias, **around)

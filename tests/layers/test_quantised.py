@@ -74,13 +74,19 @@ def test_int4_keeps_weights_that_lie_on_its_grid() -> None:
 
 def test_packing_loses_nothing() -> None:
     pairs = torch.cartesian_prod(torch.arange(16), torch.arange(16)).to(torch.uint8)  # 256 rows of two columns
-    packed = rounding.pack(pairs)
+    scale_nc, m_nc = torch.randn(2, 256, 2, generator=torch.Generator().manual_seed(0)).bfloat16()
+    packed, both_nc2 = rounding.pack(pairs, scale_nc, m_nc)
     assert packed.shape == (256, 1)
     assert len(packed.unique()) == 256
     assert torch.equal(rounding.unpack(packed), pairs)
-    assert torch.equal(
-        rounding.pack(torch.tensor([[1, 2, 3, 4]], dtype=torch.uint8)), torch.tensor([[0x21, 0x43]]).to(torch.uint8)
-    )
+    assert torch.equal(both_nc2, torch.stack((scale_nc, m_nc), dim=2))
+
+
+def test_both_halves_of_packed_columns_have_whole_groups() -> None:
+    q_nd, ones = torch.tensor([[1, 2, 3, 4, 5, 6]], dtype=torch.uint8), torch.ones(1, 3, dtype=torch.bfloat16)
+    packed, both_nc2 = rounding.pack(q_nd, ones, ones)  # three groups of two columns, and one of padding
+    assert torch.equal(packed, torch.tensor([[0x51, 0x62, 0x83, 0x84]], dtype=torch.uint8))
+    assert torch.equal(both_nc2[0, 3], torch.zeros(2, dtype=torch.bfloat16))
 
 
 def test_the_order_of_torchs_kernel_is_undone() -> None:

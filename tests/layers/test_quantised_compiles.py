@@ -17,20 +17,44 @@ TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("rows", [1, 16, 64])
+@pytest.mark.parametrize("rows", [2, 64])
 @pytest.mark.parametrize("group", [0, 32])
-def test_the_kernels_compile(group: int, rows: int, dtype: torch.dtype) -> None:
+def test_products_of_several_rows_compile(group: int, rows: int, dtype: torch.dtype) -> None:
+    from firth.layers.quantised.triton_kernels import Rows, several_rows
+
+    outputs, slices, block, stages = gpu.tile_of_rows(rows, 2304, 768, group, dtype)
+    kind = Rows(768, group, 768, max(16, rows), outputs, slices, block, True, True)
+    compiled(several_rows, kind, dtype, group, num_warps=slices, num_stages=stages, launch_pdl=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("group", [0, 32])
+@pytest.mark.parametrize(("norm", "activation", "gated"), [("layer", "gelu_tanh", False), ("rms", "swiglu", True)])
+def test_products_of_one_row_compile(group: int, norm: str, activation: str, gated: bool, dtype: torch.dtype) -> None:
+    from firth.layers.quantised.triton_kernels import Row, one_row
+
+    rows, block, warps = gpu.tile_of_a_row(2304, 768, group)
+    kind = Row(768, group, 768, 1024, rows, block, norm, activation, gated, True, True, norm == "layer", True)
+    compiled(one_row, kind, dtype, group, num_warps=warps, launch_pdl=True)
+
+
+@pytest.mark.parametrize("group", [0, 32])
+def test_dequantising_compiles(group: int) -> None:
+    from firth.layers.quantised.triton_kernels import Whole, dequantise
+
+    compiled(dequantise, Whole(768, group, 768, 512), torch.bfloat16, group, num_warps=4)
+
+
+def compiled(kernel: Any, kind: Any, dtype: torch.dtype, group: int, **options: Any) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from firth.layers.quantised.triton_kernels import Kind, int4_kernel, int8_kernel
-
-    kernel: Any = int4_kernel if group else int8_kernel
-    block_m, block_n, block_k, warps = gpu.blocks(rows, 2304, 768, group, dtype)
-    kind = Kind(768, block_m, block_n, block_k, group, True)
-    x = TYPES[dtype]
-    types = {"x": x, "bias": x, "y": x, "q": "*i8", "packed": "*u8", "scale": "*bf16" if group else "*fp32", "middle": "*bf16"}
-    signature = {name: types.get(name, "i32") for name in kernel.arg_names} | {"KIND": "constexpr"}
-    source = ASTSource(fn=kernel, signature=signature, constexprs={(kernel.arg_names.index("KIND"),): kind})
-    options = {"num_warps": warps, "num_stages": 3}
-    assert "cubin" in triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options).asm
+    of_int4 = {"W_at": "*i32" if "gain_at" in kernel.arg_names else "*u8", "scale_at": "*i32"}
+    types = {"eps": "fp32", "KIND": "constexpr"} | (of_int4 if group else {"W_at": "*i8", "scale_at": "*fp32"})
+    signature = {name: types.get(name, TYPES[dtype] if name.endswith("_at") else "i32") for name in kernel.arg_names}
+    aligned = {(n,): [["tt.divisibility", 16]] for n, name in enumerate(kernel.arg_names) if name.endswith("_at")}
+    constants = {(kernel.arg_names.index("KIND"),): kind}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert "cubin" in made.asm
+    return made

@@ -28,6 +28,7 @@ class QuantisedLinear(Direct):
     in_features: int
     out_features: int
     bias: nn.Parameter | None
+    group = 0  # columns that share a scale; 0 for a whole row
 
     def __init__(self, weight_nd: Tensor, bias_n: Tensor | None) -> None:
         super().__init__()
@@ -43,6 +44,20 @@ class QuantisedLinear(Direct):
 
     def product(self, x_Md: Tensor) -> Tensor:
         """x Wᵀ + b, by the fastest kernel there is."""
+        if gpu.why_not(x_Md) is None:
+            return gpu.linear(x_Md, *self.on_gpu(), self.bias, self.group)
+        return self.on_cpu(x_Md) if x_Md.device.type == "cpu" and x_Md.dtype != torch.float64 else self.reference(x_Md)
+
+    def on_cpu(self, x_Md: Tensor) -> Tensor:
+        """x Wᵀ + b, by torch's kernels if they can."""
+        raise NotImplementedError
+
+    def one_row(self, x_11d: Tensor, **around: Any) -> Tensor:
+        """r + φ(W N(x) + b), of one row on a GPU, where `around` is what of `norm`, `activation` and `residual` there is."""
+        return gpu.one_row(x_11d.view(1, -1), *self.on_gpu(), self.bias, self.group, **around).view(1, 1, -1)
+
+    def on_gpu(self) -> tuple[Tensor, Tensor]:
+        """The weights and their scales, as the kernels for GPUs take them."""
         raise NotImplementedError
 
     def reference(self, x_Md: Tensor) -> Tensor:
@@ -81,13 +96,11 @@ class Int8Linear(QuantisedLinear):
         self.register_buffer("q_nd", q_nd)
         self.register_buffer("scale_n", scale_n)
 
-    def product(self, x_Md: Tensor) -> Tensor:
-        q_nd, scale_n = self.get_buffer("q_nd"), self.get_buffer("scale_n")
-        if gpu.why_not(x_Md) is None:
-            return gpu.int8_linear(x_Md, q_nd, scale_n, self.bias)
-        if x_Md.device.type == "cpu" and x_Md.dtype != torch.float64:
-            return self.plus_bias(cpu.int8_linear(x_Md, q_nd, scale_n))
-        return self.reference(x_Md)
+    def on_gpu(self) -> tuple[Tensor, Tensor]:
+        return self.get_buffer("q_nd"), self.get_buffer("scale_n")
+
+    def on_cpu(self, x_Md: Tensor) -> Tensor:
+        return self.plus_bias(cpu.int8_linear(x_Md, self.get_buffer("q_nd"), self.get_buffer("scale_n")))
 
     def dequantised(self, dtype: torch.dtype) -> Tensor:
         return rounding.from_int8(self.get_buffer("q_nd"), self.get_buffer("scale_n"), dtype)
@@ -106,20 +119,18 @@ class Int4Linear(QuantisedLinear):
             packed, both = cpu.in_kernel_order(q_nd, scale_nc, m_nc)
             self.register_buffer("scale_and_m_cn2", both)
         else:
-            packed = rounding.pack(q_nd)
-            self.register_buffer("scale_nc", scale_nc)
-            self.register_buffer("m_nc", m_nc)
+            packed, both = rounding.pack(q_nd, scale_nc, m_nc)
+            self.register_buffer("scale_and_m_nc2", both)
         self.register_buffer("packed", packed)
 
-    def product(self, x_Md: Tensor) -> Tensor:
-        packed = self.get_buffer("packed")
-        if self.ordered:
-            if x_Md.dtype == torch.float64:
-                return self.reference(x_Md)
-            return self.plus_bias(cpu.int4_linear(x_Md, packed, self.get_buffer("scale_and_m_cn2"), self.group))
-        if gpu.why_not(x_Md) is None:
-            return gpu.int4_linear(x_Md, packed, self.get_buffer("scale_nc"), self.get_buffer("m_nc"), self.bias, self.group)
-        return self.reference(x_Md)
+    def on_gpu(self) -> tuple[Tensor, Tensor]:
+        return self.get_buffer("packed"), self.get_buffer("scale_and_m_nc2")
+
+    def on_cpu(self, x_Md: Tensor) -> Tensor:
+        if not self.ordered:
+            return self.reference(x_Md)
+        packed, both_cn2 = self.get_buffer("packed"), self.get_buffer("scale_and_m_cn2")
+        return self.plus_bias(cpu.int4_linear(x_Md, packed, both_cn2, self.group))
 
     def dequantised(self, dtype: torch.dtype) -> Tensor:
         packed = self.get_buffer("packed")
@@ -127,7 +138,7 @@ class Int4Linear(QuantisedLinear):
             both_cn2 = self.get_buffer("scale_and_m_cn2")
             scale_nc, m_nc = both_cn2.permute(2, 1, 0).unbind()
             return rounding.from_int4(cpu.in_plain_order(packed, both_cn2, self.group), scale_nc, m_nc, self.in_features, dtype)
-        scale_nc, m_nc = self.get_buffer("scale_nc"), self.get_buffer("m_nc")
+        scale_nc, m_nc = self.get_buffer("scale_and_m_nc2").unbind(-1)
         return rounding.from_int4(rounding.unpack(packed), scale_nc, m_nc, self.in_features, dtype)
 
 

@@ -52,13 +52,19 @@ def from_int4(q_nd: Tensor, scale_nc: Tensor, m_nc: Tensor, columns: int, dtype:
     return W_ncg.flatten(1)[:, :columns].to(dtype)
 
 
-def pack(q_nd: Tensor) -> Tensor:
-    """Two numbers of four bits per byte: columns 2j (low) and 2j + 1 (high)."""
-    return q_nd[:, ::2] | q_nd[:, 1::2] << 4
+def pack(q_nd: Tensor, scale_nc: Tensor, m_nc: Tensor) -> tuple[Tensor, Tensor]:
+    """Two numbers of four bits per byte, columns j (low) and j + d/2 (high), and s and m side by side, as n,c,2. An odd number of
+    groups gets one more, which is zero, so that each half has whole groups."""
+    if scale_nc.shape[1] % 2:
+        q_nd = F.pad(q_nd, (0, q_nd.shape[1] // scale_nc.shape[1]), value=CENTRE)
+        scale_nc, m_nc = F.pad(scale_nc, (0, 1)), F.pad(m_nc, (0, 1))
+    low, high = q_nd.chunk(2, dim=1)
+    return low | high << 4, torch.stack((scale_nc, m_nc), dim=-1)
 
 
-def unpack(packed_nk: Tensor) -> Tensor:
-    return torch.stack((packed_nk & 15, packed_nk >> 4), dim=-1).flatten(1)
+def unpack(packed: Tensor) -> Tensor:
+    """q_nd, with the columns of all groups."""
+    return torch.cat((packed & 15, packed >> 4), dim=1)
 
 
 def _in_groups(W_nd: Tensor, group: int) -> Tensor:
