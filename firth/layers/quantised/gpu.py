@@ -134,7 +134,9 @@ def tile_of_rows(M: int, N: int, K: int, group: int, dtype: torch.dtype) -> tupl
         return (32, 4, group, 3) if many or few_rows else (16, 4, group, 3 if group > 32 else 5)
     if many:
         return 32, 4, 128 if N < 2 * _MANY and few_rows else 64, 3
-    return (32, 4, 128, 5) if K <= 2048 and few_rows else (16, 4, 128, 3)
+    if few_rows:
+        return (32, 4, 128, 5) if K <= 2048 else (16, 4, 128, 3)
+    return (32, 4, 64, 5) if K <= 1024 else (16, 4, 128, 3)
 
 
 def _words(words: Tensor) -> Tensor:

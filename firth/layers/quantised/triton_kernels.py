@@ -154,6 +154,7 @@ def _int8_row(x_at, W_at, row_R, real_R, gain_at, shift_at, eps, KIND: tl.conste
 @triton.jit
 def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, KIND: tl.constexpr):
     """In words of four bytes, T of which have the scales of a group: one instruction makes a float of a nibble."""
+    exact: tl.constexpr = x_at.dtype.element_ty == tl.float32
     words: tl.constexpr = KIND.G // 4
     half: tl.constexpr = KIND.P // 2
     groups: tl.constexpr = half // KIND.G
@@ -170,10 +171,10 @@ def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, 
     y_RC, square_CG = zero_matrix(KIND.R, KIND.BLOCK), zero_matrix(KIND.BLOCK, KIND.G)
     for first in range(0, groups, KIND.BLOCK):
         x_CG, more_CG = _normed(x_at, gain_at, shift_at, first * KIND.G + column_CG, mean, r, KIND)
-        y_RC += _of_groups(q_RCT, x_CG, low_RC, one, 0, KIND)
+        y_RC += _of_groups(q_RCT, x_CG, low_RC, one, 0, exact, KIND)
         square_CG += more_CG
         x_CG, more_CG = _normed(x_at, gain_at, shift_at, half + first * KIND.G + column_CG, mean, r, KIND)
-        y_RC += _of_groups(q_RCT, x_CG, high_RC, one, 4, KIND)
+        y_RC += _of_groups(q_RCT, x_CG, high_RC, one, 4, exact, KIND)
         square_CG += more_CG
         following = first + KIND.BLOCK
         there_RC = real_R[:, None] & (following + c_C < groups)[None, :]
@@ -184,29 +185,35 @@ def _int4_row(x_at, W_at, scale_at, row_R, real_R, gain_at, shift_at, eps, one, 
 
 
 @triton.jit
-def _of_groups(q_RCT, x_CG, scale_and_m_RC, one, FIRST: tl.constexpr, KIND: tl.constexpr):
-    """s Σ (q − 8) x + m Σ x of the nibbles that begin at bit FIRST of each byte, where (q − 8) x = 16 ((1 + q/16) x − 3/2 x)."""
+def _of_groups(q_RCT, x_CG, scale_and_m_RC, one, FIRST: tl.constexpr, EXACT: tl.constexpr, KIND: tl.constexpr):
+    """s Σ (q − 8) x + m Σ x of the nibbles that begin at bit FIRST of each byte, where (q − 8) x = 16 ((1 + q/16) x − 3/2 x).
+
+    3/2 x is subtracted for four columns at once, which costs the sum some bits: too many if x is in float32 (`EXACT`)."""
     columns: tl.constexpr = KIND.BLOCK
     words: tl.constexpr = KIND.G // 4
     s_RC, m_RC = _scale_and_middle(scale_and_m_RC)
     x02, x13 = tl.split(tl.reshape(x_CG, (columns, words, 2, 2)))
     x0_CT, x2_CT = tl.split(x02)
     x1_CT, x3_CT = tl.split(x13)
-    y_RCT = _with_sixteenths(q_RCT << (19 - FIRST), one) * x0_CT[None, :, :]
-    y_RCT -= (1.5 * ((x0_CT + x1_CT) + (x2_CT + x3_CT)))[None, :, :]
-    y_RCT += _with_sixteenths(q_RCT << (11 - FIRST), one) * x1_CT[None, :, :]
+    y_RCT = _sixteenths(q_RCT << (19 - FIRST), one, EXACT) * x0_CT[None, :, :]
+    if not EXACT:
+        y_RCT -= (1.5 * ((x0_CT + x1_CT) + (x2_CT + x3_CT)))[None, :, :]
+    y_RCT += _sixteenths(q_RCT << (11 - FIRST), one, EXACT) * x1_CT[None, :, :]
     if FIRST == 0:
-        y_RCT += _with_sixteenths(q_RCT << 3, one) * x2_CT[None, :, :]
+        y_RCT += _sixteenths(q_RCT << 3, one, EXACT) * x2_CT[None, :, :]
     else:
-        y_RCT += _with_sixteenths(q_RCT >> 1, one) * x2_CT[None, :, :]
-    y_RCT += _with_sixteenths(q_RCT >> (5 + FIRST), one) * x3_CT[None, :, :]
+        y_RCT += _sixteenths(q_RCT >> 1, one, EXACT) * x2_CT[None, :, :]
+    y_RCT += _sixteenths(q_RCT >> (5 + FIRST), one, EXACT) * x3_CT[None, :, :]
     return 16.0 * s_RC * tl.sum(y_RCT, 2) + m_RC * tl.sum(x_CG, 1)[None, :]
 
 
 @triton.jit
-def _with_sixteenths(word, one):
-    """1 + q/16 of the q in bits 19 to 22: the first bits of a mantissa."""
-    return ((word & 0x00780000) | one).to(tl.float32, bitcast=True)
+def _sixteenths(word, one, EXACT: tl.constexpr):
+    """1 + q/16 of the q in bits 19 to 22, the first bits of a mantissa; if EXACT, (q − 8)/16."""
+    y = ((word & 0x00780000) | one).to(tl.float32, bitcast=True)
+    if EXACT:
+        y -= 1.5
+    return y
 
 
 @triton.jit
