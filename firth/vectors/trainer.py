@@ -150,6 +150,7 @@ def train(
         format=format,
         field=field,
         progress=watcher.work,
+        workers=config.threads,
     )
     if len(text.ids) == len(text.ends):  # no sentence is empty, so each has one word
         raise DataError(

@@ -9,21 +9,24 @@ import os
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firth.errors import DataError, did_you_mean
 from firth.files import TEMPORARY
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache
 from firth.text.config import Format
+from firth.text.parallel import alongside
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
-from firth.text.readers.pieces import Piece, pieces_of_text
+from firth.text.readers.pieces import Piece, batches, pieces_of_text
 
 _READER = 1  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
@@ -121,16 +124,67 @@ def _copied(source: IO[bytes]) -> Path:
 
 def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
     """Count a corpus. The result is cached by the paths, sizes and times of its files, so a large one is read only once."""
-    remembered = _scan_path(corpus)
-    if remembered is not None and (known := _recall(remembered)) is not None:
+    if (known := known_scan(corpus)) is not None:
         return known
-    result = _counted(corpus, progress)
-    if result.characters == 0:
-        raise DataError(f"{corpus.name} is empty; expected some text")
-    if remembered is not None:
-        record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
-        cache.write_text(remembered, json.dumps(record))
-    return result
+    scanning = Scanning(corpus)
+    size = corpus.size
+    deque(scanning.batches(lambda done: progress("reading", done, size)), maxlen=0)
+    return scanning.scan()
+
+
+def known_scan(corpus: Corpus) -> Scan | None:
+    """The cached scan of a corpus."""
+    remembered = _scan_path(corpus)
+    return None if remembered is None else _recall(remembered)
+
+
+class Scanning:
+    """Counts and hashes a corpus in two more threads, while the caller does something else with the text."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._counts = np.zeros(sys.maxunicode + 1, np.int64)
+        self._digest, self._between = hashlib.sha256(), b""
+        self._characters = self._documents = 0
+
+    def batches(self, tick: Tick = no_tick) -> Iterator[list[Piece]]:
+        """The text; all of it has been counted after the last batch."""
+        return alongside(self._count, alongside(self._hash, batches(self._corpus.pieces(tick))))
+
+    def scan(self) -> Scan:
+        if self._characters == 0:
+            raise DataError(f"{self._corpus.name} is empty; expected some text")
+        present = {chr(code): int(self._counts[code]) for code in np.flatnonzero(self._counts)}
+        result = Scan(self._characters, self._documents, self._digest.hexdigest(), present)
+        if (remembered := _scan_path(self._corpus)) is not None:
+            record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
+            cache.write_text(remembered, json.dumps(record))
+        return result
+
+    def _hash(self, batch: list[Piece]) -> None:
+        encoded: list[bytes] = []
+        for piece in batch:
+            encoded += (self._between, piece.text.encode())
+            self._between = _BETWEEN if piece.ends_document else b""
+        self._digest.update(b"".join(encoded))
+
+    def _count(self, batch: list[Piece]) -> None:
+        text = "".join([piece.text for piece in batch])
+        self._characters += len(text)
+        self._documents += sum(piece.ends_document for piece in batch)
+        seen = _occurrences(text)
+        self._counts[: len(seen)] += seen
+
+
+def _occurrences(text: str) -> NDArray[np.int64]:
+    """How often each code point occurs."""
+    if not text.isascii():
+        return np.bincount(np.frombuffer(text.encode("utf-32-le"), np.uint32))
+    pairs = np.frombuffer(text.encode() + b"\0" * (len(text) % 2), np.uint16)  # two characters at a time: half the work
+    seen = np.bincount(pairs, minlength=1 << 16).reshape(256, 256)
+    count: NDArray[np.int64] = seen.sum(0) + seen.sum(1)
+    count[0] -= len(text) % 2
+    return count
 
 
 def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
@@ -147,21 +201,6 @@ def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
 
 def _shifted(tick: Tick, before: int) -> Tick:
     return lambda done: tick(before + done)
-
-
-def _counted(corpus: Corpus, progress: Progress) -> Scan:
-    counts = np.zeros(sys.maxunicode + 1, np.int64)
-    digest, characters, documents, between = hashlib.sha256(), 0, 0, b""
-    size = corpus.size
-    for piece in corpus.pieces(lambda done: progress("reading", done, size)):
-        digest.update(between + piece.text.encode())
-        between = _BETWEEN if piece.ends_document else b""
-        characters += len(piece.text)
-        documents += piece.ends_document
-        seen = np.bincount(np.frombuffer(piece.text.encode("utf-32-le"), np.uint32))
-        counts[: len(seen)] += seen
-    present = {chr(code): int(counts[code]) for code in np.flatnonzero(counts)}
-    return Scan(characters, documents, digest.hexdigest(), present)
 
 
 def _scan_path(corpus: Corpus) -> Path | None:
