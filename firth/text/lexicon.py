@@ -27,9 +27,9 @@ from firth.text.compilation import compiled_without_allocation, inlined
 Bytes = NDArray[np.uint8]
 Groups = NDArray[np.uint64]
 MISSING = 0xFFFFFFFF  # the number of a word that is not in a lexicon
-BREAK = b"\xff"  # always a chunk by itself; no UTF-8 text contains it
+BREAK, END = b"\xfe", b"\xff"  # always chunks by themselves; no UTF-8 text contains these bytes
 _FIRST, _START, _TAG, _COUNT = 0, 1, 2, 3  # the columns of an entry
-_NEWLINE, _SPACE, _BREAK = 10, 32, 0xFF
+_NEWLINE, _SPACE, _BREAK = 10, 32, 0xFE
 _MIX, _LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFFFFFFFF), np.uint64(32)
 _ONES, _TOPS, _GRAPHIC = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0x2121212121212121)
 _0, _1, _3, _7, _8, _56, _64 = (np.uint64(n) for n in (0, 1, 3, 7, 8, 56, 64))
@@ -216,13 +216,13 @@ def _ends(text_N: Bytes, at: int, chunks: bool) -> bool:
     byte = text_N[at]
     if not chunks:
         return byte == _SPACE or _white(text_N, at) > 0
-    return byte in (_NEWLINE, _BREAK) or (byte == _SPACE and not _white_before(text_N, at))
+    return byte == _NEWLINE or byte >= _BREAK or (byte == _SPACE and not _white_before(text_N, at))
 
 
 @inlined
 def _end(text_N: Bytes, text_Q: Groups, at: int, size: int, chunks: bool) -> int:
     """The end of the word (or chunk) that begins at byte `at`."""
-    if chunks and (text_N[at] == _NEWLINE or text_N[at] == _BREAK):
+    if chunks and (text_N[at] == _NEWLINE or text_N[at] >= _BREAK):
         return at + 1
     end = at
     while end < size:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from firth.errors import ConfigError
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -18,6 +20,14 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # a container or `taskset` may allow fewer cores than the machine has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def workers() -> int:
+    """Threads that read and encode a corpus: FIRTH_WORKERS, or one per core."""
+    given = os.environ.get("FIRTH_WORKERS", "").strip() or str(cores())
+    if not given.isdecimal() or int(given) < 1:
+        raise ConfigError(f"FIRTH_WORKERS is {given!r}; expected a number of threads, such as 4")
+    return int(given)
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:

@@ -34,7 +34,8 @@ from firth.text import cache
 from firth.text.checksums import digests
 from firth.text.config import Format
 from firth.text.lexicon import Lexicon, Words, rename
-from firth.text.parallel import cores, in_order
+from firth.text.parallel import in_order
+from firth.text.parallel import workers as threads
 from firth.text.readers.corpus import Corpus, Scan, Scanning, known_scan
 from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen, lexicon_of
@@ -91,7 +92,7 @@ def encoded(
             return known
         cache.sweep_abandoned(cache.cache_folder())
         with _workplace(cache.cache_folder()) as workplace:
-            numbered = _number(corpus, lower, strip_punctuation, workplace, progress, workers or cores())
+            numbered = _number(corpus, lower, strip_punctuation, workplace, progress, workers or threads())
             place = _Place.of(settings, scan or numbered.scanning.scan())
             if (known := _opened(place, corpus.name)) is None:  # the same text may be known under another name
                 _make(place, numbered, chosen(numbered.parts, min_count, max_vocab, base, corpus.name, _WORDS_HELD))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.text.lexicon import BREAK, MISSING, Lexicon, Words
+from firth.text.lexicon import BREAK, END, MISSING, Lexicon, Words
 from firth.text.readers.pieces import cut
 
 TEXT = st.text(st.sampled_from("ab é\n\t 　\x1c\x00\x85中") | st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -63,7 +63,7 @@ def test_chunks_begin_where_a_text_may_be_cut(text: str) -> None:
 
 
 def test_a_break_is_a_chunk() -> None:
-    assert chunks_of(b"a b" + BREAK + BREAK + " é\n".encode()) == [b"a", b" b", BREAK, BREAK, " é".encode(), b"\n"]
+    assert chunks_of(b"a b" + BREAK + END + " é\n".encode()) == [b"a", b" b", BREAK, END, " é".encode(), b"\n"]
 
 
 def test_words_with_the_same_hash_are_told_apart() -> None:

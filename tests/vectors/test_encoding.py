@@ -249,15 +249,17 @@ def test_a_full_disk_names_the_cache(tmp_path: Path, cache: Path, monkeypatch: p
     assert not [path for path in cache.iterdir() if path.name.startswith((TEMPORARY, "words-"))]
 
 
-def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def peak(lines: int) -> int:
         path = write(tmp_path / f"{lines}.txt", "the cat sat on the mat and went to sleep there until the evening\n" * lines)
         tracemalloc.start()
-        made = encoded(path, workers=1)
+        made = encoded(path)
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(made.ids) == 14 * lines
         return used
 
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 1 << 17)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 1 << 17)
     peak(10)  # imports and first uses
-    assert peak(500_000) < 1.2 * peak(250_000)
+    assert peak(160_000) < 1.2 * peak(80_000)

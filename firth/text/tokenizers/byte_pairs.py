@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -57,6 +57,9 @@ class BytePairs:
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
+
+    def encode_chunks(self, chunks: list[str]) -> list[Sequence[int]]:
+        return subwords.encoded_each(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:
         """Bytes that are not UTF-8, such as half of a character, become U+FFFD."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
@@ -69,6 +69,9 @@ class WordPieces:
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
+
+    def encode_chunks(self, chunks: list[str]) -> list[Sequence[int]]:
+        return subwords.encoded_each(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:
         """One space between words, none at the ends of a line."""

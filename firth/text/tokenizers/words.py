@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class Words:
     def encode(self, text: str) -> Ids:
         get, unknown, words = self._id_of.get, self.unknown, self._read(text)
         return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
+
+    def encode_chunks(self, chunks: list[str]) -> list[Sequence[int]]:
+        get, unknown = self._id_of.get, self.unknown
+        return [[get(word, unknown) for word in self._read(chunk)] for chunk in chunks]
 
     def decode(self, ids: Ids) -> str:
         """The ids of "a b <eos> c" give "a b\\nc"."""
