@@ -210,7 +210,7 @@ class Tokenizer:
             return self.encode_pieces
         from firth.text.tokenizers.chunk_memo import ChunkMemo
 
-        memo = ChunkMemo(self._codec.encode_chunks, self.eos, self.dtype)
+        memo = ChunkMemo(self._codec.encode_chunks, self.encode("\n"), self.eos, self.dtype)
         return lambda pieces: memo.encode([(piece.text, self._ended(piece)) for piece in pieces])
 
     def _ended(self, piece: Piece) -> bool:

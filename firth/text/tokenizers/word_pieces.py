@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from firth.text.config import TokenizerConfig
@@ -70,8 +72,8 @@ class WordPieces:
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
 
-    def encode_chunks(self, chunks: list[str]) -> list[Sequence[int]]:
-        return subwords.encoded_each(self._tokenizer, chunks)
+    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+        return subwords.encoded_chunks(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:
         """One space between words, none at the ends of a line."""

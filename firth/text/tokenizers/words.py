@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from firth.text.config import TokenizerConfig
@@ -60,9 +61,9 @@ class Words:
         get, unknown, words = self._id_of.get, self.unknown, self._read(text)
         return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
 
-    def encode_chunks(self, chunks: list[str]) -> list[Sequence[int]]:
-        get, unknown = self._id_of.get, self.unknown
-        return [[get(word, unknown) for word in self._read(chunk)] for chunk in chunks]
+    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+        lengths = np.fromiter((len(chunk.split()) for chunk in chunks), np.int64, len(chunks))
+        return self.encode(" ".join(chunks)), lengths
 
     def decode(self, ids: Ids) -> str:
         """The ids of "a b <eos> c" give "a b\\nc"."""
