@@ -32,7 +32,7 @@ _FIRST, _START, _TAG, _COUNT = 0, 1, 2, 3  # the columns of an entry
 _NEWLINE, _SPACE, _BREAK = 10, 32, 0xFE
 _MIX, _LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFFFFFFFF), np.uint64(32)
 _ONES, _TOPS, _GRAPHIC = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0x2121212121212121)
-_0, _1, _3, _7, _8, _56, _64 = (np.uint64(n) for n in (0, 1, 3, 7, 8, 56, 64))
+_1, _3, _7, _56, _63 = (np.uint64(n) for n in (1, 3, 7, 56, 63))
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
 def _group(text_Q: Groups, at: int) -> np.uint64:
     """The eight bytes from byte `at` on, the first in the lowest bits."""
     shift = (np.uint64(at) & _7) << _3
-    group = text_Q[at >> 3] >> shift
-    return group | text_Q[(at >> 3) + 1] << (_64 - shift) if shift else group
+    place = np.uint64(at) >> _3  # an unsigned index saves the test for a negative one
+    return text_Q[place] >> shift | (text_Q[place + _1] << _1) << (_63 - shift)
 
 
 @inlined
@@ -213,7 +213,7 @@ def _white_before(text_N: Bytes, at: int) -> bool:
 @inlined
 def _ends(text_N: Bytes, at: int, chunks: bool) -> bool:
     """Whether a word (or chunk) ends before byte `at`, which is not its first."""
-    byte = text_N[at]
+    byte = text_N[np.uint64(at)]
     if not chunks:
         return byte == _SPACE or _white(text_N, at) > 0
     return byte == _NEWLINE or byte >= _BREAK or (byte == _SPACE and not _white_before(text_N, at))
@@ -309,7 +309,7 @@ def _read(
 ) -> tuple[int, int, int, int]:
     """Read from byte `at` up to `size`, or until a new word does not fit. Returns that position and the new lengths."""
     while at < size:
-        white = 0 if chunks or 32 < text_N[at] < 0x80 else _white(text_N, at)
+        white = 0 if chunks or 32 < text_N[np.uint64(at)] < 0x80 else _white(text_N, at)
         if white:
             if text_N[at] == _NEWLINE:
                 ends_N[ends] = ids
@@ -326,7 +326,7 @@ def _read(
             slot_S[place] = tag & ~_LOW | np.uint64(known)
         word = (slot_S[place] & _LOW) - _1
         entry_W4[word, _COUNT] += _1
-        ids_N[ids] = word
+        ids_N[np.uint64(ids)] = word
         ids += 1
         at = end
     return at, ids, ends, known
