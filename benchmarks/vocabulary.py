@@ -36,9 +36,11 @@ def main() -> None:
         return
     path = str(located(given.corpus))
     found: dict[str, list[dict[str, float]]] = {"gensim": [], **{str(workers): [] for workers in given.workers}}
-    for number in range(given.rounds):
-        for side in list(found)[:: 1 if number % 2 else -1]:
-            with tempfile.TemporaryDirectory() as cache:  # nothing remembered from the round before
+    with tempfile.TemporaryDirectory() as cache:
+        for number in range(given.rounds):
+            for side in list(found)[:: 1 if number % 2 else -1]:
+                for known in [*Path(cache).glob("words-*"), *Path(cache).glob("scan-*")]:
+                    known.unlink()  # nothing remembered from the round before, apart from compiled kernels
                 run = subprocess.run(
                     [sys.executable, __file__, path, "--side", side],
                     check=True,
@@ -46,7 +48,7 @@ def main() -> None:
                     text=True,
                     env=os.environ | {"FIRTH_CACHE": cache},
                 )
-            found[side].append(json.loads(run.stdout))
+                found[side].append(json.loads(run.stdout))
     assert len({reading["words"] for readings in found.values() for reading in readings}) == 1, "the two count differently"
     size = Path(path).stat().st_size / 1e6
     kept, raw = found["gensim"][0]["words"], next(reading["raw"] for reading in found[str(given.workers[0])])

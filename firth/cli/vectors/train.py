@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,6 +74,7 @@ def train(
     from firth.vectors import trainer
 
     start = _start(out, continue_)
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
     with StopRequest() as stop, VectorsDisplay() as display:
 
         def work(what: str, done: int, total: int) -> None:
@@ -80,7 +82,8 @@ def train(
                 raise KeyboardInterrupt
             display.work(what, done, total)
 
-        watcher = trainer.TrainingCallbacks(work, display.block, complain, lambda: stop.signal is not None)
+        stopping = lambda: stop.signal is not None  # noqa: E731
+        watcher = trainer.TrainingCallbacks(work, display.block, complain if first else lambda message: None, stopping)
         vectors = trainer.train(
             corpus,
             model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
@@ -106,6 +109,8 @@ def train(
             out=out,
             watcher=watcher,
         )
+    if not first:
+        return
     if vectors.metadata["state"] == "interrupted":
         epochs = json.loads(vectors.metadata["config"])["epochs"]
         raise Interrupted(
