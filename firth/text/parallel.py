@@ -3,11 +3,14 @@ decompression, Hugging Face tokenizers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from queue import Full, Queue
+from threading import Event
+from typing import TypeVar, cast
 
 from firth.errors import ConfigError
 
@@ -53,3 +56,44 @@ def alongside(function: Callable[[T], object], items: Iterable[T]) -> Iterator[T
         return item
 
     return in_order(passed, items, 1)
+
+
+def read_ahead(sources: Iterable[T], read: Callable[[T], Iterator[R]], at_once: int) -> Iterator[tuple[T, R]]:
+    """Each source with the items that `read` gives of it, one source after the other. Up to `at_once` sources are read in threads
+    meanwhile, which pays for compressed and for remote files."""
+    stopped, room = Event(), 2  # items that wait, of each source
+
+    def fill(source: T, queue: Queue[tuple[bool, R | BaseException | None]]) -> None:
+        def put(going_on: bool, item: R | BaseException | None) -> None:
+            while not stopped.is_set():
+                with contextlib.suppress(Full):
+                    return queue.put((going_on, item), timeout=0.1)
+
+        try:
+            for item in read(source):
+                put(True, item)
+                if stopped.is_set():
+                    return
+        except BaseException as error:  # raised again where it is waited for
+            put(False, error)
+        put(False, None)
+
+    def drained(source: T, queue: Queue[tuple[bool, R | BaseException | None]]) -> Iterator[tuple[T, R]]:
+        while (found := queue.get())[0]:
+            yield source, cast(R, found[1])
+        if isinstance(found[1], BaseException):
+            raise found[1]
+
+    pool = ThreadPoolExecutor(at_once, "firth-reader")
+    waiting: deque[tuple[T, Queue[tuple[bool, R | BaseException | None]]]] = deque()
+    try:
+        for source in sources:
+            waiting.append((source, Queue(room)))
+            pool.submit(fill, *waiting[-1])
+            if len(waiting) >= at_once:
+                yield from drained(*waiting.popleft())
+        while waiting:
+            yield from drained(*waiting.popleft())
+    finally:
+        stopped.set()
+        pool.shutdown(wait=True, cancel_futures=True)

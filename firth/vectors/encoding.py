@@ -231,15 +231,15 @@ def _whole_words(scanning: Scanning, corpus: Corpus, progress: Progress) -> Iter
 
 def _rename(numbered: _Numbered, vocabulary: Vocabulary, ids_path: Path, ends_path: Path) -> tuple[int, int]:
     """Write the final ids and sentence ends; returns how many there are of each."""
-    raw_ids, raw_ends = _mapped(numbered.ids, np.dtype("<u4")), _mapped(numbered.ends, np.dtype("<i8"))
     lexicon = lexicon_of(vocabulary.words)
     id_W = list(in_order(lexicon.find, numbered.parts, numbered.workers))
     starts = [(0, 0), *((words, newlines) for _, words, newlines in numbered.batches)]
 
     def renamed(number: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         (first, first_end), (part, last, last_end) = starts[number], numbered.batches[number]
-        ids, ends = np.empty(last - first, np.uint32), raw_ends[first_end:last_end].astype(np.int64)
-        kept = rename(raw_ids[first:last], id_W[part], ids, ends)
+        raw_N, ends = _read(numbered.ids, "<u4", first, last), _read(numbered.ends, "<i8", first_end, last_end)
+        ids = np.empty(len(raw_N), np.uint32)
+        kept = rename(raw_N, id_W[part], ids, ends)
         return ids[:kept], ends
 
     words, sentences, before = 0, 0, 0
@@ -291,6 +291,11 @@ def _opened(place: _Place, name: str) -> EncodedCorpus | None:
 
 def _read_vocabulary(path: Path) -> Vocabulary:
     return Vocabulary.packed(path.read_bytes(), np.fromfile(path.with_suffix(".counts"), "<i8"))
+
+
+def _read(path: Path, dtype: str, first: int, last: int) -> NDArray[Any]:
+    """A part of a file of numbers. It is read, not mapped: the pages of a map would count as memory in use."""
+    return np.fromfile(path, dtype, last - first, offset=first * np.dtype(dtype).itemsize)
 
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:

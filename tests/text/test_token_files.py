@@ -120,7 +120,7 @@ def test_processes_that_make_the_same_file_do_not_disturb_one_another(tmp_path: 
     source.write_text(TEXT * 400)
     program = (
         "import sys; from firth.text import *\n"
-        "for _ in range(20):\n"
+        "for _ in range(8):\n"
         "    for old in cache_folder().glob('tokens-*.[bj]*'): old.unlink(missing_ok=True)\n"
         "    try: p = prepare(DataConfig(path=sys.argv[1]), TokenizerConfig('char'))\n"
         "    except Exception as error: assert 'vanished' in str(error), error\n"

@@ -23,10 +23,11 @@ from firth.files import TEMPORARY
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache
 from firth.text.config import Format
-from firth.text.parallel import alongside
+from firth.text.parallel import alongside, read_ahead, workers
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
+from firth.text.readers.remote import find_remote, is_url
 
 _READER = 1  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
@@ -48,10 +49,22 @@ class Corpus:
         """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all."""
         if self.text is not None:
             yield from pieces_of_text(self.text.replace("\r\n", "\n"))
+        if len(self.files) == 1:
+            yield from documents(self.files[0], self.format, self.field, tick, self.columns)
+            return
         before = 0
-        for path in self.files:
-            yield from documents(path, self.format, self.field, _shifted(tick, before), self.columns)
-            before += path.stat().st_size
+        for path, (batch, done) in read_ahead(self.files, self._batches, workers()):
+            yield from batch
+            tick(before + done)
+            if not batch:  # the end of a file
+                before += path.stat().st_size
+
+    def _batches(self, path: Path) -> Iterator[tuple[list[Piece], int]]:
+        """The pieces of a file, with the number of bytes read so far; an empty batch ends it."""
+        read = [0]
+        for batch in batches(documents(path, self.format, self.field, lambda done: read.__setitem__(0, done), self.columns)):
+            yield batch, read[0]
+        yield [], read[0]
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
         """The files, each with the Tick that reports progress through all of them."""
@@ -81,7 +94,12 @@ def inline(text: str) -> Corpus:
 
 
 def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
-    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, or a pipe such as <(…)."""
+    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, a pipe such as <(…), or a URL
+    of one of these."""
+    if is_url(path):
+        remote = find_remote(path)
+        found = remote if len(remote) == 1 else _readable(remote, path, format)
+        return Corpus(path, tuple(found), format=format, field=field, columns=columns)
     place = Path(path).expanduser()
     if place.is_fifo():
         return _of_pipe(place, format, field, columns)
@@ -199,10 +217,6 @@ def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
             return
 
 
-def _shifted(tick: Tick, before: int) -> Tick:
-    return lambda done: tick(before + done)
-
-
 def _scan_path(corpus: Corpus) -> Path | None:
     """Where the scan of exactly these files is cached; None if it could not be trusted later."""
     if not corpus.files:
@@ -226,6 +240,10 @@ def _recall(path: Path) -> Scan | None:
 def _in_folder(folder: Path, format: Format) -> list[Path]:
     """An explicit format applies to every file. Hidden files and folders are never read."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
+    return _readable(files, str(folder), format)
+
+
+def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:
     if format == "auto":
         files = [path for path in files if by_suffix(path) is not None]
     if not files:
