@@ -46,6 +46,12 @@ class TokenFile:
     path: Path
 
     @property
+    def shards(self) -> list[Shard]:
+        """The shards that the manifest lists."""
+        listed = json.loads(self.path.with_suffix(".json").read_text(encoding="utf-8"))["shards"]
+        return [Shard(**shard) for shard in listed]
+
+    @property
     def count(self) -> int:
         return len(self.ids)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -144,10 +145,16 @@ def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
     """Count a corpus. The result is cached by the paths, sizes and times of its files, so a large one is read only once."""
     if (known := known_scan(corpus)) is not None:
         return known
-    scanning = Scanning(corpus)
-    size = corpus.size
-    deque(scanning.batches(lambda done: progress("reading", done, size)), maxlen=0)
-    return scanning.scan()
+    size, remembered = corpus.size, _scan_path(corpus)
+    lock: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if remembered is not None:  # one process counts, the others wait for its result
+        lock = cache.locked(remembered.with_suffix(".lock"), lambda: progress("waiting for another process", 0, size))
+    with lock:
+        if (known := known_scan(corpus)) is not None:
+            return known
+        scanning = Scanning(corpus)
+        deque(scanning.batches(lambda done: progress("reading", done, size)), maxlen=0)
+        return scanning.scan()
 
 
 def known_scan(corpus: Corpus) -> Scan | None:
