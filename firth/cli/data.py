@@ -13,7 +13,7 @@ from firth.cli.app import Json, app, print_json, verb
 if TYPE_CHECKING:
     from firth.text.datasets.data_set import DataSet
 
-group = typer.Typer(rich_markup_mode=None, help="List, download and locate the named data sets; encode text ahead.")
+group = typer.Typer(rich_markup_mode=None, help="Named data sets: list, download, locate. Encode text ahead.")
 app.add_typer(group, name="data")
 
 Name = Annotated[str, typer.Argument(help="Name of a data set, see `firth data list`.", show_default=False)]

@@ -231,6 +231,45 @@ def test_a_build_that_was_killed_goes_on_after_its_last_complete_shard(
     assert not list(cache.glob("*.lock"))
 
 
+@pytest.mark.long
+def test_nothing_is_lost_when_builds_are_killed(tmp_path: Path, cache: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("".join(f"the cat {n} sat on mat {n % 97}\n" for n in range(400_000)))
+    os.utime(source, (1, 1))
+    program = (
+        "import sys; from firth.text.batches import token_files; from firth.text import *\n"
+        "token_files._SHARD = 1 << 18; token_files._MUCH = 1 << 40\n"
+        "words = Tokenizer.train(TokenizerConfig('word', vocab=500), [Piece('the cat 1 sat on mat 2', True)], 1)\n"
+        "print('begun', flush=True); made = encode_file(sys.argv[1], words); print(made.ids.sum(), made.count)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", program, str(source)]
+    generator, kills, most = np.random.default_rng(0), 0, 0
+    while True:
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "begun\n"
+            try:
+                answer, _ = run.communicate(timeout=float(generator.uniform(0.05, 0.8)) if kills < 12 else None)
+                break
+            except subprocess.TimeoutExpired:
+                run.kill()
+                kills += 1
+        sizes = [path.stat().st_size for path in cache.glob(f"{TEMPORARY}*.bin")]
+        most = max([most, *sizes])
+    assert kills > 2
+    assert most > 0
+    (manifest,) = cache.glob("tokens-*.json")
+    (made,) = cache.glob("tokens-*.bin")
+    kept = made.read_bytes(), manifest.read_bytes()
+    for path in cache.iterdir():
+        if path.is_file():
+            path.unlink()
+    undisturbed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert undisturbed.splitlines()[1] == answer.strip()
+    assert (made.read_bytes(), manifest.read_bytes()) == kept
+
+
 def test_one_process_builds_and_another_waits_for_it(source: Path, tokenizer: Tokenizer, cache: Path) -> None:
     program = "import sys, time; from pathlib import Path; from firth.text.cache import locked\n"
     program += "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -80,10 +81,12 @@ def train(
         def work(what: str, done: int, total: int) -> None:
             if stop.signal is not None:  # nothing to save yet
                 raise KeyboardInterrupt
-            display.work(what, done, total)
+            if first:
+                display.work(what, done, total)
 
-        stopping = lambda: stop.signal is not None  # noqa: E731
-        watcher = trainer.TrainingCallbacks(work, display.block, complain if first else lambda message: None, stopping)
+        watcher = trainer.TrainingCallbacks(work, stopping=lambda: stop.signal is not None)
+        if first:
+            watcher = dataclasses.replace(watcher, block=display.block, notice=complain)
         vectors = trainer.train(
             corpus,
             model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
