@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from firth.text.parallel import cores
@@ -53,7 +54,7 @@ def main() -> None:
             print(f"{side:24}{seconds:7.1f} s  {rate:6.2f} M words/s", flush=True)
 
 
-def measured(given: argparse.Namespace, text: Path, folder: Path) -> list[tuple[str, float]]:
+def measured(given: argparse.Namespace, text: Path, folder: Path) -> Iterator[tuple[str, float]]:
     cache = folder / "cache"
     train = [sys.executable, "-m", "firth", "vectors", "train"]
     settings = ["--dim", given.dim, "--epochs", given.epochs, "--threads", given.threads, "--device", given.device]
@@ -61,18 +62,16 @@ def measured(given: argparse.Namespace, text: Path, folder: Path) -> list[tuple[
     little = folder / "little.txt"
     little.write_bytes(text.read_bytes()[:3_000_000])
     timed([*train, little, "--out", folder / "0.firth", *settings], environment)  # compiles the kernels
-    found = []
     for number, side in enumerate(("firth, first time", "firth, again"), start=1):
-        found.append((side, timed([*train, text, "--out", folder / f"{number}.firth", *settings], environment)))
+        yield side, timed([*train, text, "--out", folder / f"{number}.firth", *settings], environment)
     if given.only:
-        return found
+        return
     sizes = [given.dim, given.epochs, given.threads]
-    found.append(("gensim", timed([sys.executable, "-c", GENSIM, text, folder / "gensim.bin", *sizes], environment)))
+    yield "gensim", timed([sys.executable, "-c", GENSIM, text, folder / "gensim.bin", *sizes], environment)
     if given.word2vec and shutil.which(given.word2vec):
         command = f"{given.word2vec} -train {text} -output {folder}/c.bin -binary 1 -cbow 0 -negative 5 -window 5 -sample 1e-3"
         more = f"-min-count 5 -size {given.dim} -iter {given.epochs} -threads {given.threads}"
-        found.append(("word2vec (C)", timed([*command.split(), *more.split()], environment)))
-    return found
+        yield "word2vec (C)", timed([*command.split(), *more.split()], environment)
 
 
 def timed(command: list[object], environment: dict[str, str]) -> float:
