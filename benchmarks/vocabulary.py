@@ -1,11 +1,11 @@
 """Counting the words of a text, firth beside gensim's build_vocab, on the same file and machine:
 
     python benchmarks/vocabulary.py wiki8            a text file, or a named data set
-    python benchmarks/vocabulary.py wiki8 --rounds 5
+    python benchmarks/vocabulary.py wiki8 --rounds 5 --workers 1 2 16
 
-firth's side reads the text twice: once for its checksum, once to count the words, choose the vocabulary and write the text
-down as ids, ready to train on; gensim's side counts and chooses only. The two take turns, each in a process of its own;
-seconds are those of the work, imports and firth's compilation left out. Memory is the peak of the process.
+firth's side reads the text for the first time: it hashes it, counts the words, chooses the vocabulary and writes the text down
+as ids, ready to train on, with each number of threads in turn; gensim's side counts and chooses only. All take turns, each in a
+process of its own; seconds are those of the work, imports and firth's compilation left out. Memory is the peak of the process.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--side", choices=["firth", "gensim"], help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, nargs="+", default=[len(os.sched_getaffinity(0))], help="threads of firth")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.side:
-        print(json.dumps(firth(given.corpus) if given.side == "firth" else gensim(given.corpus)))
+        print(json.dumps(gensim(given.corpus) if given.side == "gensim" else firth(given.corpus, int(given.side))))
         return
     path = str(located(given.corpus))
-    found: dict[str, list[dict[str, float]]] = {"gensim": [], "firth": []}
-    for number in range(given.rounds):
-        for side in ("gensim", "firth")[:: 1 if number % 2 else -1]:
-            with tempfile.TemporaryDirectory() as cache:  # nothing remembered from the round before
+    found: dict[str, list[dict[str, float]]] = {"gensim": [], **{str(workers): [] for workers in given.workers}}
+    with tempfile.TemporaryDirectory() as cache:
+        for number in range(given.rounds):
+            for side in list(found)[:: 1 if number % 2 else -1]:
+                for known in [*Path(cache).glob("words-*"), *Path(cache).glob("scan-*")]:
+                    known.unlink()  # nothing remembered from the round before, apart from compiled kernels
                 run = subprocess.run(
                     [sys.executable, __file__, path, "--side", side],
                     check=True,
@@ -45,15 +48,17 @@ def main() -> None:
                     text=True,
                     env=os.environ | {"FIRTH_CACHE": cache},
                 )
-            found[side].append(json.loads(run.stdout))
+                found[side].append(json.loads(run.stdout))
     assert len({reading["words"] for readings in found.values() for reading in readings}) == 1, "the two count differently"
     size = Path(path).stat().st_size / 1e6
-    print(f"{size:.0f} MB, {found['firth'][0]['words']:,.0f} words that occur {MIN_COUNT} times; median of {given.rounds}")
+    kept, raw = found["gensim"][0]["words"], next(reading["raw"] for reading in found[str(given.workers[0])])
+    print(f"{size:.0f} MB, {raw:,.0f} words, {kept:,.0f} of which occur {MIN_COUNT} times; median of {given.rounds}")
     median = {side: statistics.median(reading["seconds"] for reading in readings) for side, readings in found.items()}
     for side, readings in found.items():
         peak = max(reading["memory"] for reading in readings)
-        print(f"{side:8}{median[side]:6.2f} s  {size / median[side]:6.1f} MB/s  peak {peak:,.0f} MB")
-    print(f"firth is {median['gensim'] / median['firth']:.1f} times as fast")
+        name = side if side == "gensim" else f"firth, {side} thread{'s' if side != '1' else ''}"
+        rate, times = raw / median[side] / 1e6, median["gensim"] / median[side]
+        print(f"{name:18}{median[side]:6.2f} s  {rate:6.2f} M words/s  peak {peak:,.0f} MB  {times:.1f} × gensim")
 
 
 def located(corpus: str) -> Path:
@@ -63,13 +68,14 @@ def located(corpus: str) -> Path:
         return found.files[0]
 
 
-def firth(corpus: str) -> dict[str, float]:
+def firth(corpus: str, workers: int) -> dict[str, float]:
     from firth.vectors.encoding import encoded
 
-    encoded([[f"compile{n}" for n in range(100_000)]])  # and so many words that the table has to grow
+    encoded([[f"compile{n}" for n in range(100_000)]], min_count=1)  # and so many words that the table has to grow
     began = time.perf_counter()
-    words = len(encoded(corpus, min_count=MIN_COUNT).vocabulary)
-    return {"seconds": time.perf_counter() - began, "words": words, "memory": peak()}
+    text = encoded(corpus, min_count=MIN_COUNT, workers=workers)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "words": len(text.vocabulary), "raw": text.raw_words, "memory": peak()}
 
 
 def gensim(corpus: str) -> dict[str, float]:

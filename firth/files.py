@@ -37,14 +37,19 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.chmod(temporary, 0o666 & ~_umask())
-        _flush(temporary)
-        os.replace(temporary, path)
-        _flush(path.parent)
+        commit(temporary, path)
     except OSError as error:
         raise _cannot_write(path, error) from error
     finally:
         with contextlib.suppress(OSError):  # the error has been raised already; `sweep` removes what remains
             temporary.unlink(missing_ok=True)
+
+
+def commit(temporary: Path, path: Path) -> None:
+    """Durably rename a finished file."""
+    _flush(temporary)
+    os.replace(temporary, path)
+    _flush(path.parent)
 
 
 @contextlib.contextmanager

@@ -4,13 +4,14 @@ from firth.api.exporting import export_model
 from firth.api.importing import import_model
 from firth.api.loading import load
 from firth.api.recipe import Expected, Recipe, compose, find_recipe, read_recipe
-from firth.api.training import Watcher, train, train_recipe
+from firth.api.training import Watcher, encode_recipe, train, train_recipe
 
 __all__ = [
     "Expected",
     "Recipe",
     "Watcher",
     "compose",
+    "encode_recipe",
     "export_model",
     "find_recipe",
     "import_model",

@@ -26,7 +26,7 @@ from firth.progress import Progress, silent
 from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
-from firth.text import Tokenizer, TokenizerConfig
+from firth.text import Prepared, Tokenizer, TokenizerConfig
 from firth.training import checkpoint, loop, trainer
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
@@ -154,6 +154,16 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
 
 def _metrics(training: loop.Training, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:
     return task.validate(training.model, data, progress)
+
+
+def encode_recipe(recipe: Recipe, progress: Progress = silent) -> Prepared:
+    """Tokenise the text of a recipe into the cache, where a training finds it."""
+    if recipe.task.reads != "running text":
+        raise ConfigError(f"the recipe reads {recipe.task.reads}, which are not kept in the cache; only running text is")
+    recipe, tokenizers = _tokenizers(recipe.resolved(), RunFolder(Path()), None)
+    data = with_data(recipe).task.read(tokenizers, progress)
+    assert isinstance(data, Prepared)
+    return data
 
 
 def _tokenizers(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:

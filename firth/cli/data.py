@@ -1,7 +1,8 @@
-"""firth data list | get | path | export"""
+"""firth data list | get | path | encode | export"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from firth.cli.app import Json, app, print_json, verb
 if TYPE_CHECKING:
     from firth.text.datasets.data_set import DataSet
 
-group = typer.Typer(rich_markup_mode=None, help="List, download and locate the named data sets.")
+group = typer.Typer(rich_markup_mode=None, help="Named data sets: list, download, locate. Encode text ahead.")
 app.add_typer(group, name="data")
 
 Name = Annotated[str, typer.Argument(help="Name of a data set, see `firth data list`.", show_default=False)]
@@ -69,6 +70,36 @@ def path(
         print_json({"name": name, "file": file, "path": str(folder / file)})
     else:
         print(folder / file)
+
+
+@verb(within=group, takes_settings=True)
+def encode(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="A shipped recipe (see `firth recipes`) or a TOML file.", show_default=False)],
+    workers: Annotated[int | None, typer.Option(help="Threads. [default: one per core]", min=1, show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Tokenise the text of a recipe into the cache, ahead of training.
+
+    Training does this by itself. An encoding that was interrupted goes on where it stopped. Settings of the recipe can be
+    overridden: --data.path=my.txt"""
+    from firth.api import encode_recipe, find_recipe
+    from firth.cli.progress import Display
+    from firth.cli.settings import settings
+
+    chosen = find_recipe(recipe, settings(context.args))
+    if workers is not None:
+        os.environ["FIRTH_WORKERS"] = str(workers)
+    with Display() as display:
+        data = encode_recipe(chosen, display.work)
+    parts = {name: file for name in ("train", "valid", "test") if (file := getattr(data, name)) is not None}
+    if as_json:
+        shards = {name: [shard._asdict() for shard in file.shards] for name, file in parts.items()}
+        listed = {name: {"path": str(file.path), "tokens": file.count, "shards": shards[name]} for name, file in parts.items()}
+        print_json(listed)
+        return
+    for name, file in parts.items():
+        print(f"{name:<6} {file.count:>15,} tokens  shards: {len(file.shards):,}  {file.path}")
 
 
 @verb(within=group)

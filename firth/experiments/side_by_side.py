@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from firth.api import Recipe, Watcher, train_recipe
-from firth.vectors.config import cores
+from firth.text.parallel import cores
 
 _Report = tuple[str, int, int] | None  # what, done, total; None ends the reports
 

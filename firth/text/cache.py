@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from firth import files
 from firth.errors import DataError, RunError
 
 _ABANDONED = 24 * 3600  # seconds after which a half-written file is taken for a leftover
+_POLL = 0.05  # seconds between two attempts to take a lock
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def cache_folder() -> Path:
@@ -39,6 +42,14 @@ def replacing(path: Path) -> Iterator[Path]:
         raise _unwritable(path.parent, str(error)) from error
 
 
+def commit(temporary: Path, path: Path) -> None:
+    """Durably rename a finished file, as `replacing` does."""
+    try:
+        files.commit(temporary, path)
+    except OSError as error:
+        raise _unwritable(path.parent, error.strerror or str(error)) from error
+
+
 @contextlib.contextmanager
 def storing(folder: Path) -> Iterator[None]:
     """Turns an OSError while writing to `folder` into a DataError that mentions FIRTH_CACHE."""
@@ -46,6 +57,57 @@ def storing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise _unwritable(folder, error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Only one process at a time is inside, for the same `path`; the others wait and call `waiting` every now and then. The lock
+    ends with its process, whatever kills it."""
+    with storing(path.parent):
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            if _acquired(descriptor) and _is(path, descriptor):
+                break
+            os.close(descriptor)  # held by another process, or removed by the one that held it
+            waiting()
+            time.sleep(_POLL)
+    try:
+        yield
+    finally:
+        if os.name == "nt":  # Windows cannot remove an open file
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        if os.name != "nt":
+            os.close(descriptor)
+
+
+def _acquired(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:  # some network file systems: what two processes spoil is noticed by its hash
+            raise
+    return True
+
+
+def _is(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def write_text(path: Path, text: str) -> None:

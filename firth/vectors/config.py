@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from firth.errors import ConfigError, did_you_mean
+from firth.text.parallel import cores
 
 Model = Literal["skipgram", "cbow"]
 Loss = Literal["ns", "hs", "softmax"]
@@ -59,13 +59,6 @@ class VectorsConfig:
         if self.deterministic or self.device == "cuda":
             return 1
         return self.threads or cores()
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # a container or `taskset` may allow fewer cores than the machine has
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

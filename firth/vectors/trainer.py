@@ -32,9 +32,13 @@ from firth.errors import ConfigError, DataError, Diverged, RunError
 from firth.files import writing
 from firth.progress import Progress, silent
 from firth.text.config import Format
+from firth.text.parallel import cores
 from firth.vectors.config import Device, Loss, Model, VectorsConfig
 from firth.vectors.encoding import EncodedCorpus, encoded
+from firth.vectors.huffman import huffman
+from firth.vectors.sampling import busy_rows
 from firth.vectors.sentences import Source
+from firth.vectors.team import ALONE, Combined, Team, check
 from firth.vectors.vocabulary import Vocabulary
 from firth.vectors.wordvectors import WordVectors
 
@@ -46,6 +50,7 @@ _BLOCK = 200_000  # words; small enough to stop quickly after Ctrl-C and to keep
 _GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block in parallel
 _BLOCKS = 64  # smallest number of blocks, if the text is long enough: with fewer, threads would be idle at the end
 _SMALLEST = 1_000
+_ROUND = 1_000_000  # words that each thread trains on before several processes combine their matrices
 _ENOUGH = 1_000_000  # words in all epochs together: with fewer, all vectors stay close to each other
 _OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other formats
 
@@ -140,6 +145,12 @@ def train(
     if out is not None:
         _expect_writable(Path(out))  # fail now, not after hours of training
     base = _base(start, watcher) if start is not None else None
+    team = Team.of_environment()
+    check(team, corpus, config.device)
+    if not team.alone and config.threads is None:
+        config = dataclasses.replace(config, threads=max(1, cores() // team.on_this_machine))
+    if team.rank > 0:
+        team.wait()  # the first process reads the text, the others find it in the cache
     text = encoded(
         corpus,
         min_count=config.min_count,
@@ -150,7 +161,10 @@ def train(
         format=format,
         field=field,
         progress=watcher.work,
+        workers=config.threads,
     )
+    if team.rank == 0:
+        team.wait()
     if len(text.ids) == len(text.ends):  # no sentence is empty, so each has one word
         raise DataError(
             f"no word in {text.name} has a neighbour: every sentence has only one word that occurs {config.min_count} times. "
@@ -159,6 +173,7 @@ def train(
     if epochs is None and start is None:
         _note_few_words(text.raw_words, config.epochs, watcher)
     training = prepare_training(text, config, start, watcher)
+    training.team = team
     return _finish(training, Path(out) if out is not None else None, watcher)
 
 
@@ -199,6 +214,7 @@ class Training:
     output_Vd: Matrix
     kernel: Kernel
     fetch: Callable[[], None] = lambda: None  # copies the matrices back from the device
+    team: Team = ALONE  # the processes that train together
     last: Report | None = None
 
 
@@ -232,42 +248,85 @@ def initial_vectors(V: int, config: VectorsConfig) -> Matrix:
 
 
 def fit(training: Training) -> Generator[Report, None, None]:
-    """Train block by block. Closing the generator finishes the blocks in progress and starts no others."""
-    config, text = training.config, training.text
+    """Train block by block. Closing the generator finishes the blocks in progress and starts no others.
+
+    Several processes share the blocks, and report when they have combined their matrices."""
+    config, text, team = training.config, training.text, training.team
     blocks = _blocks(text, config)
-    per_epoch = len(blocks)
-    loss_E, terms_E, left_E = [0.0] * config.epochs, [0] * config.epochs, [per_epoch] * config.epochs
-    words, of, began = 0, config.epochs * len(text.ids), time.monotonic()
-    queue = ((epoch, number) for epoch in range(config.epochs) for number in range(per_epoch))
+    tally = _Tally.of(config.epochs, len(blocks))
+    of, began = config.epochs * len(text.ids), time.monotonic()
+    places = [(epoch, number) for epoch in range(config.epochs) for number in range(len(blocks))]
 
     def run(epoch: int, number: int) -> Counts:
         first, last, start, stop = blocks[number]
         rate_first, rate_last = (_rate(config, (epoch * len(text.ids) + at) / of) for at in (start, stop))
         return training.kernel(text.ids, text.ends, first, last, rate_first, rate_last, _seed(config.seed, epoch, number))
 
-    with closing(_in_threads(run, queue, config.workers)) as results:  # threads end with this, however it ends
-        for (epoch, number), counts in results:
-            if not math.isfinite(counts.loss):
-                raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}. Try a rate smaller than {config.rate}")
-            _, _, start, stop = blocks[number]
-            words += stop - start
-            loss_E[epoch] += counts.loss
-            terms_E[epoch] += counts.terms
-            left_E[epoch] -= 1
-            means = [loss / terms if terms else None for loss, terms in zip(loss_E, terms_E, strict=True)]
-            finished = next((e for e, left in enumerate(left_E) if left), config.epochs)
-            current = min(finished, config.epochs - 1)
-            raw = text.raw_words / len(text.ids)  # progress counts all words of the text; training skips rare ones
-            training.last = Report(
-                epoch=current + 1,
-                epochs=config.epochs,
-                words=round(words * raw),
-                of=round(of * raw),
-                loss=means[current],
-                losses=tuple(means[:finished]),
-                seconds=time.monotonic() - began,
-            )
-            yield training.last
+    def report(total: _Tally) -> Report:
+        training.last = total.report(text, time.monotonic() - began)
+        return training.last
+
+    matrices = () if team.alone else combined_matrices(training)
+    for share in team.share(places, max(1, _ROUND * config.workers * len(blocks) // len(text.ids))):
+        with closing(_in_threads(run, iter(share), config.workers)) as results:  # threads end with this, however it ends
+            for (epoch, number), counts in results:
+                if not math.isfinite(counts.loss):
+                    raise Diverged(f"the loss became {counts.loss} in epoch {epoch + 1}. Try a rate smaller than {config.rate}")
+                tally.add(epoch, counts, blocks[number][3] - blocks[number][2])
+                if team.alone:
+                    yield report(tally)
+        if not team.alone:
+            total = _Tally(team.sum(tally.sums_E4.copy()), tally.per_epoch)
+            words = sum(blocks[number][3] - blocks[number][2] for _, number in share)
+            for matrix in matrices:
+                matrix.combine(_rate(config, total.words / of), words)
+            yield report(total)
+
+
+@dataclass
+class _Tally:
+    """Sums over the finished blocks of each epoch."""
+
+    sums_E4: NDArray[np.float64]  # loss, terms, blocks, words
+    per_epoch: int  # blocks
+
+    @classmethod
+    def of(cls, epochs: int, per_epoch: int) -> _Tally:
+        return cls(np.zeros((epochs, 4)), per_epoch)
+
+    @property
+    def words(self) -> float:
+        return float(self.sums_E4[:, 3].sum())
+
+    def add(self, epoch: int, counts: Counts, words: int) -> None:
+        self.sums_E4[epoch] += (counts.loss, counts.terms, 1, words)
+
+    def report(self, text: EncodedCorpus, seconds: float) -> Report:
+        means = [loss / terms if terms else None for loss, terms in self.sums_E4[:, :2].tolist()]
+        epochs = len(means)
+        finished = next((epoch for epoch, blocks in enumerate(self.sums_E4[:, 2]) if blocks < self.per_epoch), epochs)
+        current = min(finished, epochs - 1)
+        raw = text.raw_words / len(text.ids)  # progress counts all words of the text; training skips rare ones
+        return Report(
+            epoch=current + 1,
+            epochs=epochs,
+            words=round(self.words * raw),
+            of=round(epochs * len(text.ids) * raw),
+            loss=means[current],
+            losses=tuple(means[:finished]),
+            seconds=seconds,
+        )
+
+
+def combined_matrices(training: Training) -> tuple[Combined, Combined]:
+    """The matrices of several processes, with the expected updates of their rows."""
+    config, count_V = training.config, training.text.vocabulary.count_V
+    tree = huffman(count_V) if config.loss == "hs" else None
+    updates = busy_rows(config, count_V, tree)
+    return (
+        Combined(training.team, training.input_Vd, updates[0]),
+        Combined(training.team, training.output_Vd, (config.window + 1) * updates[1]),
+    )
 
 
 def _in_threads(
@@ -316,7 +375,7 @@ def _finish(training: Training, out: Path | None, watcher: TrainingCallbacks) ->
         with contextlib.closing(fit(training)) as reports:
             for report in reports:
                 watcher.block(report)
-                if watcher.stopping() and report.words < report.of:
+                if training.team.any(watcher.stopping()) and report.words < report.of:
                     break
             else:
                 state = "finished"
@@ -324,8 +383,9 @@ def _finish(training: Training, out: Path | None, watcher: TrainingCallbacks) ->
         interruption = error
     training.fetch()
     vectors = trained_vectors(training, state)
-    if out is not None:
+    if out is not None and training.team.rank == 0:
         vectors.save(out)
+    training.team.leave()
     if interruption is not None:
         raise interruption
     return vectors

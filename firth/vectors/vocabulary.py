@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.vectors.lexicon import Words
+from firth.text.lexicon import MISSING, Lexicon, Words
+from firth.text.parallel import cores, in_order
 
 
 class Vocabulary:
@@ -54,24 +54,34 @@ class Vocabulary:
 
     @classmethod
     def ranked(cls, counts: dict[str, int]) -> Vocabulary:
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls([word for word, _ in ranked], np.fromiter((count for _, count in ranked), np.int64, len(ranked)))
+        words = sorted(counts)
+        count_V = np.fromiter((counts[word] for word in words), np.int64, len(words))
+        order = np.argsort(-count_V, kind="stable")
+        return cls([words[place] for place in order.tolist()], count_V[order])
 
 
-def chosen(parts: Sequence[Words], min_count: int, max_vocab: int | None, base: Vocabulary | None, name: str) -> Vocabulary:
+def chosen(
+    parts: Sequence[Words],
+    min_count: int,
+    max_vocab: int | None,
+    base: Vocabulary | None,
+    name: str,
+    held: int = 1 << 22,  # words in memory at a time
+) -> Vocabulary:
     """The `max_vocab` most frequent words of all `parts` that occur at least `min_count` times.
 
     `base` is the vocabulary of vectors to train further: all its words are kept, and counts are added up."""
     counts = dict(zip(base.words, base.count_V.tolist(), strict=True)) if base is not None else {}
+    old = lexicon_of(counts)
     new: dict[str, int] = {}
     most, most_count = "", 0
-    for word, count in _totals(parts):
-        if count > most_count:
-            most, most_count = word, count
-        if word in counts:
+    for words in _totals(parts, held):
+        count_W, known_W = words.count_W, old.find(words) != MISSING
+        if len(words) and count_W.max() > most_count:
+            most, most_count = words.spelled(np.array([count_W.argmax()]))[0], int(count_W.max())
+        new |= _spelled(words, count_W, ~known_W & (count_W >= min_count))
+        for word, count in _spelled(words, count_W, known_W).items():
             counts[word] += count
-        elif count >= min_count:
-            new[word] = count
     if max_vocab is not None and len(counts) + len(new) > max_vocab:
         best = Vocabulary.ranked(new).words[: max(0, max_vocab - len(counts))]
         new = {word: new[word] for word in best}
@@ -79,19 +89,31 @@ def chosen(parts: Sequence[Words], min_count: int, max_vocab: int | None, base: 
     return Vocabulary.ranked(counts | new)
 
 
-def _totals(parts: Sequence[Words]) -> Iterator[tuple[str, int]]:
-    """Every word once with its total count. Several parts are merged one range of hash values at a time, so that memory holds
-    only the words of a part or two."""
-    if len(parts) == 1:
-        yield from zip(parts[0].spelled(), parts[0].count_W.tolist(), strict=True)
-        return
-    for share in range(len(parts)):
-        totals: Counter[str] = Counter()
+def _spelled(words: Words, count_W: NDArray[np.int64], kept_W: NDArray[np.bool_]) -> dict[str, int]:
+    kept = np.flatnonzero(kept_W)
+    return dict(zip(words.spelled(kept), count_W[kept].tolist(), strict=True))
+
+
+def lexicon_of(words: Iterable[str]) -> Lexicon:
+    """The words of a vocabulary, numbered by their ids."""
+    lexicon = Lexicon()
+    lexicon.add(Words.of(words))
+    return lexicon
+
+
+def _totals(parts: Sequence[Words], held: int) -> Iterator[Words]:
+    """Every word once with its total count. Words are merged one range of hash values at a time: each thread has one, and memory
+    holds only about `held` words."""
+    threads = min(cores(), len(parts))
+    shares = max(threads, -(-threads * sum(map(len, parts)) // held))
+
+    def merged(share: int) -> Words:
+        lexicon = Lexicon()
         for part in parts:
-            words, here = part.spelled(), np.flatnonzero(part.hash_W % len(parts) == share)
-            for i, count in zip(here.tolist(), part.count_W[here].tolist(), strict=True):
-                totals[words[i]] += count
-        yield from totals.items()
+            lexicon.add(part, share, shares)
+        return lexicon.words()
+
+    return in_order(merged, range(shares), threads) if shares > 1 else iter(parts)
 
 
 def _check(counts: dict[str, int], most: str, most_count: int, min_count: int, name: str) -> None:

@@ -208,10 +208,10 @@ def test_a_scan_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch
     path.write_text("first")
     os.utime(path, (1_000_000_000, 1_000_000_000))
     known = scan(find(str(path)))
-    real = corpus_module._counted
-    monkeypatch.setattr(corpus_module, "_counted", lambda *given: pytest.fail("read again"))
+    real = corpus_module._occurrences
+    monkeypatch.setattr(corpus_module, "_occurrences", lambda *given: pytest.fail("read again"))
     assert scan(find(str(path))) == known
-    monkeypatch.setattr(corpus_module, "_counted", real)
+    monkeypatch.setattr(corpus_module, "_occurrences", real)
     path.write_text("other")
     os.utime(path, (1_000_000_001, 1_000_000_001))
     assert scan(find(str(path))).counts == dict.fromkeys("other", 1)

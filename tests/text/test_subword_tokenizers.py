@@ -34,6 +34,7 @@ def trained(kind: str, text: str = CORPUS, documents: int = 1, **settings: int) 
 
 WORDPIECE, UNIGRAM = trained("wordpiece", vocab=120), trained("unigram", vocab=300)
 BOTH = (WORDPIECE, UNIGRAM)
+TWO_DOCUMENTS = {kind: trained(kind, documents=2, vocab=300) for kind in KINDS}
 
 
 def slow(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
@@ -160,10 +161,18 @@ def test_subwords_of_documents_end_in_eos_exactly_when_there_are_several(kind: s
     several = trained(kind, documents=2)
     assert several.eos is not None
     pieces = [Piece("the ", False), Piece("cat", True), Piece("<mat>", True)]
-    ids = [id for ids, _ in several.encode_pieces(pieces) for id in ids.tolist()]
+    ids = several.encode_pieces(pieces).tolist()
     assert ids.count(several.eos) == 2
     assert several.decode(ids) == "the cat\n<mat>\n"
     assert several.token(several.eos) == "<eos>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts=st.lists(st.tuples(any_text | near_the_corpus, st.booleans()), max_size=4))
+def test_much_text_is_cut_into_subwords_as_little_is(kind: str, texts: list[tuple[str, bool]]) -> None:
+    several = TWO_DOCUMENTS[kind]
+    pieces = [Piece(text, ends) for text, ends in texts]
+    assert several.piece_encoder()(pieces).tolist() == several.encode_pieces(pieces).tolist()
 
 
 def test_no_text_is_the_eos_of_unigrams() -> None:

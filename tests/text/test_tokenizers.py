@@ -107,6 +107,24 @@ def test_a_text_may_be_cut_before_white_space(tokenizer: Tokenizer, text: str, l
         assert tokenizer.encode(text).tolist() == [id for part in parts for id in tokenizer.encode(part).tolist()]
 
 
+@pytest.mark.parametrize("tokenizer", ALL, ids=KINDS)
+@given(texts=st.lists(st.tuples(near_the_corpus | like_the_corpus, st.booleans()), max_size=4))
+def test_much_text_is_encoded_as_little_is(tokenizer: Tokenizer, texts: list[tuple[str, bool]]) -> None:
+    pieces = [Piece("".join(set(text) & set(CORPUS)) if tokenizer.kind == "char" else text, ends) for text, ends in texts]
+    encode = tokenizer.piece_encoder()
+    expected = tokenizer.encode_pieces(pieces)
+    for _ in range(2):  # the second time from memory
+        assert encode(pieces).tolist() == expected.tolist()
+        assert encode(pieces).dtype == expected.dtype
+
+
+@given(st.lists(st.tuples(any_text, st.booleans()), max_size=4))
+def test_any_text_is_encoded_as_bytes_in_chunks_too(texts: list[tuple[str, bool]]) -> None:
+    pieces = [Piece(text, ends) for text, ends in texts]
+    assert BPE.piece_encoder()(pieces).tolist() == BPE.encode_pieces(pieces).tolist()
+    assert WORD.piece_encoder()(pieces).tolist() == WORD.encode_pieces(pieces).tolist()
+
+
 def test_a_run_of_white_space_is_never_cut() -> None:
     text = "sat    cat \t   mat     on"
     for limit in range(9, len(text)):
@@ -146,7 +164,7 @@ def test_documents_end_in_eos_exactly_when_there_are_several(kind: str) -> None:
     several = trained(kind, documents=2)
     assert several.eos is not None
     pieces = [Piece("the ", False), Piece("cat", True), Piece("<eos>", True)]
-    ids = [id for ids, _ in several.encode_pieces(pieces) for id in ids.tolist()]
+    ids = several.encode_pieces(pieces).tolist()
     assert ids.count(several.eos) == 2
     assert ids[-1] == several.eos
     assert several.decode(ids) == "the cat\n<eos>\n"
@@ -155,7 +173,7 @@ def test_documents_end_in_eos_exactly_when_there_are_several(kind: str) -> None:
 
 def test_each_line_of_words_ends_in_eos_once() -> None:
     pieces = [Piece("the cat\nsat ", False), Piece("on", True), Piece("the one\n", True)]
-    ids = [id for ids, _ in WORD.encode_pieces(pieces) for id in ids.tolist()]
+    ids = WORD.encode_pieces(pieces).tolist()
     assert [WORD.token(id) for id in ids] == ["the", "cat", "<eos>", "sat", "on", "<eos>", "the", "one", "<eos>"]
     assert WORD.decode(ids) == "the cat\nsat on\nthe one\n"
 

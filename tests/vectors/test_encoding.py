@@ -142,14 +142,24 @@ def test_what_is_no_text_at_all_is_refused(tmp_path: Path, monkeypatch: pytest.M
         encoded(write(tmp_path / "a.txt", "x" * (4 << 20)))
 
 
-def test_renaming_in_small_steps_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def same(one: EncodedCorpus, other: EncodedCorpus) -> bool:
+    return (one.vocabulary.words, one.vocabulary.count_V.tolist(), one.ids.tolist(), one.ends.tolist(), one.raw_words) == (
+        other.vocabulary.words, other.vocabulary.count_V.tolist(), other.ids.tolist(), other.ends.tolist(), other.raw_words
+    )  # fmt: skip
+
+
+def test_the_number_of_threads_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     text = "".join(f"w{int(n)}" + ("\n" if n % 5 == 0 else " ") for n in generator.geometric(0.2, 3000))
     path, expected = write(tmp_path / "a.txt", text), slowly(text, 20)
-    for step in (1, 2, 7, 1000):
-        monkeypatch.setattr(encoding, "_AT_ONCE", step)
-        monkeypatch.setattr(encoding, "_FORMAT", 1000 + step)  # not from the cache
-        assert sentences(encoded(path, min_count=20)) == expected
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 300)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 200)
+    monkeypatch.setattr("firth.vectors.vocabulary.cores", lambda: 3)
+    one = encoded(path, min_count=20, workers=1)
+    assert sentences(one) == expected
+    for workers in (2, 5):
+        monkeypatch.setattr(encoding, "_FORMAT", 1000 + workers)  # not from the cache
+        assert same(encoded(path, min_count=20, workers=workers), one)
 
 
 def test_counting_in_parts_changes_nothing(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,10 +172,7 @@ def test_counting_in_parts_changes_nothing(tmp_path: Path, cache: Path, monkeypa
     monkeypatch.setattr("firth.text.readers.pieces.PIECE", 500)
     monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 500)
     parts = encoded(path, min_count=3)
-    assert parts.vocabulary.words == whole.vocabulary.words
-    assert parts.vocabulary.count_V.tolist() == whole.vocabulary.count_V.tolist()
-    assert parts.ids.tolist() == whole.ids.tolist()
-    assert parts.ends.tolist() == whole.ends.tolist()
+    assert same(parts, whole)
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
@@ -182,14 +189,15 @@ def test_what_was_made_before_is_opened_again(tmp_path: Path, cache: Path, monke
             encoded(path, min_count=2, base=Vocabulary(["x"], np.array([1])))
 
 
+@pytest.mark.parametrize("damage", ["shorter", "one bit"])
 @pytest.mark.parametrize("suffix", [".ids", ".ends", ".txt", ".counts", ".json"])
-def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path, suffix: str) -> None:
+def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path, suffix: str, damage: str) -> None:
     path = write(tmp_path / "a.txt", TEXT)
     expected = sentences(encoded(path))
     (found,) = (file for file in cache.iterdir() if file.name.startswith("words-") and file.suffix == suffix)
     content = found.read_bytes()
     found.unlink()
-    found.write_bytes(content[:-4])
+    found.write_bytes(content[:-4] if damage == "shorter" else bytes([content[0] ^ 1]) + content[1:])
     assert sentences(encoded(path)) == expected
     assert found.read_bytes() == content
 
@@ -241,7 +249,7 @@ def test_a_full_disk_names_the_cache(tmp_path: Path, cache: Path, monkeypatch: p
     assert not [path for path in cache.iterdir() if path.name.startswith((TEMPORARY, "words-"))]
 
 
-def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def peak(lines: int) -> int:
         path = write(tmp_path / f"{lines}.txt", "the cat sat on the mat and went to sleep there until the evening\n" * lines)
         tracemalloc.start()
@@ -251,5 +259,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
         assert len(made.ids) == 14 * lines
         return used
 
+    monkeypatch.setattr("firth.text.readers.pieces.PIECE", 1 << 17)
+    monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 1 << 17)
     peak(10)  # imports and first uses
     assert peak(160_000) < 1.2 * peak(80_000)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.vectors.lexicon import Lexicon, Words
+from firth.text.lexicon import Lexicon, Words
 from firth.vectors.vocabulary import Vocabulary, chosen
 
 

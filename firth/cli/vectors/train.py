@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,14 +75,18 @@ def train(
     from firth.vectors import trainer
 
     start = _start(out, continue_)
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
     with StopRequest() as stop, VectorsDisplay() as display:
 
         def work(what: str, done: int, total: int) -> None:
             if stop.signal is not None:  # nothing to save yet
                 raise KeyboardInterrupt
-            display.work(what, done, total)
+            if first:
+                display.work(what, done, total)
 
-        watcher = trainer.TrainingCallbacks(work, display.block, complain, lambda: stop.signal is not None)
+        watcher = trainer.TrainingCallbacks(work, stopping=lambda: stop.signal is not None)
+        if first:
+            watcher = dataclasses.replace(watcher, block=display.block, notice=complain)
         vectors = trainer.train(
             corpus,
             model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
@@ -106,6 +112,8 @@ def train(
             out=out,
             watcher=watcher,
         )
+    if not first:
+        return
     if vectors.metadata["state"] == "interrupted":
         epochs = json.loads(vectors.metadata["config"])["epochs"]
         raise Interrupted(

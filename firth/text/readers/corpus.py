@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -9,21 +10,25 @@ import os
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from firth.errors import DataError, did_you_mean
 from firth.files import TEMPORARY
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache
 from firth.text.config import Format
+from firth.text.parallel import alongside, read_ahead, workers
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
-from firth.text.readers.pieces import Piece, pieces_of_text
+from firth.text.readers.pieces import Piece, batches, pieces_of_text
+from firth.text.readers.remote import find_remote, is_url
 
 _READER = 1  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
@@ -45,10 +50,22 @@ class Corpus:
         """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all."""
         if self.text is not None:
             yield from pieces_of_text(self.text.replace("\r\n", "\n"))
+        if len(self.files) == 1:
+            yield from documents(self.files[0], self.format, self.field, tick, self.columns)
+            return
         before = 0
-        for path in self.files:
-            yield from documents(path, self.format, self.field, _shifted(tick, before), self.columns)
-            before += path.stat().st_size
+        for path, (batch, done) in read_ahead(self.files, self._batches, workers()):
+            yield from batch
+            tick(before + done)
+            if not batch:  # the end of a file
+                before += path.stat().st_size
+
+    def _batches(self, path: Path) -> Iterator[tuple[list[Piece], int]]:
+        """The pieces of a file, with the number of bytes read so far; an empty batch ends it."""
+        read = [0]
+        for batch in batches(documents(path, self.format, self.field, lambda done: read.__setitem__(0, done), self.columns)):
+            yield batch, read[0]
+        yield [], read[0]
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
         """The files, each with the Tick that reports progress through all of them."""
@@ -78,7 +95,12 @@ def inline(text: str) -> Corpus:
 
 
 def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
-    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, or a pipe such as <(…)."""
+    """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, a pipe such as <(…), or a URL
+    of one of these."""
+    if is_url(path):
+        remote = find_remote(path)
+        found = remote if len(remote) == 1 else _readable(remote, path, format)
+        return Corpus(path, tuple(found), format=format, field=field, columns=columns)
     place = Path(path).expanduser()
     if place.is_fifo():
         return _of_pipe(place, format, field, columns)
@@ -121,16 +143,73 @@ def _copied(source: IO[bytes]) -> Path:
 
 def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
     """Count a corpus. The result is cached by the paths, sizes and times of its files, so a large one is read only once."""
-    remembered = _scan_path(corpus)
-    if remembered is not None and (known := _recall(remembered)) is not None:
+    if (known := known_scan(corpus)) is not None:
         return known
-    result = _counted(corpus, progress)
-    if result.characters == 0:
-        raise DataError(f"{corpus.name} is empty; expected some text")
-    if remembered is not None:
-        record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
-        cache.write_text(remembered, json.dumps(record))
-    return result
+    size, remembered = corpus.size, _scan_path(corpus)
+    lock: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if remembered is not None:  # one process counts, the others wait for its result
+        lock = cache.locked(remembered.with_suffix(".lock"), lambda: progress("waiting for another process", 0, size))
+    with lock:
+        if (known := known_scan(corpus)) is not None:
+            return known
+        scanning = Scanning(corpus)
+        deque(scanning.batches(lambda done: progress("reading", done, size)), maxlen=0)
+        return scanning.scan()
+
+
+def known_scan(corpus: Corpus) -> Scan | None:
+    """The cached scan of a corpus."""
+    remembered = _scan_path(corpus)
+    return None if remembered is None else _recall(remembered)
+
+
+class Scanning:
+    """Counts and hashes a corpus in two more threads, while the caller does something else with the text."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._counts = np.zeros(sys.maxunicode + 1, np.int64)
+        self._digest, self._between = hashlib.sha256(), b""
+        self._characters = self._documents = 0
+
+    def batches(self, tick: Tick = no_tick) -> Iterator[list[Piece]]:
+        """The text; all of it has been counted after the last batch."""
+        return alongside(self._count, alongside(self._hash, batches(self._corpus.pieces(tick))))
+
+    def scan(self) -> Scan:
+        if self._characters == 0:
+            raise DataError(f"{self._corpus.name} is empty; expected some text")
+        present = {chr(code): int(self._counts[code]) for code in np.flatnonzero(self._counts)}
+        result = Scan(self._characters, self._documents, self._digest.hexdigest(), present)
+        if (remembered := _scan_path(self._corpus)) is not None:
+            record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
+            cache.write_text(remembered, json.dumps(record))
+        return result
+
+    def _hash(self, batch: list[Piece]) -> None:
+        encoded: list[bytes] = []
+        for piece in batch:
+            encoded += (self._between, piece.text.encode())
+            self._between = _BETWEEN if piece.ends_document else b""
+        self._digest.update(b"".join(encoded))
+
+    def _count(self, batch: list[Piece]) -> None:
+        text = "".join([piece.text for piece in batch])
+        self._characters += len(text)
+        self._documents += sum(piece.ends_document for piece in batch)
+        seen = _occurrences(text)
+        self._counts[: len(seen)] += seen
+
+
+def _occurrences(text: str) -> NDArray[np.int64]:
+    """How often each code point occurs."""
+    if not text.isascii():
+        return np.bincount(np.frombuffer(text.encode("utf-32-le"), np.uint32))
+    pairs = np.frombuffer(text.encode() + b"\0" * (len(text) % 2), np.uint16)  # two characters at a time: half the work
+    seen = np.bincount(pairs, minlength=1 << 16).reshape(256, 256)
+    count: NDArray[np.int64] = seen.sum(0) + seen.sum(1)
+    count[0] -= len(text) % 2
+    return count
 
 
 def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
@@ -143,25 +222,6 @@ def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
         at += len(piece.text)
         if at >= stop:
             return
-
-
-def _shifted(tick: Tick, before: int) -> Tick:
-    return lambda done: tick(before + done)
-
-
-def _counted(corpus: Corpus, progress: Progress) -> Scan:
-    counts = np.zeros(sys.maxunicode + 1, np.int64)
-    digest, characters, documents, between = hashlib.sha256(), 0, 0, b""
-    size = corpus.size
-    for piece in corpus.pieces(lambda done: progress("reading", done, size)):
-        digest.update(between + piece.text.encode())
-        between = _BETWEEN if piece.ends_document else b""
-        characters += len(piece.text)
-        documents += piece.ends_document
-        seen = np.bincount(np.frombuffer(piece.text.encode("utf-32-le"), np.uint32))
-        counts[: len(seen)] += seen
-    present = {chr(code): int(counts[code]) for code in np.flatnonzero(counts)}
-    return Scan(characters, documents, digest.hexdigest(), present)
 
 
 def _scan_path(corpus: Corpus) -> Path | None:
@@ -187,6 +247,10 @@ def _recall(path: Path) -> Scan | None:
 def _in_folder(folder: Path, format: Format) -> list[Path]:
     """An explicit format applies to every file. Hidden files and folders are never read."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
+    return _readable(files, str(folder), format)
+
+
+def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:
     if format == "auto":
         files = [path for path in files if by_suffix(path) is not None]
     if not files:

@@ -46,7 +46,7 @@ def texts(path: Path, tick: Tick) -> Iterator[str]:
         if first and text:
             text, first = text.removeprefix("\ufeff"), False
         held = "\r" if text.endswith("\r") else ""  # the other half of \r\n may be in the next chunk
-        yield text.removesuffix("\r").replace("\r\n", "\n")
+        yield text.removesuffix("\r").replace("\r\n", "\n") if "\r" in text else text  # looking for one is ten times faster
     yield held + _decoded(decoder, b"", fed, path, final=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.text.readers.file_decoding import Tick
 from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
+from firth.text.readers.remote import RemoteFile
 
 _ROWS = 256  # decoded at a time
 _BUFFER = 1 << 20  # bytes of a column read at a time; without a buffer pyarrow reads a row group's whole column
@@ -23,7 +24,8 @@ def _rows(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[st
         raise DataError(f"{path} is a parquet file, which needs one more package: pip install pyarrow") from None
     number = 0
     try:
-        with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        source = path.open("rb") if isinstance(path, RemoteFile) else path
+        with parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
             present = _present(path, file.schema_arrow.names, columns)
             size, total = path.stat().st_size, file.metadata.num_rows
             for batch in file.iter_batches(_ROWS, columns=present, use_threads=False):

@@ -46,6 +46,20 @@ def pieces_of_texts(texts: Iterable[str]) -> Iterator[Piece]:
         yield from pieces_of_text(text)
 
 
+def batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """The pieces in lists of about PIECE characters, so that many short documents are worked on at once."""
+    held: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if held and size + len(piece.text) > PIECE:
+            yield held
+            held, size = [], 0
+        held.append(piece)
+        size += len(piece.text)
+    if held:
+        yield held
+
+
 def cut(text: str, limit: int) -> int:
     """The best place to cut within the first `limit` characters: after a newline, else before white space, else at `limit`.
 

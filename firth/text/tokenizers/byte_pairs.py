@@ -6,7 +6,9 @@ import codecs
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from firth.text.config import TokenizerConfig
@@ -57,6 +59,9 @@ class BytePairs:
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
+
+    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+        return subwords.encoded_chunks(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:
         """Bytes that are not UTF-8, such as half of a character, become U+FFFD."""

@@ -33,6 +33,8 @@ def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
 class ImportedCodec:
     """encode, decode and spell as the `tokenizers` package does, without the special tokens."""
 
+    encode_chunks = None  # where its tokens may be cut is not known
+
     def __init__(self, tokenizer: tokenizers.Tokenizer, eos: int | None = None) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.special_tokens import Ids
 
+EncodeChunks = Callable[[list[str]], tuple[Ids, NDArray[np.int64]]]  # the ids of chunks other than "\n", and the length of each
 Spaces = Literal["dropped", "in the next token", "tokens"]
 
 
@@ -24,6 +27,8 @@ class Codec(Protocol):
     def unknown(self) -> int | None: ...
     @property
     def lossless(self) -> bool: ...
+    @property
+    def encode_chunks(self) -> EncodeChunks | None: ...
     def encode(self, text: str) -> Ids: ...
     def decode(self, ids: Ids) -> str: ...
     def spell(self, ids: Iterable[int]) -> Iterator[str]: ...

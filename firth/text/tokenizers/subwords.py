@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.text.readers.pieces import Piece, slices
@@ -35,6 +36,14 @@ def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
     encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
     ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
     return np.concatenate(ids) if ids else np.zeros(0, np.int32)
+
+
+def encoded_chunks(tokenizer: tokenizers.Tokenizer, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+    """The ids of all chunks, and the number of ids of each: as one text, a chunk per line, because a newline is always one and
+    the same token."""
+    ids, (newline,) = encoded(tokenizer, "\n".join(chunks)), encoded(tokenizer, "\n").tolist()
+    ends = np.append(np.flatnonzero(ids == newline), len(ids))
+    return ids[ids != newline], np.diff(ends, prepend=-1) - 1
 
 
 def with_entries(tokenizer: tokenizers.Tokenizer, names: Sequence[str]) -> tokenizers.Tokenizer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,14 +195,27 @@ class Tokenizer:
         """Ids in the smallest unsigned type. A character outside the vocabulary is a DataError, unless there is <unk>."""
         return self._codec.encode(text).astype(self.dtype)
 
-    def encode_pieces(self, pieces: Iterable[Piece]) -> Iterator[tuple[Ids, int]]:
-        """The ids of each piece, <eos> at the end of each document included, and its number of characters."""
+    def encode_pieces(self, pieces: Iterable[Piece]) -> Ids:
+        """The ids of all pieces, with <eos> at the end of each document."""
+        parts = [np.zeros(0, self.dtype)]
         for piece in pieces:
-            ids = self.encode(piece.text)
-            # for words a newline is already an <eos>; only a last line without one still needs it
-            if piece.ends_document and self.eos is not None and not (self.whole_words and piece.text.endswith("\n")):
-                ids = np.append(ids, self.dtype(self.eos))
-            yield ids, len(piece.text)
+            parts.append(self.encode(piece.text))
+            if self._ended(piece):
+                parts.append(np.array([self.eos], self.dtype))
+        return np.concatenate(parts)
+
+    def piece_encoder(self) -> Callable[[Sequence[Piece]], Ids]:
+        """`encode_pieces` for much text: faster by far, after a second or two of preparation. Each thread needs its own."""
+        if self._codec.encode_chunks is None:
+            return self.encode_pieces
+        from firth.text.tokenizers.chunk_memo import ChunkMemo
+
+        memo = ChunkMemo(self._codec.encode_chunks, self.encode("\n"), self.eos, self.dtype)
+        return lambda pieces: memo.encode([(piece.text, self._ended(piece)) for piece in pieces])
+
+    def _ended(self, piece: Piece) -> bool:
+        """Whether <eos> follows. For words a newline is already an <eos>; only a last line without one still needs it."""
+        return piece.ends_document and self.eos is not None and not (self.whole_words and piece.text.endswith("\n"))
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         """<eos> reads as a newline; an unknown character as U+FFFD, an unknown word as <unk>."""

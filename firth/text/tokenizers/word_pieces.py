@@ -12,7 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from firth.text.config import TokenizerConfig
@@ -69,6 +71,9 @@ class WordPieces:
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
+
+    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+        return subwords.encoded_chunks(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:
         """One space between words, none at the ends of a line."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from firth.text.config import TokenizerConfig
@@ -57,8 +59,14 @@ class Words:
         self._word_of = [word for word, _ in sorted(vocabulary.items(), key=lambda item: item[1])]
 
     def encode(self, text: str) -> Ids:
-        get, unknown, words = self._id_of.get, self.unknown, self._read(text)
-        return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
+        words = self._read(text)
+        return np.fromiter(map(self._id_of.get, words, repeat(self.unknown)), np.int32, len(words))
+
+    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+        ids = self.encode(" ".join(chunks))
+        if len(ids) == len(chunks) and all(map(str.strip, chunks)):  # one word each
+            return ids, np.ones(len(ids), np.int64)
+        return ids, np.fromiter((len(chunk.split()) for chunk in chunks), np.int64, len(chunks))
 
     def decode(self, ids: Ids) -> str:
         """The ids of "a b <eos> c" give "a b\\nc"."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from firth.vectors.kernels.compilation import compile_once, compiled_loosely
+from firth.text.compilation import compile_once, compiled_loosely
 from firth.vectors.kernels.contract import Counts, Floats, Ids, Longs
 from firth.vectors.kernels.random_draws import draw_spans, subsample
 from firth.vectors.sampling import keep_probability, thresholds

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from firth.vectors.kernels.compilation import compiled
+from firth.text.compilation import compiled
 from firth.vectors.kernels.contract import Floats
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
+from firth.text.compilation import compile_once, compiled, inlined
 from firth.vectors.huffman import Tree, huffman
 from firth.vectors.kernels import tiles as tile
-from firth.vectors.kernels.compilation import compile_once, compiled, inlined
 from firth.vectors.kernels.contract import LINE, Counts, Floats, Ids, Longs
 from firth.vectors.kernels.hot_rows import MERGE, Hot, copies, eases, hot_row_count, merge
 from firth.vectors.kernels.random_draws import draw_negatives, draw_spans, subsample

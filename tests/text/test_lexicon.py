@@ -4,18 +4,20 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.vectors.lexicon import Lexicon, to_bytes
+from firth.text.lexicon import BREAK, END, MISSING, Lexicon, Words
+from firth.text.readers.pieces import cut
 
 TEXT = st.text(st.sampled_from("ab é\n\t 　\x1c\x00\x85中") | st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def read(lexicon: Lexicon, text: str) -> tuple[list[str], list[int]]:
     """The words of `text` as the lexicon spells them, and where its newlines are."""
-    ids, ends = lexicon.read(to_bytes(text))
+    ids, ends = lexicon.read(text.encode())
     known = lexicon.words().spelled()
     return [known[id] for id in ids.tolist()], ends.tolist()
 
@@ -41,12 +43,64 @@ def test_every_white_space_of_python_is_one() -> None:
     assert read(Lexicon(), "".join(others))[0] == ["".join(others)]
 
 
-def test_words_with_the_same_hash_are_told_apart() -> None:
+def chunks_of(text: bytes) -> list[bytes]:
     lexicon = Lexicon()
-    words = ["w268973", "w300994", "w120", "w225563"]  # the first two collide, and so do the others
-    assert read(lexicon, " ".join(words * 2))[0] == words * 2
-    hashes = lexicon.words().hash_W.tolist()
-    assert (hashes[0], hashes[2]) == (hashes[1], hashes[3])
+    ids, _ = lexicon.read(text, chunks=True)
+    words = lexicon.words()
+    starts, lengths = words.entry_W4[:, 1].tolist(), (words.entry_W4[:, 2] & np.uint64(0xFFFFFFFF)).tolist()
+    return [words.arena_A[starts[id] : starts[id] + lengths[id]].tobytes() for id in ids.tolist()]
+
+
+@given(TEXT)
+def test_chunks_begin_where_a_text_may_be_cut(text: str) -> None:
+    expected, begun = [], 0
+    for at in range(1, len(text) + 1):
+        newline = at < len(text) and "\n" in text[at - 1 : at + 1]
+        if at == len(text) or newline or (text[at] == " " and cut(text[begun : at + 1], at + 1 - begun) == at - begun > 0):
+            expected.append(text[begun:at].encode())
+            begun = at
+    assert chunks_of(text.encode()) == expected
+
+
+def test_a_break_is_a_chunk() -> None:
+    assert chunks_of(b"a b" + BREAK + END + " é\n".encode()) == [b"a", b" b", BREAK, END, " é".encode(), b"\n"]
+
+
+def test_words_with_the_same_hash_are_told_apart() -> None:
+    words = [f"{n}" * 9 + "x" for n in range(50)]
+    known = Words.of(words)
+    known.entry_W4[:, 2] = np.uint64(7 << 32) | (known.entry_W4[:, 2] & np.uint64(0xFFFFFFFF))  # all have hash 7
+    known.entry_W4[:, 0] = 0  # and begin alike
+    lexicon = Lexicon()
+    lexicon.add(known)
+    lexicon.add(known)
+    assert lexicon.words().spelled() == words
+    assert lexicon.find(known).tolist() == list(range(50))
+
+
+@given(st.lists(TEXT, max_size=4), st.integers(1, 5))
+def test_lexicons_add_up_in_any_number_of_shares(texts: list[str], shares: int) -> None:
+    parts = []
+    for text in texts:
+        lexicon = Lexicon()
+        lexicon.read(text.encode())
+        parts.append(lexicon.words())
+    total: Counter[str] = Counter()
+    for share in range(shares):
+        merged = Lexicon()
+        for part in parts:
+            merged.add(part, share, shares)
+        words = merged.words()
+        assert not total.keys() & set(words.spelled())
+        total.update(dict(zip(words.spelled(), words.count_W.tolist(), strict=True)))
+    assert total == Counter(word for text in texts for word in text.split())
+
+
+@given(st.lists(st.text(max_size=12), unique=True, max_size=9))
+def test_words_are_found_by_number_or_missing(words: list[str]) -> None:
+    lexicon = Lexicon()
+    lexicon.add(Words.of(words[::2]))
+    assert lexicon.find(Words.of(words)).tolist() == [n // 2 if n % 2 == 0 else MISSING for n in range(len(words))]
 
 
 def test_more_words_than_there_was_room_for() -> None:
@@ -65,13 +119,13 @@ def test_a_word_longer_than_all_the_room_there_was() -> None:
 
 def test_a_table_on_disk_is_the_same_table(tmp_path: Path) -> None:
     lexicon = Lexicon()
-    lexicon.read(to_bytes("to be or not to be, ß"))
+    lexicon.read("to be or not to be, ß".encode())
     words = lexicon.words()
     spilled = words.spilled(str(tmp_path / "part"))
     assert spilled.spelled() == ["to", "be", "or", "not", "be,", "ß"]
-    for field in ("arena_A", "start_W", "count_W", "hash_W"):
+    for field in ("arena_A", "entry_W4"):
         assert getattr(spilled, field).tolist() == getattr(words, field).tolist()
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\n\n \n"])

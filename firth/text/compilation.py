@@ -12,6 +12,8 @@ from typing import Any
 
 import numba
 
+from firth.text.cache import cache_folder
+
 
 def compiled(function: Callable[..., Any]) -> Any:
     """numba.njit without the GIL; compiled on the first call, or by `compile_once`."""
@@ -23,6 +25,12 @@ def compiled_loosely(function: Callable[..., Any]) -> Any:
     return _compiled(function, fastmath={"reassoc", "contract"})
 
 
+def compiled_without_allocation(function: Callable[..., Any]) -> Any:
+    """Like `compiled`, but arrays are not reference-counted, which makes calls between such functions cheap. They may not create
+    arrays, nor views of them."""
+    return _compiled(function, _nrt=False)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """A part of a compiled function, split off for readability and inlined where it is called.
 
@@ -32,10 +40,8 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    found, numba.config.CACHE_DIR = (
-        numba.config.CACHE_DIR,
-        str(_folder()),
-    )  # numba reads it now; restore it for others
+    sources = Path(function.__code__.co_filename).parent
+    found, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_folder(sources))  # numba reads it now; restore it for others
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     finally:
@@ -43,13 +49,11 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 @cache
-def _folder() -> Path:
-    """Named after a hash of all kernel sources: numba notices changes in a function's own file, but not in the files of the
-    functions it calls."""
-    from firth.text.cache import cache_folder
-
-    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    folder = cache_folder() / "kernels" / hashlib.sha256(sources).hexdigest()[:16]
+def _folder(sources: Path) -> Path:
+    """Named after a hash of all modules in the folder `sources`: numba notices changes in a function's own file, but not in the
+    files of the functions it calls."""
+    content = b"".join(path.read_bytes() for path in sorted(sources.glob("*.py")))
+    folder = cache_folder() / "kernels" / hashlib.sha256(content).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -65,4 +69,5 @@ def compile_once(function: Any, signature: Any, compiling: Callable[[], None] | 
 
 
 def _cached(function: Any) -> bool:
-    return any(_folder().glob(f"*/*.{function.py_func.__name__}-*.nbi"))
+    sources = Path(function.py_func.__code__.co_filename).parent
+    return any(_folder(sources).glob(f"*/*.{function.py_func.__name__}-*.nbi"))

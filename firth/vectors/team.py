@@ -1,0 +1,119 @@
+"""Word vectors trained by several processes, started by torchrun, on one machine or many.
+
+Every process has its own copy of the matrices and trains on its share of the blocks. After each round, the changes are combined:
+
+    w ← w₀ + s · mean_r (w_r − w₀)        s = (1 − e^(−N·x)) / (1 − e^(−x))        x = curvature · rate · updates of the row
+
+N processes, w₀ the row before the round, w_r that of process r after it. A row that is seldom updated is far from where its data
+pull it, and the changes add up (s = N for x → 0). A row that is updated often has arrived there in every process, and the
+average is right (s = 1 for x → ∞). Between the two, s is exact for a quadratic loss. Plain averaging (s = 1) would divide the
+learning rate of rare words by N, and a plain sum would overshoot for frequent ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firth.errors import ConfigError
+
+T = TypeVar("T")
+Matrix = NDArray[np.float32]
+_CURVATURE = 0.005  # LOG.md, 2026-11-17: 0 and 0.02 give vectors as good; 1,000, the average, gives vectors that are much worse
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together; without torchrun, this one alone."""
+
+    rank: int = 0
+    size: int = 1
+    on_this_machine: int = 1
+
+    @classmethod
+    def of_environment(cls) -> Team:
+        """Join the processes that torchrun has started."""
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        if size == 1:
+            return cls()
+        import torch.distributed as dist
+
+        if not dist.is_initialized():
+            dist.init_process_group("gloo")
+        return cls(dist.get_rank(), size, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+    def share(self, places: Sequence[T], most: int) -> Iterator[list[T]]:
+        """This process's places of each round. Rounds are short at first, when vectors change fast: an eighth of all places so
+        far, and at most `most` for each process."""
+        if self.alone:
+            yield list(places)
+            return
+        first = 0
+        while first < len(places):
+            last = first + self.size * max(1, min(most, first // (8 * self.size)))
+            yield list(places[first + self.rank : last : self.size])
+            first = last
+
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum over all processes; `values` itself is replaced by it."""
+        if not self.alone:
+            import torch
+            import torch.distributed as dist
+
+            dist.all_reduce(torch.from_numpy(values))
+        return values
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in some process."""
+        return flag if self.alone else bool(self.sum(np.array([int(flag)]))[0])
+
+    def wait(self) -> None:
+        self.any(False)
+
+    def leave(self) -> None:
+        if not self.alone:
+            import torch.distributed as dist
+
+            dist.destroy_process_group()
+
+
+ALONE = Team()
+
+
+class Combined:
+    """A matrix that all processes train."""
+
+    def __init__(self, team: Team, matrix_Vd: Matrix, updates_V: NDArray[np.float64]) -> None:
+        """`updates_V`: the expected updates of each row per word of the text."""
+        self._team, self._matrix_Vd, self._updates_V = team, matrix_Vd, updates_V
+        self._before_Vd = matrix_Vd.copy()
+
+    def combine(self, rate: float, words: float) -> None:
+        """Combine the changes since the last call, in which each process read `words` words."""
+        N = self._team.size
+        x_V = np.maximum(_CURVATURE * rate * words * self._updates_V, 1e-6)
+        scale_V = np.expm1(-N * x_V) / np.expm1(-x_V) / N
+        self._matrix_Vd -= self._before_Vd
+        self._team.sum(self._matrix_Vd)
+        self._matrix_Vd *= scale_V[:, None].astype(np.float32)
+        self._matrix_Vd += self._before_Vd
+        self._before_Vd[:] = self._matrix_Vd
+
+
+def check(team: Team, source: object, device: str) -> None:
+    """What several processes cannot do."""
+    if team.alone:
+        return
+    if not isinstance(source, (str, os.PathLike)) or os.fspath(source) == "-":
+        raise ConfigError("several processes cannot read standard input or a Python object. Write the text to a file")
+    if device == "cuda":
+        raise ConfigError("several processes train word vectors on the CPU only. Remove --device, or start one process")
