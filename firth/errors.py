@@ -10,10 +10,17 @@ import difflib
 from collections.abc import Iterable
 
 
+_LONGEST = 2000  # characters of a message, which may quote a value of any length
+
+
 class FirthError(Exception):
     """The base class: something firth refuses to do, with the reason."""
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        cut = len(message) > _LONGEST
+        super().__init__(f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}" if cut else message)
 
 
 class ConfigError(FirthError):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from firth.config import expect_numbers
 from firth.errors import ConfigError
 
 BeamRules = Literal["wu", "transformers"]
@@ -43,6 +44,7 @@ class DecodingConfig:
     stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
 
     def __post_init__(self) -> None:
+        expect_numbers("decoding", self)
         for name, holds, expected in (
             ("tokens", self.tokens >= 1, "at least 1"),
             ("temperature", self.temperature >= 0, "0 or more"),

@@ -26,6 +26,12 @@ class RunFolder:
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
 
+    def tokenizer_hashes(self) -> dict[str, str]:
+        """SHA-256 of the tokenizers, which weights keep: with others, their ids would mean other tokens."""
+        return {
+            f"{file.stem}_sha256": files.sha256_of(file) for file in (self.tokenizer, self.source_tokenizer) if file.is_file()
+        }
+
     def exists(self) -> bool:
         return self.format.is_file()
 
