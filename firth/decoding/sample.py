@@ -17,6 +17,9 @@ from firth.config import expect_numbers
 from firth.errors import ConfigError
 
 BeamRules = Literal["wu", "transformers"]
+# Float32 cannot tell smaller ones from 0, and logits divided by them overflow.
+_COLDEST, _NARROWEST = 1e-6, 1e-9  # temperature and top_p
+_WIDEST = 4096  # beams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,8 @@ class DecodingConfig:
     searches for the most probable text; it samples only with `--sample`."""
 
     tokens: int = 200  # maximum number of tokens to generate
-    temperature: float = 1.0  # sampling temperature: the logits are divided by it; 0: always the most probable token
+    # sampling temperature: the logits are divided by it; 0, and anything below a millionth: always the most probable token
+    temperature: float = 1.0
     top_k: int = 0  # sample from this many of the most probable tokens; 0: all
     top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
     min_p: float = 0.0  # sample from the tokens with at least this fraction of the highest probability; 0: all tokens
@@ -46,24 +50,27 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         expect_numbers("decoding", self)
         for name, holds, expected in (
-            ("tokens", self.tokens >= 1, "at least 1"),
-            ("temperature", self.temperature >= 0, "0 or more"),
+            ("tokens", 1 <= self.tokens < 1 << 31, "1 ≤ tokens < 2³¹"),
+            ("temperature", 0 <= self.temperature <= 1e6, "0 ≤ temperature ≤ 1,000,000"),
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
             ("min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"),
-            ("repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"),
+            ("repetition_penalty", 1e-3 <= self.repetition_penalty <= 1e3, "0.001 to 1000; 1 is no penalty"),
             ("seed", self.seed >= 0, "0 or more"),
-            ("beam", self.beam >= 1, "at least 1"),
-            ("penalty", self.penalty >= 0, "0 or more"),
+            ("beam", 1 <= self.beam <= _WIDEST, f"1 ≤ beam ≤ {_WIDEST:,}"),
+            ("penalty", 0 <= self.penalty <= 30, "0 ≤ penalty ≤ 30"),
             ("beam_groups", self.beam_groups >= 1, "at least 1"),
             ("beam_groups", self.beam % max(1, self.beam_groups) == 0, f"a divisor of decoding.beam, which is {self.beam}"),
-            ("diversity", self.diversity >= 0, "0 or more"),
+            ("diversity", 0 <= self.diversity <= 1e6, "0 ≤ diversity ≤ 1,000,000"),
             ("stop", "" not in self.stop, "strings of at least one character"),
         ):
             if not holds:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
         if self.early_stopping and self.beam_rules != "transformers":
             raise ConfigError(f'decoding.early_stopping needs decoding.beam_rules = "transformers"; it is "{self.beam_rules}".')
+        if self.temperature < _COLDEST:
+            object.__setattr__(self, "temperature", 0.0)
+        object.__setattr__(self, "top_p", max(self.top_p, _NARROWEST))
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:

@@ -71,7 +71,11 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
         raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
     tensors, metadata = newest
     _check_tokenizers(folder, metadata)
-    _restore_state(training, tensors, json.loads(metadata["state"]))
+    try:
+        _restore_state(training, tensors, json.loads(metadata["state"]))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise RunError(f"the newest checkpoint in {folder.checkpoints} does not fit this run: {first}. Remove it") from error
     return True
 
 

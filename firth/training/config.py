@@ -64,6 +64,8 @@ class TrainingConfig:
         expect_numbers("training", self)
         for name in ("steps", "batch", "batch_tokens", "context", "accumulate", "log_every", "keep"):
             _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name in ("batch", "batch_tokens", "context", "accumulate", "lora"):
+            _expect(name, getattr(self, name), getattr(self, name) < 1 << 31, "less than 2³¹")
         for name in (
             "warmup",
             "evaluate_every",

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from firth import files
 from firth.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 _CREATING = f"{files.TEMPORARY}run"  # marks a folder while `create` writes it; removed at the end
@@ -78,6 +86,32 @@ class RunFolder:
         """Refuse a path that is in use; only the remains of an interrupted `create` may be there."""
         if path.exists() and (not path.is_dir() or _holds_something(path)):
             raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Refuse `path` while another process trains into it. The lock is one on the folder itself, which the system releases when
+    its process ends, however it ends. Of the processes that `torchrun` starts, the first holds it for all."""
+    if fcntl is None or os.environ.get("RANK", "0") != "0" or (path.exists() and not path.is_dir()):
+        yield
+        return
+    created = not path.exists()
+    with files.writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process is training into {path}. Wait until it ends, or choose another --out") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
+        if created:
+            with contextlib.suppress(OSError):  # it holds a run by now, unless there was an error
+                path.rmdir()
 
 
 def _holds_something(path: Path) -> bool:
