@@ -10,7 +10,6 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
 
-
 _LONGEST = 2000  # characters of a message, which may quote a value of any length
 
 
@@ -60,9 +59,16 @@ class Interrupted(FirthError):
         self.exit_code = 128 + signal_number
 
 
-# Of torch and numpy, for sizes that cannot be allocated or not even be counted; "OutOfMemoryError" is torch's for GPUs.
-_NO_ROOM = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed", "integer multiplication overflow",
-            "Maximum allowed dimension exceeded", "array is too big", "Unable to allocate", "negative dimension")  # fmt: skip
+# Of torch and numpy, for sizes that cannot be allocated, or not even counted.
+_NO_ROOM = (
+    "can't allocate memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
+    "integer multiplication overflow",
+    "Maximum allowed dimension exceeded",
+    "array is too big",
+    "Unable to allocate",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -99,7 +99,9 @@ def main() -> None:
             complain("the GPU ran out of memory. Lower training.batch or training.context, or raise training.accumulate.")
             sys.exit(1)
         if is_out_of_memory(error):
-            complain("there is not enough memory for this. Use a smaller model, fewer or shorter texts at once, or a smaller beam.")
+            complain(
+                "there is not enough memory for this. Use a smaller model, fewer or shorter texts at once, or a smaller beam."
+            )
             sys.exit(1)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)

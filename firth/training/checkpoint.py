@@ -199,9 +199,8 @@ def _check_tokenizers(folder: RunFolder, metadata: dict[str, str]) -> None:
         name = key.removesuffix("_sha256")
         kept = metadata.get(key) or (hashlib.sha256(metadata[name].encode()).hexdigest() if name in metadata else found)
         if kept != found:
-            raise RunError(
-                f"{folder.path / name}.json is not the one that these weights were trained with. Restore it, or train the run again"
-            )
+            file = folder.path / f"{name}.json"
+            raise RunError(f"{file} is not the one that these weights were trained with. Restore it, or train the run again")
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

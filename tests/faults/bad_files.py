@@ -1,5 +1,5 @@
-"""Damaged inputs for every reader, in processes of their own: each ends well or in a FirthError, within 10 s of processor time and
-4 × the size of its files + 256 MB of memory.
+"""Damaged inputs for every reader, in processes of their own: each ends well or in a FirthError, within 10 s of processor time
+and 4 × the size of its files + 256 MB of memory.
 
     python tests/faults/bad_files.py COUNT [FIRST] [READER …]      tries COUNT inputs per reader, from number FIRST on
     python tests/faults/bad_files.py --show NUMBER READER          tries one input and shows how it ends
@@ -46,7 +46,7 @@ def main() -> None:
         return
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     wanted = set(sys.argv[3:])
-    import torch._dynamo  # imported before the forks, not in each of them
+    import torch._dynamo  # noqa: F401 (imported before the forks, not in each of them)
     from fault_readers import readers
 
     import firth.cli.translate

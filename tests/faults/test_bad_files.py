@@ -16,7 +16,16 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and limits of POSIX")
 INPUTS = int(os.environ.get("FIRTH_FAULT_INPUTS", "200"))
 FIRST = int(os.environ.get("FIRTH_FAULT_FIRST", "0"))
-QUICK = ("text.jsonl", "labelled.csv", "chats.jsonl", "vectors v.bin", "vectors v.vec", "tokenizer word", "recipe", "chat template in JSON")
+QUICK = (
+    "text.jsonl",
+    "labelled.csv",
+    "chats.jsonl",
+    "vectors v.bin",
+    "vectors v.vec",
+    "tokenizer word",
+    "recipe",
+    "chat template in JSON",
+)
 # Inputs that once ended in a traceback, took gigabytes or did not end.
 KNOWN = {
     "text.jsonl": (27,),

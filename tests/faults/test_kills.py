@@ -44,7 +44,9 @@ Make = Callable[[Path], Command]
 def training(folder: Path, processes: int = 1) -> Command:
     """Half of its time goes into writing. With several `processes` it will be started by torchrun."""
     assert processes == 1, "the nursery forks one process"
-    recipe = recipe_file(tiny("lstm", dropout=0.2, steps=150, carry=True, checkpoint_every=3, evaluate_every=25, log_every=7), folder)
+    recipe = recipe_file(
+        tiny("lstm", dropout=0.2, steps=150, carry=True, checkpoint_every=3, evaluate_every=25, log_every=7), folder
+    )
     run = folder / "run"
 
     def result() -> Any:

@@ -20,7 +20,7 @@ from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.subwords import with_entries
-from firth.text.tokenizers.tokenizer_json import parsed
+from firth.text.tokenizers.tokenizer_json import parsed, refusing
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
@@ -86,9 +86,14 @@ class Tokenizer:
         tokenizer = parsed(text, rows=vocab)
         given = settings.get("eos_token")
         eos = given.get("content") if isinstance(given, Mapping) else given
+        if eos is not None and not isinstance(eos, str):
+            raise DataError(f"eos_token in tokenizer_config.json is {str(eos)[:40]}; expected a token. Correct it.")
         if eos is not None and tokenizer.token_to_id(eos) is None:
             raise DataError(f'the tokenizer has no token "{eos}", which ends a text. Correct eos_token in tokenizer_config.json.')
-        codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+        with refusing("tokenizer.json cannot encode a text"):
+            codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+        if (highest := max((*codec.begin, *codec.end, *codec.between), default=0)) >= vocab:
+            raise DataError(f"tokenizer.json puts the token {highest:,} around texts, but the embedding has {vocab:,} rows.")
         return cls(tokenizer, codec, vocab, settings)
 
     def to_json(self) -> str:

@@ -1,7 +1,7 @@
 """Read a tokenizer.json that may be damaged.
 
-The package `tokenizers` trusts the ids in it: one id of 999,999,999 makes it reserve gigabytes, and a gap in them is only noticed
-when a text is spelled. They are therefore checked first. Its own errors are bare Exceptions, and panics of Rust are not even that.
+The package `tokenizers` trusts the ids in it: one id of 999,999,999 makes it reserve gigabytes, and a gap is only noticed when a
+text is spelled. They are therefore checked first. Its own errors are bare Exceptions, and panics of Rust are not even that.
 """
 
 from __future__ import annotations
