@@ -36,7 +36,7 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
 	$(BIN)/python -m pytest --quiet --numprocesses 0 tests/test_prose.py
 
-# Seconds of 200 clients against `firth serve`, damaged inputs for each of 57 readers, and kills of each of four commands.
+# Seconds of 200 clients against `firth serve`, damaged inputs for each reader, and kills of each of four commands.
 FIRTH_FAULT_SECONDS ?= 300
 FIRTH_FAULT_INPUTS ?= 5000
 FIRTH_FAULT_KILLS ?= 250

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Table = dict[str, Any]
 Notice = Callable[[str], None]
 Assignment = str | tuple[str, Any]  # "a.b=value" as typed in a shell, or ("a.b", value)
-_LARGEST = (1 << 63) - 1  # TOML's integers have 64 bits
+_WHOLE = range(-(1 << 63), 1 << 63)  # TOML's integers have 64 bits
 _SHOWN = 60  # characters of a value in a message
 
 
@@ -166,7 +166,7 @@ def expect_numbers(at: str, value: Any) -> None:
             expect_numbers(at, one)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f'"{at}" is {value}; expected a finite number')
-    elif isinstance(value, int) and abs(value) > _LARGEST:
+    elif isinstance(value, int) and value not in _WHOLE:
         raise ConfigError(f'"{at}" is a number of {value.bit_length()} bits; expected at most 63')
 
 

@@ -50,18 +50,24 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         expect_numbers("decoding", self)
         for name, holds, expected in (
-            ("tokens", 1 <= self.tokens < 1 << 31, "1 ≤ tokens < 2³¹"),
-            ("temperature", 0 <= self.temperature <= 1e6, "0 ≤ temperature ≤ 1,000,000"),
+            ("tokens", self.tokens >= 1, "at least 1"),
+            ("tokens", self.tokens < 1 << 31, "less than 2³¹"),
+            ("temperature", self.temperature >= 0, "0 or more"),
+            ("temperature", self.temperature <= 1e6, "at most 1,000,000"),
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
             ("min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"),
+            ("repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"),
             ("repetition_penalty", 1e-3 <= self.repetition_penalty <= 1e3, "0.001 to 1000; 1 is no penalty"),
             ("seed", self.seed >= 0, "0 or more"),
-            ("beam", 1 <= self.beam <= _WIDEST, f"1 ≤ beam ≤ {_WIDEST:,}"),
-            ("penalty", 0 <= self.penalty <= 30, "0 ≤ penalty ≤ 30"),
+            ("beam", self.beam >= 1, "at least 1"),
+            ("beam", self.beam <= _WIDEST, f"at most {_WIDEST:,}"),
+            ("penalty", self.penalty >= 0, "0 or more"),
+            ("penalty", self.penalty <= 30, "at most 30"),
             ("beam_groups", self.beam_groups >= 1, "at least 1"),
             ("beam_groups", self.beam % max(1, self.beam_groups) == 0, f"a divisor of decoding.beam, which is {self.beam}"),
-            ("diversity", 0 <= self.diversity <= 1e6, "0 ≤ diversity ≤ 1,000,000"),
+            ("diversity", self.diversity >= 0, "0 or more"),
+            ("diversity", self.diversity <= 1e6, "at most 1,000,000"),
             ("stop", "" not in self.stop, "strings of at least one character"),
         ):
             if not holds:

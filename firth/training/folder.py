@@ -95,7 +95,7 @@ def held(path: Path) -> Iterator[None]:
     if fcntl is None or os.environ.get("RANK", "0") != "0" or (path.exists() and not path.is_dir()):
         yield
         return
-    created = not path.exists()
+    created = [place for place in (path, *path.parents) if not place.exists()]
     with files.writing(path):
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY)
@@ -109,9 +109,9 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-        if created:
-            with contextlib.suppress(OSError):  # it holds a run by now, unless there was an error
-                path.rmdir()
+        with contextlib.suppress(OSError):  # there is a run in them by now, unless there was an error
+            for place in created:
+                place.rmdir()
 
 
 def _holds_something(path: Path) -> bool:
