@@ -122,7 +122,7 @@ def _child(reader: Any, first: int, end: int, folder: Path, report: int) -> None
         os.write(report, (json.dumps({"number": end, "outcome": "broken", "what": traceback.format_exc()}) + "\n").encode())
         raise
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + CEILING, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (status("VmSize") + CEILING, resource.RLIM_INFINITY))
     for number in range(first, end):
         with _input(reader, good, number, folder) as (case, size):
             found = _outcome(reader, case, size)
@@ -172,7 +172,7 @@ def _input(reader: Any, good: Path, number: int, folder: Path) -> Iterator[tuple
 def _outcome(reader: Any, case: Path, size: int) -> dict[str, Any]:
     from firth.errors import FirthError
 
-    before, what = _forget_peak(), ""
+    before, what = forget_peak(), ""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         reader.read(case)
@@ -187,7 +187,7 @@ def _outcome(reader: Any, case: Path, size: int) -> dict[str, Any]:
         outcome, what = "traceback", "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    used = _status("VmHWM") - before
+    used = status("VmHWM") - before
     if used > 4 * size + ROOM:
         outcome, what = "memory", f"{used >> 20} MB for {size} bytes; {outcome} {what}"
     return {"outcome": outcome, "what": what}
@@ -197,14 +197,14 @@ def _too_slow(number: int, frame: FrameType | None) -> None:
     raise Slow
 
 
-def _forget_peak() -> int:
+def forget_peak() -> int:
     """Memory in use now; the highest so far is forgotten. Only Linux can: elsewhere memory is not measured."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
+    return status("VmRSS")
 
 
-def _status(key: str) -> int:
+def status(key: str) -> int:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import typing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from bad_files import forget_peak, status
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_runs import tiny, watching
@@ -160,3 +162,13 @@ def test_sizes_that_no_recipe_can_have(setting: str, message: str) -> None:
         compose(to_table(tiny()), [setting])
     assert message in str(refused.value)
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forgets the highest memory so far")
+def test_a_prompt_of_a_million_characters_takes_little_memory(char_run: Path) -> None:
+    run = _loaded(char_run)
+    run.generate("the list", tokens=1, temperature=0)
+    before = forget_peak()
+    run.generate("the list is empty.\n" * 52_632, tokens=3, temperature=0)
+    assert status("VmHWM") - before < 256 << 20

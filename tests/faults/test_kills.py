@@ -33,7 +33,6 @@ class Command:
     """A command that may be killed at any time and is then given again; `result` is what it leaves when it has ended."""
 
     arguments: tuple[str | Path, ...]
-    again: tuple[str, ...]  # more arguments from the second time on
     done: Callable[[], bool]  # whether it ended before the kill
     result: Callable[[], Any]
 
@@ -54,7 +53,7 @@ def training(folder: Path, processes: int = 1) -> Command:
         return outcome(run)
 
     finished = run / "checkpoints" / "step-00000150.safetensors"
-    return Command(("train", recipe, "--out", run, "--resume"), (), finished.exists, result)
+    return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
 
 
 def caching(folder: Path) -> Command:
@@ -76,7 +75,7 @@ def caching(folder: Path) -> Command:
         return {**{key: value for key, value in outcome(run).items() if key != "log"}, "cache": sorted(found.items())}
 
     finished = run / "checkpoints" / "step-00000001.safetensors"
-    return Command(("train", recipe, "--out", run, "--resume"), (), finished.exists, result)
+    return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
 
 
 def vectors(folder: Path) -> Command:
@@ -84,7 +83,7 @@ def vectors(folder: Path) -> Command:
     (folder / "text.txt").write_text(TEXT)
     out = folder / "v.firth"
     arguments = ("vectors", "train", folder / "text.txt", "--out", out, "--dim", "8", "--epochs", "2", "--deterministic")
-    return Command(arguments, (), out.exists, out.read_bytes)
+    return Command(arguments, out.exists, out.read_bytes)
 
 
 def translating(folder: Path) -> Command:
@@ -98,7 +97,7 @@ def translating(folder: Path) -> Command:
     def result() -> Any:
         return out.read_text(), [path.name for path in folder.glob("out.txt.*") if path.name != "out.txt.part.json"]
 
-    return Command(("translate", run, "--file", folder / "in.txt", "--out", out, "--resume"), (), out.exists, result)
+    return Command(("translate", run, "--file", folder / "in.txt", "--out", out, "--resume"), out.exists, result)
 
 
 def _made(folder: Path) -> Path:
@@ -189,9 +188,8 @@ def test_two_processes_may_build_one_cache(nursery: Nursery, tmp_path: Path) -> 
     both = [caching(tmp_path / name) for name in ("one", "two")]
     cache = str(tmp_path / "shared")
     children = [nursery.start(*command.arguments, FIRTH_CACHE=cache) for command in both]
-    for child, command in zip(children, both, strict=True):
+    for child in children:
         assert child.wait() == 0, child.said()
-        del command
     wanted = expected.result()
     for command in both:
         assert_identical(command.result()["model"], wanted["model"])
