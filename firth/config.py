@@ -8,6 +8,7 @@ An unknown key, a wrong type or a missing key raises a ConfigError with the full
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -23,6 +24,8 @@ T = TypeVar("T")
 Table = dict[str, Any]
 Notice = Callable[[str], None]
 Assignment = str | tuple[str, Any]  # "a.b=value" as typed in a shell, or ("a.b", value)
+_WHOLE = range(-(1 << 63), 1 << 63)  # TOML's integers have 64 bits
+_SHOWN = 60  # characters of a value in a message
 
 
 def renamed(*old: str, default: Any) -> Any:
@@ -35,7 +38,9 @@ def read_toml(path: Path) -> Table:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path} is not a recipe: its brackets are nested too deeply") from error
+    except ValueError as error:  # also of bytes that are not UTF-8, and of numbers of thousands of digits
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
@@ -137,6 +142,7 @@ def _convert_missing(hint: Any, at: str) -> Any:
 
 def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: None) -> Any:
     options = _options(hint)
+    expect_numbers(at, value)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
         return build(_matching_table(tables, value, at), value, at, notice)
@@ -146,7 +152,27 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
             return converted
     literals = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
     hint_text = did_you_mean(value, map(str, literals), listed=False) if literals and isinstance(value, str) else ""
-    raise ConfigError(f'"{at}" is {value!r}; expected {_spelled(hint)}.{hint_text}')
+    raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{hint_text}')
+
+
+def expect_numbers(at: str, value: Any) -> None:
+    """Refuse a number, or a list with one, that no setting can have: nan, infinity, or a whole number of more than 64 bits. With
+    a config, every field of it."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            expect_numbers(_join(at, field.name), getattr(value, field.name))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            expect_numbers(at, one)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f'"{at}" is {value}; expected a finite number')
+    elif isinstance(value, int) and value not in _WHOLE:
+        raise ConfigError(f'"{at}" is a number of {value.bit_length()} bits; expected at most 63')
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _fit(option: Any, value: Any) -> Any:
@@ -176,7 +202,8 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
             break
         if name in value:
             if value[name] not in choices:
-                raise ConfigError(f'"{_join(at, name)}" is {value[name]!r}; expected one of {", ".join(map(repr, choices))}.')
+                shown = _shown(value[name])
+                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, choices))}.')
             left = [table for table in left if value[name] in get_args(typing.get_type_hints(table)[name])]
     if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
         usual = _literal_default(left[0], "family")
@@ -220,7 +247,7 @@ def _spelled(hint: Any) -> str:
 def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

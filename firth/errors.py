@@ -6,14 +6,21 @@ and exits with `exit_code`: 2 if the user can fix it, 1 if the run itself failed
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+_LONGEST = 2000  # characters of a message, which may quote a value of any length
 
 
 class FirthError(Exception):
     """The base class: something firth refuses to do, with the reason."""
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        cut = len(message) > _LONGEST
+        super().__init__(f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}" if cut else message)
 
 
 class ConfigError(FirthError):
@@ -38,12 +45,49 @@ class Diverged(FirthError):
     exit_code = 1
 
 
+class OutOfMemory(FirthError):
+    """More memory is needed than there is."""
+
+    exit_code = 1
+
+
 class Interrupted(FirthError):
     """Stopped by Ctrl-C or SIGTERM after everything was saved."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+# Of torch and numpy, for sizes that cannot be allocated, or not even counted.
+_NO_ROOM = (
+    "can't allocate memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
+    "integer multiplication overflow",
+    "Maximum allowed dimension exceeded",
+    "array is too big",
+    "Unable to allocate",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    told = isinstance(error, RuntimeError | ValueError) and any(part in str(error) for part in _NO_ROOM)
+    return told or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+@contextlib.contextmanager
+def enough_memory(advice: str) -> Iterator[None]:
+    """An allocation that fails in here becomes one line that ends in `advice`."""
+    try:
+        yield
+    except FirthError:
+        raise
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        first = (str(error).splitlines() or [""])[0][:200]
+        raise OutOfMemory(f"this needs more memory than there is ({first or type(error).__name__}). {advice}") from error
 
 
 def did_you_mean(given: str, known: Iterable[str], *, listed: bool = True) -> str:

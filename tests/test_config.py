@@ -254,7 +254,7 @@ def test_an_override_is_checked_like_the_recipe_it_changes() -> None:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)  # surrogates are not text
 WHOLE = st.integers(-(2**63), 2**63 - 1)
-NUMBER = st.floats(allow_nan=False)
+NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 SQUARES = st.builds(Square, kind=st.just("square"), side=WHOLE)
 CIRCLES = st.builds(Circle, kind=st.sampled_from(["circle", "disc"]), radius=NUMBER)
 PAINTS = st.builds(
@@ -294,6 +294,10 @@ def test_a_file_that_is_missing_or_not_toml_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'a = "\xe9"\n')
     with pytest.raises(ConfigError, match=r"latin.toml is not valid TOML"):
         read_toml(tmp_path / "latin.toml")
+    for text in ("[" * 100_000, "a = " + "[" * 100_000, "a = " + "9" * 5000):
+        (tmp_path / "deep.toml").write_text(text)
+        with pytest.raises(ConfigError, match=r"deep.toml is not (a recipe|valid TOML)"):
+            read_toml(tmp_path / "deep.toml")
     (tmp_path / "good.toml").write_text('[a]\nb = 1\nc = "é"\n', encoding="utf-8")
     assert read_toml(tmp_path / "good.toml") == {"a": {"b": 1, "c": "é"}}
 
@@ -315,3 +319,18 @@ def test_an_old_name_is_read_and_told() -> None:
 def test_an_old_name_beside_the_new_one_is_refused() -> None:
     with pytest.raises(ConfigError, match=r'"model.clip" is an old name of "model.max_distance", and both are set'):
         build(Renamed, {"clip": 8, "max_distance": 9}, "model")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"seed": 2**63}, '"seed" is a number of 64 bits; expected at most 63'),
+        ({"weight": 10**400}, '"weight" is a number of 1329 bits; expected at most 63'),
+        ({"weight": float("inf")}, '"weight" is inf; expected a finite number'),
+        ({"shares": [0.5, float("nan")]}, '"shares" is nan; expected a finite number'),
+        ({"sizes": [1, 10**22]}, '"sizes" is a number of 74 bits; expected at most 63'),
+    ],
+)
+def test_numbers_that_no_setting_can_have(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(Recipe, {"shape": {"kind": "square", "side": 1}, **table})

@@ -80,13 +80,14 @@ def import_model(path: str | Path, out: str | Path) -> Path:
     with appearing(Path(out)) as folder:
         run = RunFolder(folder)
         network = _network(foreign, recipe)
-        files.save_tensors(run.model, network.state_dict(), {"format": str(FORMAT), "step": "0"})
         tokenizer = foreign.tokenizer
         files.write_text(run.recipe, recipe.toml())
         files.write_text(run.tokenizer, tokenizer.to_json())
         files.write_text(run.tokenizer_config, tokenizer.settings_json() or "{}")
         if foreign.source_tokenizer not in (None, tokenizer):
             files.write_text(run.source_tokenizer, foreign.source_tokenizer.to_json())
+        metadata = {"format": str(FORMAT), "step": "0", **run.tokenizer_hashes()}
+        files.save_tensors(run.model, network.state_dict(), metadata)
         files.write_text(run.format, f"{FORMAT}\n")
     return Path(out)
 

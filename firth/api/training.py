@@ -17,7 +17,7 @@ from firth.api.loading import load
 from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import read_toml, to_table
-from firth.errors import ConfigError, DataError, RunError
+from firth.errors import ConfigError, DataError, RunError, enough_memory
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.initialise import initialise
@@ -29,8 +29,9 @@ from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Prepared, Tokenizer, TokenizerConfig
 from firth.training import checkpoint, loop, trainer
 from firth.training.config import TrainingConfig
-from firth.training.folder import RunFolder
+from firth.training.folder import RunFolder, held
 from firth.training.log import expect_tensorboard
+from firth.training.memory import expect_room_for
 from firth.training.trainer import StepReport
 
 # Settings that may change when a run is resumed.
@@ -102,8 +103,15 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
     return compose(table, [(f"{name}.{key}", value) for name, part in changes.items() for key, value in part.items()])
 
 
+@enough_memory("Lower training.batch, training.context or the sizes in [model], or raise training.accumulate.")
 def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
-    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint."""
+    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint. Of two processes
+    that train into the same folder, the second is refused."""
+    with held(out):
+        return _train(recipe, out, resume, watcher)
+
+
+def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher | None) -> RunFolder:
     watcher = watcher or Watcher()
     if recipe.imported is not None:
         raise ConfigError(
@@ -128,6 +136,7 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
     resumed = (
         folder if old is not None and checkpoint.checkpoints(folder) else None
     )  # stopped before the first one: from the start
+    _expect_memory(recipe, data)
     training = start(recipe, data, watcher.notice, resumed)
     if old:
         files.write_text(folder.recipe, recipe.toml())
@@ -150,6 +159,13 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
         watch=watcher.step,
     )
     return folder
+
+
+def _expect_memory(recipe: Recipe, data: Any) -> None:
+    with torch.device("meta"):
+        network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
+    by_windows = "training.batch_tokens" not in recipe.task.uses
+    expect_room_for(network, recipe.training, recipe.model.width, by_windows)
 
 
 def _metrics(training: loop.Training, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
-from firth.errors import FirthError
+from firth.errors import FirthError, is_out_of_memory
 from firth.version import __version__
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +97,11 @@ def main() -> None:
             raise
         if type(error).__name__ == "OutOfMemoryError":  # torch's, by its name: torch may not be imported
             complain("the GPU ran out of memory. Lower training.batch or training.context, or raise training.accumulate.")
+            sys.exit(1)
+        if is_out_of_memory(error):
+            complain(
+                "there is not enough memory for this. Use a smaller model, fewer or shorter texts at once, or a smaller beam."
+            )
             sys.exit(1)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)

@@ -57,7 +57,10 @@ class ResumableOutput:
             self.facts.unlink(missing_ok=True)
 
     def _check(self, settings: dict[str, Any]) -> None:
-        before = json.loads(self.facts.read_text(encoding="utf-8"))
+        try:
+            before = dict(json.loads(self.facts.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise RunError(f"{self.facts} is damaged ({error}). Remove it and {self.part.name} to start again") from error
         for name in sorted(before.keys() | settings.keys()):
             if before.get(name) != settings.get(name):
                 raise ConfigError(

@@ -17,6 +17,7 @@ from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
+_DRAWN = 4096  # random numbers per text and block
 _AHEAD = 32  # tokens that a GPU computes before they are read
 
 
@@ -35,11 +36,8 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
 
 def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
     endless, rows = EndlessText(model), len(prompt_BT)
-    u_NB = _uniform(config, rows)
-    if prompt_BT.is_cuda:
-        u_NB = u_NB.to(prompt_BT.device)
     past_BN, token_BT, state = prompt_BT, prompt_BT, endless.start(rows)
-    for u_B in u_NB:
+    for u_B in _uniform(config, rows, prompt_BT.device):
         logits_B1V, state = endless.step(token_BT, state)
         token_B = endless.pick(penalise(logits_B1V[:, -1], past_BN, config.repetition_penalty), config, u_B)
         yield token_B
@@ -48,12 +46,16 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> 
             past_BN = torch.cat((past_BN, token_BT), dim=1)
 
 
-def _uniform(config: DecodingConfig, rows: int) -> Tensor:
-    """The random numbers of every token."""
-    if config.temperature == 0:
-        return torch.zeros(config.tokens, rows, dtype=torch.float64)
-    drawn = [random_numbers(config.seed, row).random(config.tokens) for row in range(rows)]
-    return torch.from_numpy(np.stack(drawn, axis=1))
+def _uniform(config: DecodingConfig, rows: int, device: torch.device) -> Iterator[Tensor]:
+    """u_B, the random numbers of one token after the other, drawn in blocks: a text may end long before `config.tokens`."""
+    generators = [random_numbers(config.seed, row) for row in range(rows)]
+    for start in range(0, config.tokens, _DRAWN):
+        count = min(_DRAWN, config.tokens - start)
+        if config.temperature == 0:
+            u_NB = torch.zeros(count, rows, dtype=torch.float64)
+        else:
+            u_NB = torch.from_numpy(np.stack([generator.random(count) for generator in generators], axis=1))
+        yield from u_NB.to(device) if device.type == "cuda" else u_NB
 
 
 @dataclass(frozen=True, eq=False)

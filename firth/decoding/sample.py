@@ -13,10 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from firth.config import expect_numbers
 from firth.errors import ConfigError
 from firth.layers.argmax import argmax
 
 BeamRules = Literal["wu", "transformers"]
+# Float32 cannot tell smaller ones from 0, and logits divided by them overflow.
+_COLDEST, _NARROWEST = 1e-6, 1e-9  # temperature and top_p
+_WIDEST = 4096  # beams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +29,8 @@ class DecodingConfig:
     searches for the most probable text; it samples only with `--sample`."""
 
     tokens: int = 200  # maximum number of tokens to generate
-    temperature: float = 1.0  # sampling temperature: the logits are divided by it; 0: always the most probable token
+    # sampling temperature: the logits are divided by it; 0, and anything below a millionth: always the most probable token
+    temperature: float = 1.0
     top_k: int = 0  # sample from this many of the most probable tokens; 0: all
     top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
     min_p: float = 0.0  # sample from the tokens with at least this fraction of the highest probability; 0: all tokens
@@ -44,25 +49,35 @@ class DecodingConfig:
     stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
 
     def __post_init__(self) -> None:
+        expect_numbers("decoding", self)
         for name, holds, expected in (
             ("tokens", self.tokens >= 1, "at least 1"),
+            ("tokens", self.tokens < 1 << 31, "less than 2³¹"),
             ("temperature", self.temperature >= 0, "0 or more"),
+            ("temperature", self.temperature <= 1e6, "at most 1,000,000"),
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"),
             ("min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"),
             ("repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"),
+            ("repetition_penalty", 1e-3 <= self.repetition_penalty <= 1e3, "0.001 to 1000; 1 is no penalty"),
             ("seed", self.seed >= 0, "0 or more"),
             ("beam", self.beam >= 1, "at least 1"),
+            ("beam", self.beam <= _WIDEST, f"at most {_WIDEST:,}"),
             ("penalty", self.penalty >= 0, "0 or more"),
+            ("penalty", self.penalty <= 30, "at most 30"),
             ("beam_groups", self.beam_groups >= 1, "at least 1"),
             ("beam_groups", self.beam % max(1, self.beam_groups) == 0, f"a divisor of decoding.beam, which is {self.beam}"),
             ("diversity", self.diversity >= 0, "0 or more"),
+            ("diversity", self.diversity <= 1e6, "at most 1,000,000"),
             ("stop", "" not in self.stop, "strings of at least one character"),
         ):
             if not holds:
                 raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
         if self.early_stopping and self.beam_rules != "transformers":
             raise ConfigError(f'decoding.early_stopping needs decoding.beam_rules = "transformers"; it is "{self.beam_rules}".')
+        if self.temperature < _COLDEST:
+            object.__setattr__(self, "temperature", 0.0)
+        object.__setattr__(self, "top_p", max(self.top_p, _NARROWEST))
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:

@@ -62,7 +62,8 @@ def _parts(line: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _of(log: Log, split: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    return ((line, table) for line in log for part, table in _parts(line) if part == split)
+    whole = (line for line in log if all(_is_number(line.get(key)) for key in _TITLES))  # a damaged line is left out
+    return ((line, table) for line in whole for part, table in _parts(line) if part == split)
 
 
 def _is_number(value: object) -> bool:

@@ -116,7 +116,8 @@ def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
 
 def _family(table: Mapping[str, Any], families: Sequence[Family], objective: str | None = None) -> Family:
     """The family of a config.json; with `objective`, the one of its model type that has it, whatever the architecture."""
-    names = table.get("architectures") or []
+    listed = table.get("architectures")
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     for family in families:
         of_type = table.get("model_type") == family.model_type
         if objective is not None:

@@ -17,6 +17,7 @@ from firth.errors import DataError
 from firth.interop.sentencepiece_file import SentencePiece
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
+from firth.text.tokenizers.tokenizer_json import parsed
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -60,10 +61,7 @@ def _numbered(path: Path) -> dict[int, str]:
 def _read(
     folder: Path, text: str, settings: dict[str, Any], config: Mapping[str, Any], vocab: int, more: Mapping[str, Any] | None
 ) -> Tokenizer:
-    try:
-        found = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers raises a bare Exception
-        raise DataError(f"{folder / 'tokenizer.json'} cannot be read: {error}. Download it again.") from error
+    found = parsed(text, str(folder / "tokenizer.json"), vocab)
     ends = _ends(found, config, read_json(folder / "generation_config.json", {}))
     settings.pop(ENDS, None)
     several = {ENDS: list(ends.values())} if len(ends) > 1 else {}
@@ -79,7 +77,7 @@ def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, An
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}. Download it again.") from error
     if not isinstance(found, dict):
         raise DataError(f"{path} is not a table. Download it again.")

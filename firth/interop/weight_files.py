@@ -78,8 +78,10 @@ def _header(path: Path) -> dict[str, Any]:
             header = json.loads(file.read(length))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFile(f"{path} is not a safetensors file: its header is not JSON. Download it again.") from error
+    if not isinstance(header, dict):
+        raise CorruptFile(f"{path} is not a safetensors file: its header is no table. Download it again.")
     header.pop("__metadata__", None)
     for name, entry in header.items():
         _check_entry(path, name, entry, size - 8 - length)
@@ -89,7 +91,7 @@ def _header(path: Path) -> dict[str, Any]:
 def _check_entry(path: Path, name: str, entry: Any, room: int) -> None:
     try:
         (start, end), shape, kind = entry["data_offsets"], entry["shape"], entry["dtype"]
-        whole = all(isinstance(number, int) and number >= 0 for number in (start, end, *shape))
+        whole = all(isinstance(number, int) and number >= 0 for number in (start, end, *shape)) and isinstance(kind, str)
     except (TypeError, KeyError, ValueError) as error:
         raise CorruptFile(f"{path} is damaged: its header does not describe {name}. Download it again.") from error
     if not whole or end > room or start > end:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset, cell_class
-from firth.models.config import TransformerSettings, at_least_one, check_cell, check_fraction, check_vectors
+from firth.models.config import TransformerSettings, at_least_one, at_most, check_cell, check_fraction, check_vectors
 from firth.models.seq2seq_config import DecoderKind
 
 ImageEncoderKind = Literal["conv", "patch"]
@@ -77,6 +77,7 @@ class TransformerCaptionConfig(TransformerSettings):
         at_least_one(patch=self.patch)
         if self.encoder_depth is not None and self.encoder_depth < 0:
             raise ConfigError(f"model.encoder_depth is {self.encoder_depth}; expected 0 or more")
+        at_most("encoder_depth", self.encoder_depth or 0)
         if self.parallel_block:
             raise ConfigError("model.parallel_block has no place for the decoder's attention to the image. Remove it.")
         super().__post_init__()
@@ -92,3 +93,4 @@ CaptionModelConfig = RecurrentCaptionConfig | TransformerCaptionConfig
 def check_channels(channels: tuple[int, ...]) -> None:
     if not channels or min(channels) < 1:
         raise ConfigError(f"model.channels is {list(channels)}; expected one or more numbers, at least 1 each")
+    at_most("channels", max(channels))

@@ -27,6 +27,8 @@ from firth.layers.self_attention import Biases
 from firth.layers.token_mixer import SelfAttentionKind
 
 EmbeddingNorm = bool | Literal["replaces_first"]
+_LARGEST = 1 << 24  # of the dimensions of a model, so that the bytes of a matrix can be counted in 64 bits
+_MOST = {"depth": 10_000, "encoder_depth": 10_000, **dict.fromkeys(("context", "rotary_context", "span"), (1 << 31) - 1)}
 
 
 class DropoutRates(NamedTuple):
@@ -347,6 +349,14 @@ def at_least_one(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
             raise ConfigError(f"model.{name} is {value}; expected at least 1")
+        at_most(name, value or 0)
+
+
+def at_most(name: str, value: int) -> None:
+    """Refuse a size that no computer has room for, before torch tries."""
+    most = _MOST.get(name, _LARGEST)
+    if value > most:
+        raise ConfigError(f"model.{name} is {value:,}; expected at most {most:,}")
 
 
 def note_kept_hidden(before: Mapping[str, Any], after: Mapping[str, Any], named: Sequence[str], notice: Notice) -> None:

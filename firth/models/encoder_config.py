@@ -11,6 +11,7 @@ from firth.layers.recurrent import CellKind
 from firth.models.config import (
     TransformerSettings,
     at_least_one,
+    at_most,
     check_fraction,
     check_vectors,
     check_windows,
@@ -98,6 +99,7 @@ class TransformerEncoderConfig(TransformerSettings):
         check_windows(self.span is not None, "model.span", self.window_pattern, self.position_base_local, self.position)
         if self.segments < 0:
             raise ConfigError(f"model.segments is {self.segments}; expected 0 or more")
+        at_most("segments", self.segments)
         super().__post_init__()
 
     @property
@@ -114,6 +116,7 @@ class TransformerEncoderConfig(TransformerSettings):
 def _check_characters(characters: int) -> None:
     if characters < 0:
         raise ConfigError(f"model.characters is {characters}; expected 0 or more")
+    at_most("characters", characters)
 
 
 EncoderConfig = AverageConfig | RecurrentEncoderConfig | TransformerEncoderConfig

@@ -277,8 +277,10 @@ def read_template(path: Path) -> ChatTemplate:
         if path.suffix != ".json":
             return ChatTemplate(text)
         table = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the chat template in {path}: {error}") from error
+    if not isinstance(table, dict):
+        raise DataError(f'{path} is not a table with a "chat_template"')
     return template_of(table, str(path))
 
 

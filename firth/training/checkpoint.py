@@ -9,6 +9,7 @@ whatever else is trained."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,12 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     if newest is None:
         raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
     tensors, metadata = newest
-    _restore_state(training, tensors, json.loads(metadata["state"]))
+    _check_tokenizers(folder, metadata)
+    try:
+        _restore_state(training, tensors, json.loads(metadata["state"]))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise RunError(f"the newest checkpoint in {folder.checkpoints} does not fit this run: {first}. Remove it") from error
     return True
 
 
@@ -90,7 +96,8 @@ def save_weights(training: Training, folder: RunFolder) -> None:
     """Write model.safetensors: the best weights on validation, or the newest where nothing is validated. Adapters are merged
     into them, and also written by themselves."""
     weights = merged_weights(training.model)
-    files.save_tensors(folder.model, weights, {"format": str(FORMAT), "step": str(training.step)})
+    metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
+    files.save_tensors(folder.model, weights, metadata)
     if facts(training.model):
         save_adapter(training.model, folder.adapter, base=str(folder.base.name))
 
@@ -118,11 +125,13 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
             notice(f"{error}; using the newest checkpoint")
         else:
             _check_format(folder.model, metadata)
+            _check_tokenizers(folder, metadata)
             return tensors
     elif not found:
         raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
     newest = _newest_intact(found, notice)
     if newest is not None:
+        _check_tokenizers(folder, newest[1])
         base = load_base(folder)[0] if "lora" in newest[1] else {}
         found_weights = base | _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
         return merge(found_weights, newest[1].get("lora", ""))
@@ -182,6 +191,16 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names start with `prefix`, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _check_tokenizers(folder: RunFolder, metadata: dict[str, str]) -> None:
+    """Weights hold the hashes of their tokenizers, checkpoints the tokenizers themselves; weights of older runs hold neither."""
+    for key, found in folder.tokenizer_hashes().items():
+        name = key.removesuffix("_sha256")
+        kept = metadata.get(key) or (hashlib.sha256(metadata[name].encode()).hexdigest() if name in metadata else found)
+        if kept != found:
+            file = folder.path / f"{name}.json"
+            raise RunError(f"{file} is not the one that these weights were trained with. Restore it, or train the run again")
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

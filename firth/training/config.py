@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from firth.config import renamed
+from firth.config import expect_numbers, renamed
 from firth.errors import ConfigError
 from firth.layers.lora import Target
 from firth.models.adapters import Lora
@@ -61,8 +61,11 @@ class TrainingConfig:
     patience: int = 0  # number of validations without improvement after which training stops; 0: never
 
     def __post_init__(self) -> None:
+        expect_numbers("training", self)
         for name in ("steps", "batch", "batch_tokens", "context", "accumulate", "log_every", "keep"):
             _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name in ("batch", "batch_tokens", "context", "accumulate", "lora"):
+            _expect(name, getattr(self, name), getattr(self, name) < 1 << 31, "less than 2³¹")
         for name in (
             "warmup",
             "evaluate_every",

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from firth import files
 from firth.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 _CREATING = f"{files.TEMPORARY}run"  # marks a folder while `create` writes it; removed at the end
@@ -25,6 +33,12 @@ class RunFolder:
         self.log = path / "log.jsonl"
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
+
+    def tokenizer_hashes(self) -> dict[str, str]:
+        """SHA-256 of the tokenizers, which weights keep: with others, their ids would mean other tokens."""
+        return {
+            f"{file.stem}_sha256": files.sha256_of(file) for file in (self.tokenizer, self.source_tokenizer) if file.is_file()
+        }
 
     def exists(self) -> bool:
         return self.format.is_file()
@@ -72,6 +86,32 @@ class RunFolder:
         """Refuse a path that is in use; only the remains of an interrupted `create` may be there."""
         if path.exists() and (not path.is_dir() or _holds_something(path)):
             raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Refuse `path` while another process trains into it. The lock is one on the folder itself, which the system releases when
+    its process ends, however it ends. Of the processes that `torchrun` starts, the first holds it for all."""
+    if fcntl is None or os.environ.get("RANK", "0") != "0" or (path.exists() and not path.is_dir()):
+        yield
+        return
+    created = [place for place in (path, *path.parents) if not place.exists()]
+    with files.writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process is training into {path}. Wait until it ends, or choose another --out") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):  # there is a run in them by now, unless there was an error
+            for place in created:
+                place.rmdir()
 
 
 def _holds_something(path: Path) -> bool:

@@ -97,8 +97,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             line = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # also a number of thousands of digits
             continue
-        if isinstance(line, dict) and "step" in line:
+        if isinstance(line, dict) and type(line.get("step")) is int:
             lines.append(line)
     return lines

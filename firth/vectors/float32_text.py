@@ -1,12 +1,12 @@
 """float32 numbers as text: the shortest decimals that parse back to the same number, and parsing without double rounding.
 
 Python and numpy parse a decimal to float64. Rounding that to float32 is a second rounding, and is wrong if the first one landed
-exactly between two float32 numbers. This is rare (one number in 2²⁹), is detected from the bits, and is resolved with fractions.
+exactly between two float32 numbers. This is rare (one number in 2²⁹), is detected from the bits, and is resolved with decimals.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +53,20 @@ def nearest_float32(decimal: str) -> np.float32:
     value = float(decimal)
     with np.errstate(over="ignore", under="ignore"):
         near = np.float32(value)
-    if not np.isfinite(near) or not np.isfinite(value):
+    if not np.isfinite(near) or value == 0:
         return near
-    exact = Fraction(decimal)
-    with np.errstate(over="ignore"):
-        choices = [near, *(np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))]
-    finite = [choice for choice in choices if np.isfinite(choice)]
-    best = min(finite, key=lambda choice: (abs(Fraction(float(choice)) - exact), int(choice.view(np.uint32)) & 1))
-    return np.float32(np.copysign(best, value))  # keeps the sign of zero
+    exact = Decimal(decimal)  # not a fraction, which would write out every digit of 1e-300000
+    for end in (-np.inf, np.inf):
+        with np.errstate(over="ignore"):
+            other = np.nextafter(near, np.float32(end))
+        if not np.isfinite(other):
+            continue
+        middle = Decimal((float(near) + float(other)) / 2)  # a float64 holds the middle of two neighbours exactly
+        nearer = exact > middle if end > 0 else exact < middle
+        if nearer or (exact == middle and not int(other.view(np.uint32)) & 1):
+            near = other
+            break
+    return np.float32(np.copysign(near, value))  # keeps the sign of zero
 
 
 def _in_the_middle(value: NDArray[np.float64]) -> NDArray[np.bool_]:

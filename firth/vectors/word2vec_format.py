@@ -22,7 +22,9 @@ from firth.errors import DataError
 from firth.vectors.float32_text import nearest_float32, shortest, to_float32
 
 Chunks = Iterator[bytes]
-_LONGEST = 1 << 26  # bytes of a line or a word; a file with longer ones is not a vectors file
+_LONGEST = 1 << 26  # bytes of a line, a word or a vector; a file with longer ones is not a vectors file
+_FIRST_ROOM = 1 << 20  # numbers that there is room for at the start
+_SPACES = (b"  ", b"\t", b"\v", b"\f", b"\r")  # besides single spaces
 _WRITTEN = 1 << 16  # numbers formatted at a time
 
 
@@ -30,10 +32,12 @@ class Rows:
     """The words and vectors read so far; grows in place, so that it need not trust the header."""
 
     def __init__(self, width: int, where: str) -> None:
+        if 4 * width > _LONGEST:
+            raise DataError(f"{where} declares vectors of dimension {width:,}; expected at most {_LONGEST // 4:,}")
         self.where = where  # the file, for messages
         self.words: list[str] = []
         self.width = width
-        self._vector_Vd = np.empty((1024, width), np.float32)
+        self._vector_Vd = np.empty((max(1, _FIRST_ROOM // max(1, width)), width), np.float32)
 
     def add(self, words: list[bytes], block_Nd: NDArray[np.float32]) -> None:
         if not words:
@@ -63,17 +67,26 @@ class Rows:
         if b"" in words:
             raise DataError(f"{self.where}, row {len(self.words) + words.index(b'') + 1:,}: no word before the numbers")
         try:
-            return b"\n".join(words).decode().split("\n")
+            found = b"\n".join(words).decode().split("\n")
         except UnicodeDecodeError:
-            for n, word in enumerate(words, len(self.words) + 1):
-                try:
-                    word.decode()
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{self.where}, row {n:,}: the word {word[:40]!r} is not UTF-8. Convert the file, or check the "
-                        "dimension in its header"
-                    ) from error
-            raise
+            found = []
+        if len(found) != len(words):
+            self._refuse_word(words)
+        return found
+
+    def _refuse_word(self, words: list[bytes]) -> None:
+        for n, word in enumerate(words, len(self.words) + 1):
+            try:
+                text = word.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{self.where}, row {n:,}: the word {word[:40]!r} is not UTF-8. Convert the file, or check the dimension in "
+                    "its header"
+                ) from error
+            if "\n" in text:
+                raise DataError(
+                    f"{self.where}, row {n:,}: the word {word[:40]!r} has a newline. Check the dimension in the header"
+                )
 
     def _check_different(self) -> None:
         if len(set(self.words)) == len(self.words):
@@ -103,7 +116,7 @@ def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> Rows:
     for chunk in chunks:
         rest += chunk
         if not started:
-            started, rest = True, rest[rest.index(b"\n") + 1 :]  # the header
+            started, rest = True, rest.partition(b"\n")[2]  # the header
         words, vectors, at = _binary_rows(rest, d, V - len(rows.words), where, len(rows.words))
         rows.add(words, np.frombuffer(vectors, "<f4").reshape(-1, d))
         rest = rest[at:]
@@ -170,7 +183,9 @@ def _parsed(numbered: list[tuple[int, bytes]], d: int, where: str) -> tuple[list
     """Parse all rows at once if they are well-formed; otherwise one by one, to name the malformed row."""
     if all(line.count(b" ") == d for _, line in numbered):
         words, texts = zip(*(line.split(b" ", 1) for _, line in numbered), strict=True)
-        number = _numbers(b" ".join(texts))
+        joined = b" ".join(texts)
+        # with other white space, one row could have too many numbers and another too few
+        number = np.empty(0) if any(space in joined for space in _SPACES) else _numbers(joined)
         if len(number) == len(words) * d:
             rounded, doubtful = to_float32(number)
             for n in doubtful:

@@ -263,3 +263,26 @@ def test_reading_and_writing_tell_how_far_they_are(tmp_path: Path) -> None:
     load(tmp_path / "v.txt", progress=lambda *facts: told.append(facts))
     size = (tmp_path / "v.txt").stat().st_size
     assert told == [("writing v.txt", 8, 8), ("reading v.txt", size, size)]
+
+
+# Damaged files
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"2 999999999\na 1 2\nb 3 4\n", "declares vectors of dimension 999,999,999; expected at most"),
+        (b"2 2\na " + bytes(8) + b"b\nc " + bytes(8), "the word b'b\\\\nc' has a newline. Check the dimension"),
+        (b"2 2\na 1\t2 3\nb 1  \n", "numbers, expected 2"),
+    ],
+)
+def test_damaged_files_are_one_line(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "v").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "v")
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-999999999", 0.0), ("-1e-300000", -0.0), ("0." + "3" * 6000, 1 / 3)])
+def test_numbers_with_many_digits_take_no_time(text: str, value: float, tmp_path: Path) -> None:
+    (tmp_path / "v").write_text(f"1 2\nword 1 {text}\n")
+    assert load(tmp_path / "v").vectors[0, 1] == np.float32(value)

@@ -11,6 +11,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from firth.errors import DataError
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers import subwords
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
@@ -55,7 +56,10 @@ class BytePairs:
         self._tokenizer = tokenizer
         of = byte_of()
         names = sorted(vocabulary, key=vocabulary.__getitem__)
-        self._bytes_of = [b"\n" if name == EOS else bytes(of[mark] for mark in name) for name in names]
+        try:
+            self._bytes_of = [b"\n" if name == EOS else bytes(of[mark] for mark in name) for name in names]
+        except KeyError as error:
+            raise DataError(f"tokenizer.json is damaged: {error} in one of its tokens is no byte. Restore it.") from error
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)

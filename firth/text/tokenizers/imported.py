@@ -19,6 +19,7 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.byte_pairs import byte_of
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer_json import refusing
 
 Style = Literal["bytes", "metaspace", "word pieces", "plain"]  # how a vocabulary spells its tokens
 ENDS = "eos_token_ids"  # in tokenizer_config.json of a run: all tokens at which generation ends, if there are several
@@ -57,13 +58,17 @@ class ImportedCodec:
 
     def encode(self, text: str) -> Ids:
         try:
-            return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
-        except TypeError as error:
-            raise DataError("the text holds half of a surrogate pair. Remove it.") from error
+            with refusing("the tokenizer cannot encode this text"):
+                return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+        except DataError as error:
+            if isinstance(error.__cause__, TypeError):
+                raise DataError("the text holds half of a surrogate pair. Remove it.") from error
+            raise
 
     def decode(self, ids: Ids) -> str:
-        text: str = self._tokenizer.decode(ids.tolist(), skip_special_tokens=True)
-        return text
+        with refusing("the tokenizer cannot decode these tokens"):
+            text: str = self._tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+            return text
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
         """The difference that a token makes to the text of the few tokens before it, whose last may still be incomplete."""

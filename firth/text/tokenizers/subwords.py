@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.text.readers.pieces import Piece, slices
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer_json import refusing
 
 VOCAB = 4096  # the default
 _SLICE = 1 << 14  # characters passed at a time: training buffers 256 slices, encoding distributes them over the cores
@@ -33,7 +34,8 @@ def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
         text.encode()
     except UnicodeEncodeError as error:  # tokenizers would only raise TypeError
         raise DataError(f"the text holds {text[error.start]!r}, half of a surrogate pair. Remove it.") from error
-    encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
+    with refusing("the tokenizer cannot encode this text"):
+        encodings = tokenizer.encode_batch_fast(list(slices(text, _SLICE)), add_special_tokens=False)
     ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
     return np.concatenate(ids) if ids else np.zeros(0, np.int32)
 

@@ -20,6 +20,7 @@ from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.subwords import with_entries
+from firth.text.tokenizers.tokenizer_json import parsed, refusing
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
@@ -76,30 +77,23 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, text: str) -> Tokenizer:
-        try:
-            tokenizer = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # tokenizers raises a bare Exception
-            raise DataError(f"not a tokenizer.json ({error}); expected one saved by firth") from error
-        return cls(tokenizer)
+        return cls(parsed(text))
 
     @classmethod
     def imported(cls, text: str, settings: Mapping[str, Any], vocab: int) -> Tokenizer:
         """The tokenizer.json of a public model, whose embedding has `vocab` rows. `settings` is its tokenizer_config.json, whose
         eos_token ends a text."""
-        try:
-            tokenizer = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # tokenizers raises a bare Exception
-            raise DataError(f"tokenizer.json cannot be read: {error}. Copy or download it again.") from error
-        size = 1 + max(tokenizer.get_vocab().values(), default=-1)
-        if size > vocab:
-            raise DataError(
-                f"the tokenizer has {size:,} tokens, but the embedding has {vocab:,} rows. They belong to different models."
-            )
+        tokenizer = parsed(text, rows=vocab)
         given = settings.get("eos_token")
         eos = given.get("content") if isinstance(given, Mapping) else given
+        if eos is not None and not isinstance(eos, str):
+            raise DataError(f"eos_token in tokenizer_config.json is {str(eos)[:40]}; expected a token. Correct it.")
         if eos is not None and tokenizer.token_to_id(eos) is None:
             raise DataError(f'the tokenizer has no token "{eos}", which ends a text. Correct eos_token in tokenizer_config.json.')
-        codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+        with refusing("tokenizer.json cannot encode a text"):
+            codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+        if (highest := max((*codec.begin, *codec.end, *codec.between), default=0)) >= vocab:
+            raise DataError(f"tokenizer.json puts the token {highest:,} around texts, but the embedding has {vocab:,} rows.")
         return cls(tokenizer, codec, vocab, settings)
 
     def to_json(self) -> str:

@@ -21,6 +21,7 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers import subwords
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.tokenizer_json import refusing, required
 
 _CONTINUES = "##"
 _LONGEST = 100  # characters of a word; the time to find its pieces is quadratic in them
@@ -65,7 +66,7 @@ class WordPieces:
     lossless = False
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, vocabulary: Mapping[str, int]) -> None:
-        self.eos, self.unknown = vocabulary.get(EOS), vocabulary[UNKNOWN]
+        self.eos, self.unknown = vocabulary.get(EOS), required(vocabulary, UNKNOWN)
         self._tokenizer = tokenizer
         self._name_of = sorted(vocabulary, key=vocabulary.__getitem__)
 
@@ -95,7 +96,8 @@ class WordPieces:
 
     def unseen(self, text: str) -> list[str]:
         words = sorted(set(_WORD.findall(text)) - {UNKNOWN})
-        encodings = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        with refusing("the tokenizer cannot encode this text"):
+            encodings = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
         return [word for word, encoding in zip(words, encodings, strict=True) if self.unknown in encoding.ids]
 
 

@@ -19,6 +19,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.tokenizer_json import required
 
 _END_OF_LINE = f" {EOS} "
 _WHITE_SPACE = r"[\s\x1c-\x1f]+"  # like str.split(); \s alone lacks the four ASCII separators
@@ -54,7 +55,7 @@ class Words:
     lossless = False
 
     def __init__(self, vocabulary: Mapping[str, int], *, lower: bool = False) -> None:
-        self.eos, self.unknown = vocabulary[EOS], vocabulary[UNKNOWN]
+        self.eos, self.unknown = required(vocabulary, EOS), required(vocabulary, UNKNOWN)
         self._id_of, self._lower = vocabulary, lower
         self._word_of = [word for word, _ in sorted(vocabulary.items(), key=lambda item: item[1])]
 

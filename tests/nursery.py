@@ -19,7 +19,7 @@ PATIENCE = 120  # seconds to wait for something that must happen; only a broken 
 _NURSE = """
 import json, os, sys
 import torch._dynamo, safetensors.torch, rich.progress
-import firth.api, firth.cli.train, firth.cli.progress
+import firth.api, firth.cli.train, firth.cli.progress, firth.cli.translate, firth.vectors.trainer
 from firth.cli import main
 for line in sys.stdin:
     order = json.loads(line)
@@ -31,6 +31,7 @@ for line in sys.stdin:
     if not pid:
         os.dup2(os.open(order["stderr"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         os.dup2(2, 1)
+        os.environ.update(order["environment"])
         sys.argv = ["firth", *order["arguments"]]
         try:
             main()
@@ -44,9 +45,9 @@ for line in sys.stdin:
 class Child:
     """One `firth …`."""
 
-    def __init__(self, nursery: Nursery, stderr: Path, arguments: list[str]) -> None:
+    def __init__(self, nursery: Nursery, stderr: Path, arguments: list[str], environment: dict[str, str]) -> None:
         self._nursery, self._stderr = nursery, stderr
-        pid = nursery.ask({"stderr": str(stderr), "arguments": arguments})
+        pid = nursery.ask({"stderr": str(stderr), "arguments": arguments, "environment": environment})
         assert pid
         self.pid = pid
         self.code: int | None = None
@@ -99,9 +100,10 @@ class Nursery:
     def __init__(self, nurse: subprocess.Popen[str], folder: Path) -> None:
         self._nurse, self._folder, self._born = nurse, folder, 0
 
-    def start(self, *arguments: str | Path) -> Child:
+    def start(self, *arguments: str | Path, **environment: str) -> Child:
+        """`firth ARGUMENTS` with these variables in its environment."""
         self._born += 1
-        return Child(self, self._folder / f"{self._born}.stderr", [str(argument) for argument in arguments])
+        return Child(self, self._folder / f"{self._born}.stderr", [str(argument) for argument in arguments], environment)
 
     def ask(self, order: dict[str, object]) -> int | None:
         assert self._nurse.stdin is not None

@@ -1,0 +1,97 @@
+"""Read a tokenizer.json that may be damaged.
+
+The package `tokenizers` trusts the ids in it: one id of 999,999,999 makes it reserve gigabytes, and a gap is only noticed when a
+text is spelled. They are therefore checked first. Its own errors are bare Exceptions, and panics of Rust are not even that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from firth.errors import DataError
+
+_SHOWN = 40  # characters of a token in a message
+
+
+def read_utf8(path: Path, advice: str = "Restore that file.") -> str:
+    """The text of a JSON file beside a model."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is damaged: byte 0x{error.object[error.start]:02x} is not UTF-8. {advice}") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def parsed(text: str, where: str = "tokenizer.json", rows: int | None = None) -> tokenizers.Tokenizer:
+    """The tokenizer that a tokenizer.json describes. Its ids are 0, 1, … without a gap; with `rows`, they may have gaps, and are
+    rows of an embedding of that size."""
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not a tokenizer.json: {error}") from error
+    _check_ids(_ids(table), where, rows)
+    with refusing(f"{where} is not a tokenizer.json"):
+        tokenizer = tokenizers.Tokenizer.from_str(text)
+        assert isinstance(tokenizer, tokenizers.Tokenizer)
+        return tokenizer
+
+
+@contextlib.contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """An error of the package `tokenizers` becomes a DataError that says `what`."""
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(f"{what}: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's, which derives from BaseException
+            raise
+        raise DataError(f"{what}: {error}") from error
+
+
+def required(vocabulary: Mapping[str, int], name: str) -> int:
+    """The id of a token that this kind of tokenizer cannot do without."""
+    if name not in vocabulary:
+        raise DataError(f"tokenizer.json is damaged: it has no token {name}. Restore it.")
+    return vocabulary[name]
+
+
+def _ids(table: Any) -> list[tuple[Any, Any]]:
+    """Every token with its id; added tokens may be part of the vocabulary, too."""
+    table = table if isinstance(table, dict) else {}
+    model, added = table.get("model"), table.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    found: list[tuple[Any, Any]] = []
+    if isinstance(vocabulary, list):  # a unigram model has scores, and ids are places
+        found += [(entry[0] if isinstance(entry, list) and entry else None, place) for place, entry in enumerate(vocabulary)]
+    elif isinstance(vocabulary, dict):
+        found += vocabulary.items()
+    if isinstance(added, list):
+        found += [(one.get("content"), one.get("id")) for one in added if isinstance(one, dict)]
+    return found
+
+
+def _check_ids(given: list[tuple[Any, Any]], where: str, rows: int | None) -> None:
+    for name, id in given:
+        if not isinstance(name, str) or type(id) is not int or id < 0:
+            raise DataError(f"{where} is damaged: the id of the token {str(name)[:_SHOWN]!r} is {str(id)[:_SHOWN]}. Restore it.")
+    size = 1 + max((id for _, id in given), default=-1)
+    if rows is not None and size > rows:
+        raise DataError(
+            f"the tokenizer has {size:,} tokens, but the embedding has {rows:,} rows. They belong to different models."
+        )
+    different = set(given)
+    counts = {len(different), len({id for _, id in different}), len({name for name, _ in different}), size}
+    if rows is None and len(counts) > 1:
+        raise DataError(
+            f"{where} is damaged: the ids of its {len(different):,} tokens, up to {size - 1:,}, have gaps or repetitions."
+        )

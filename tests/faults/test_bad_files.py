@@ -1,0 +1,78 @@
+"""Damaged files of every kind: whoever reads them ends well or says in one line what is wrong, soon and with little memory.
+
+FIRTH_FAULT_INPUTS sets how many inputs each reader gets in the long test: 200 unless told otherwise, more in `make faults`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and limits of POSIX")
+INPUTS = int(os.environ.get("FIRTH_FAULT_INPUTS", "200"))
+FIRST = int(os.environ.get("FIRTH_FAULT_FIRST", "0"))
+QUICK = (
+    "text.jsonl",
+    "labelled.csv",
+    "chats.jsonl",
+    "vectors v.bin",
+    "vectors v.vec",
+    "tokenizer word",
+    "recipe",
+    "chat template in JSON",
+)
+# Inputs that once ended in a traceback, took gigabytes or did not end.
+KNOWN = {
+    "text.jsonl": (27,),
+    "tokenizer char": (3, 5, 9),
+    "tokenizer unigram": (39,),
+    "run resumed resealed": (1, 3, 16),
+    "run log": (1, 14, 16),
+}
+
+
+def tried(count: int, first: int, *readers: str) -> list[dict[str, Any]]:
+    command = [sys.executable, Path(__file__).parent / "bad_files.py", str(count), str(first), *readers]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    found = []
+    for line in process.stdout:
+        found.append(json.loads(line))
+        print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
+    assert process.wait() == 0
+    return found
+
+
+def assert_none_failed(found: list[dict[str, Any]]) -> None:
+    failures = [
+        f"{one['reader']}, input {failure['number']}: {failure['outcome']}\n{failure['what']}"
+        for one in found
+        for failure in one["failures"]
+    ]
+    assert not failures, f"{len(failures)} inputs failed\n\n" + "\n\n".join(failures[:20])
+
+
+def test_a_few_damaged_files() -> None:
+    found = tried(5, 0, *QUICK)
+    assert [one["reader"] for one in found] == list(QUICK)
+    assert_none_failed(found)
+
+
+@pytest.mark.long
+def test_damaged_files_of_every_kind() -> None:
+    found = tried(INPUTS, FIRST)
+    assert_none_failed(found)
+    print(f"{sum(sum(one['outcomes'].values()) for one in found):,} inputs of {len(found)} readers")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", KNOWN)
+def test_inputs_that_failed_once(reader: str) -> None:
+    for number in KNOWN[reader]:
+        assert_none_failed(tried(1, number, reader))

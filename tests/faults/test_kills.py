@@ -1,0 +1,212 @@
+"""kill −9 at random moments, again and again: what was finished stays, and what ends at last equals an undisturbed run.
+
+FIRTH_FAULT_KILLS sets how many kills each command gets in the long tests: 20 unless told otherwise, 250 in `make faults`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nursery import Child, Nursery, nursery_in
+from tiny_runs import assert_identical, assert_no_temporaries, outcome, recipe_file, tiny
+from translations import pair_table, pairs_of, write_pairs
+
+from firth.api import compose, train_recipe
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and fork of POSIX")
+KILLS = int(os.environ.get("FIRTH_FAULT_KILLS", "20"))
+QUICK = 3
+TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 60) for m in range(1, 60))
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that may be killed at any time and is then given again; `result` is what it leaves when it has ended."""
+
+    arguments: tuple[str | Path, ...]
+    done: Callable[[], bool]  # whether it ended before the kill
+    result: Callable[[], Any]
+
+
+Make = Callable[[Path], Command]
+
+
+def training(folder: Path, processes: int = 1) -> Command:
+    """Half of its time goes into writing. With several `processes` it will be started by torchrun."""
+    assert processes == 1, "the nursery forks one process"
+    recipe = recipe_file(
+        tiny("lstm", dropout=0.2, steps=150, carry=True, checkpoint_every=3, evaluate_every=25, log_every=7), folder
+    )
+    run = folder / "run"
+
+    def result() -> Any:
+        assert_no_temporaries(run)
+        return outcome(run)
+
+    finished = run / "checkpoints" / "step-00000150.safetensors"
+    return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
+
+
+def caching(folder: Path) -> Command:
+    """Most of its time goes into counting characters, learning a vocabulary, and encoding."""
+    (folder / "text.txt").parent.mkdir(parents=True, exist_ok=True)
+    (folder / "text.txt").write_text(TEXT * 4)
+    table = {
+        "data": {"path": str(folder / "text.txt"), "valid": 0.1},
+        "tokenizer": {"kind": "bpe", "vocab": 400},
+        "model": {"kind": "gru", "width": 4},
+        "training": {"steps": 1, "batch": 2, "context": 8, "device": "cpu", "evaluate_every": 0},
+    }
+    recipe = folder / "caching.toml"
+    recipe.write_text(compose(table).toml())
+    run = folder / "run"
+
+    def result() -> Any:
+        found = {path.suffix: path.read_bytes() for path in sorted((folder / "cache").glob("tokens-*.bin"))}
+        return {**{key: value for key, value in outcome(run).items() if key != "log"}, "cache": sorted(found.items())}
+
+    finished = run / "checkpoints" / "step-00000001.safetensors"
+    return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
+
+
+def vectors(folder: Path) -> Command:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text.txt").write_text(TEXT)
+    out = folder / "v.firth"
+    arguments = ("vectors", "train", folder / "text.txt", "--out", out, "--dim", "8", "--epochs", "2", "--deterministic")
+    return Command(arguments, out.exists, out.read_bytes)
+
+
+def translating(folder: Path) -> Command:
+    table = pair_table(write_pairs(_made(folder) / "pairs.tsv", pairs_of()[:60]), steps=2, evaluate_every=0)
+    table["data"] |= {"valid": 0.0}
+    run = folder / "run"
+    train_recipe(compose(table), run)
+    (folder / "in.txt").write_text("".join(f"{source}\n" for source, _ in pairs_of()))
+    out = folder / "out.txt"
+
+    def result() -> Any:
+        return out.read_text(), [path.name for path in folder.glob("out.txt.*") if path.name != "out.txt.part.json"]
+
+    return Command(("translate", run, "--file", folder / "in.txt", "--out", out, "--resume"), out.exists, result)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+COMMANDS: dict[str, Make] = {"training": training, "caching": caching, "vectors train": vectors, "translate --out": translating}
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    with nursery_in(tmp_path_factory.mktemp("nursery")) as nursery:
+        yield nursery
+
+
+def to_the_end(nursery: Nursery, command: Command, folder: Path) -> float:
+    """Let it run; the seconds it took."""
+    began = time.monotonic()
+    child = started(nursery, command, folder)
+    assert child.wait() == 0, child.said()
+    return time.monotonic() - began
+
+
+def started(nursery: Nursery, command: Command, folder: Path) -> Child:
+    return nursery.start(*command.arguments, FIRTH_CACHE=str(folder / "cache"))
+
+
+def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str, int]:
+    """Kill it `kills` times, in as many rounds as that takes: a round ends when the command does."""
+    whole = make(folder / "whole")
+    seconds = to_the_end(nursery, whole, folder / "whole")
+    expected = whole.result()
+    moments, done = random.Random(kills), 0
+    for round in itertools.count():
+        place = folder / f"round-{round}"
+        command = make(place)
+        for _ in range(8):  # at most: then it may end
+            child = started(nursery, command, place)
+            time.sleep(moments.uniform(0, seconds))
+            child.send(signal.SIGKILL)
+            code = child.wait()
+            assert code in (0, -signal.SIGKILL), child.said()
+            done += code == -signal.SIGKILL
+            if code == 0 or command.done() or done == kills:
+                break
+        if not command.done():
+            child = started(nursery, command, place)
+            assert child.wait() == 0, child.said()
+            assert "damaged" not in child.said()
+        assert_identical(command.result(), expected, f"round {round}")
+        if done >= kills:
+            return {"kills": done, "rounds": round + 1}
+    raise AssertionError
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+def test_kills_lose_nothing(name: str, nursery: Nursery, tmp_path: Path) -> None:
+    print(name, json.dumps(survives(nursery, COMMANDS[name], KILLS, tmp_path)))
+
+
+def test_a_few_kills_lose_nothing(nursery: Nursery, tmp_path: Path) -> None:
+    survives(nursery, training, QUICK, tmp_path)
+
+
+# Other disturbances
+
+
+@pytest.mark.long
+def test_a_process_that_stands_still_goes_on_as_if_nothing_had_happened(nursery: Nursery, tmp_path: Path) -> None:
+    whole, stopped = training(tmp_path / "whole"), training(tmp_path / "stopped")
+    to_the_end(nursery, whole, tmp_path / "whole")
+    child = started(nursery, stopped, tmp_path / "stopped")
+    for _ in range(5):
+        time.sleep(0.1)
+        child.send(signal.SIGSTOP)
+        time.sleep(0.3)
+        child.send(signal.SIGCONT)
+    assert child.wait() == 0, child.said()
+    assert_identical(stopped.result(), whole.result())
+
+
+@pytest.mark.long
+def test_two_processes_may_build_one_cache(nursery: Nursery, tmp_path: Path) -> None:
+    expected = caching(tmp_path / "whole")
+    to_the_end(nursery, expected, tmp_path / "whole")
+    both = [caching(tmp_path / name) for name in ("one", "two")]
+    cache = str(tmp_path / "shared")
+    children = [nursery.start(*command.arguments, FIRTH_CACHE=cache) for command in both]
+    for child in children:
+        assert child.wait() == 0, child.said()
+    wanted = expected.result()
+    for command in both:
+        assert_identical(command.result()["model"], wanted["model"])
+    assert not list(Path(cache).glob(".writing-*"))
+
+
+def test_the_second_process_of_a_run_is_refused_and_a_killed_one_leaves_no_lock(nursery: Nursery, tmp_path: Path) -> None:
+    recipe = recipe_file(tiny(steps=100_000, checkpoint_every=3, schedule="constant"), tmp_path)
+    run = tmp_path / "run"
+    first = nursery.start("train", recipe, "--out", run)
+    first.reaches(run, 3)
+    second = nursery.start("train", recipe, "--out", run, "--resume")
+    assert second.wait() == 2
+    assert second.said() == f"firth: another process is training into {run}. Wait until it ends, or choose another --out\n"
+    first.send(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    third = nursery.start("train", recipe, "--out", run, "--resume")
+    third.reaches(run, 12)
+    third.send(signal.SIGTERM)
+    assert third.wait() == 143, third.said()
