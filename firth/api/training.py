@@ -25,7 +25,7 @@ from firth.models.pretrained import embed, read_embedding
 from firth.progress import Progress, silent
 from firth.shipped import recipe_path
 from firth.tasks.run import Run
-from firth.tasks.task import Tokenizers
+from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Tokenizer, TokenizerConfig
 from firth.training import checkpoint, distributed, loop, trainer
 from firth.training.config import TrainingConfig
@@ -150,10 +150,14 @@ def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher) -> RunFold
         task.loss(data),
         recipe.training,
         folder,
-        evaluate=None if data.valid is None else (lambda network: task.validate(network, data, watcher.work)),
+        evaluate=None if data.valid is None else (lambda network: _metrics(training, network, task, data, watcher.work)),
         watch=watcher.step,
     )
     return folder
+
+
+def _metrics(training: loop.Training, network: Network, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:
+    return task.validate(network, data, progress)
 
 
 def _prepare(recipe: Recipe, folder: RunFolder, resume: bool, watcher: Watcher) -> _Prepared:

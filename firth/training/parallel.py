@@ -15,10 +15,6 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -63,13 +59,16 @@ class Worker:
         module: Any = self._module
         if isinstance(module, DistributedDataParallel) and not last:
             return module.no_sync()
-        if isinstance(module, FSDPModule):
+        if hasattr(module, "set_requires_gradient_sync"):  # FSDP's
             module.set_requires_gradient_sync(last)
         return contextlib.nullcontext()
 
 
 def shard(model: nn.Module, config: TrainingConfig, device: torch.device) -> ModelWithLoss:
     """The model with its weights distributed over all processes, block by block; everything outside the blocks is one unit."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
     reduce = torch.bfloat16 if config.reduce == "bf16" else None
     policy = MixedPrecisionPolicy(reduce_dtype=reduce)
     mesh = init_device_mesh(device.type, (ranks().world,))
@@ -82,13 +81,22 @@ def shard(model: nn.Module, config: TrainingConfig, device: torch.device) -> Mod
 
 def gathered(tensor: Tensor) -> Tensor:
     """The whole of a tensor whose parts the processes hold; all of them call this together."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    whole: Tensor = tensor.full_tensor() if is_part(tensor) else tensor  # type: ignore[attr-defined]
+    return whole
+
+
+def is_part(tensor: Tensor) -> bool:
+    """Whether processes hold a part each: torch's DTensor, whose import would cost every other training a second."""
+    return hasattr(tensor, "full_tensor")
 
 
 def distributed_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, as parts on the processes if `like` is so; each takes its own from what it has."""
-    if not isinstance(like, DTensor) or isinstance(tensor, DTensor):
+    if is_part(tensor) or not is_part(like):
         return tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(like, DTensor)
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
@@ -102,6 +110,8 @@ def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: 
     if sharded is None:
         module = DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
         if config.reduce == "bf16":
+            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+
             module.register_comm_hook(None, bf16_compress_hook)
     return Worker(torch.compile(module, dynamic=False) if config.compile else module, module)
 

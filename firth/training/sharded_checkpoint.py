@@ -20,8 +20,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 
 from firth import files
 from firth.errors import CorruptFile
@@ -34,10 +32,14 @@ Like = Callable[[str, torch.Size, torch.dtype], Tensor]  # a tensor of that name
 
 def save(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """All processes call this; each writes the parts that it holds."""
+    from torch.distributed.checkpoint import hf_storage, state_dict_saver
+
     temporary = all_told(lambda: path.parent / f"{files.TEMPORARY}{uuid.uuid4().hex}")
     with files.writing(path):
         temporary.mkdir(parents=True, exist_ok=True)
-        state_dict_saver.save(dict(tensors), storage_writer=HuggingFaceStorageWriter(str(temporary), save_distributed=True))
+        state_dict_saver.save(
+            dict(tensors), storage_writer=hf_storage.HuggingFaceStorageWriter(str(temporary), save_distributed=True)
+        )
         own = {file.name: _on_disk(file) for file in temporary.glob(f"shard-{ranks().rank + 1:05d}-*")}
         hashes = {name: sha256 for part in all_gathered(own) for name, sha256 in part.items()}
         if ranks().first:
@@ -68,7 +70,9 @@ def facts_of(path: Path) -> dict[str, str]:
 
 def load(path: Path, like: Like) -> dict[str, Tensor]:
     """The tensors, read into what `like` makes for each of them: a DTensor gets this process's part."""
-    reader = HuggingFaceStorageReader(str(path))
+    from torch.distributed.checkpoint import hf_storage, state_dict_loader
+
+    reader = hf_storage.HuggingFaceStorageReader(str(path))
     stored = reader.read_metadata().state_dict_metadata
     tensors = {name: like(name, one.size, one.properties.dtype) for name, one in stored.items()}  # type: ignore[union-attr]
     with warnings.catch_warnings():

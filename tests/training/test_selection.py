@@ -40,7 +40,7 @@ def trained(folder: Path, **settings: Any) -> tuple[Training, dict[int, Tensor]]
     training, weights = start(recipe, data), {}
     run = RunFolder.create(folder, recipe.toml(), data.tokenizer.to_json())
 
-    def evaluate() -> dict[str, Any]:
+    def evaluate(network: Network) -> dict[str, Any]:
         weights[training.step] = training.model.state_dict()["embedding.weight"].clone()
         return VALID[training.step]
 
