@@ -15,6 +15,7 @@ from torch import Tensor
 from firth import files
 from firth.api.training import start
 from firth.errors import Diverged
+from firth.models import Network
 from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.training.folder import RunFolder
