@@ -37,9 +37,10 @@ def save(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str])
     temporary = all_told(lambda: path.parent / f"{files.TEMPORARY}{uuid.uuid4().hex}")
     with files.writing(path):
         temporary.mkdir(parents=True, exist_ok=True)
-        state_dict_saver.save(
-            dict(tensors), storage_writer=hf_storage.HuggingFaceStorageWriter(str(temporary), save_distributed=True)
-        )
+        writer = hf_storage.HuggingFaceStorageWriter(str(temporary), save_distributed=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that one process is one process
+            state_dict_saver.save(dict(tensors), storage_writer=writer, no_dist=ranks().world == 1)
         own = {file.name: _on_disk(file) for file in temporary.glob(f"shard-{ranks().rank + 1:05d}-*")}
         hashes = {name: sha256 for part in all_gathered(own) for name, sha256 in part.items()}
         if ranks().first:
