@@ -25,7 +25,7 @@ from firth.training.log import read
 RECIPE = """
 [data]
 path = "text.txt"
-valid = 0.0
+valid = 0.01
 [model]
 kind = "transformer"
 width = 192
@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "text.txt").write_text(
-            "".join(f"{n} times {n + 1} is {n * (n + 1)}.\n" for n in range(20_000)), encoding="utf-8"
+            "".join(f"{n} times {n + 1} is {n * (n + 1)}.\n" for n in range(5_000)), encoding="utf-8"
         )
         (folder / "recipe.toml").write_text(RECIPE.format(steps=options.steps), encoding="utf-8")
         for number in range(options.rounds):
