@@ -54,9 +54,9 @@ class OutOfMemory(FirthError):
 class Interrupted(FirthError):
     """Stopped by Ctrl-C or SIGTERM after everything was saved."""
 
-    def __init__(self, message: str, signal_number: int) -> None:
+    def __init__(self, message: str, signal_number: int, exit_code: int | None = None) -> None:
         super().__init__(message)
-        self.exit_code = 128 + signal_number
+        self.exit_code = 128 + signal_number if exit_code is None else exit_code
 
 
 # Of torch and numpy, for sizes that cannot be allocated, or not even counted.

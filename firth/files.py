@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,9 +48,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def commit(temporary: Path, path: Path) -> None:
     """Durably rename a finished file."""
-    _flush(temporary)
+    flush(temporary)
     os.replace(temporary, path)
-    _flush(path.parent)
+    flush(path.parent)
 
 
 @contextlib.contextmanager
@@ -67,10 +68,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that a killed process left in `folder`."""
+    """Remove temporary files, and folders, that a killed process left in `folder`."""
     for left_over in folder.glob(TEMPORARY + "*"):
         with writing(left_over):
-            left_over.unlink(missing_ok=True)
+            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink(missing_ok=True)
 
 
 def sha256_of(path: Path) -> str:
@@ -126,7 +127,7 @@ def _cannot_write(path: Path, error: OSError) -> RunError:
     return RunError(f"cannot write {path}: {error.strerror or error}. Free some space or choose another folder")
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """fsync a file, or a folder, so that a rename in it survives a power failure."""
     if os.name == "nt" and path.is_dir():
         return  # Windows cannot open a folder; its rename is journalled

@@ -107,7 +107,7 @@ def undisturbed(recipe: Recipe, folder: Path) -> dict[str, Any]:
 
 def steps_saved(folder: Path) -> list[int]:
     """The steps of the checkpoints in a run folder, oldest first."""
-    return sorted(int(path.stem.removeprefix("step-")) for path in (folder / "checkpoints").glob("step-*.safetensors"))
+    return sorted(int(path.stem.removeprefix("step-")) for path in (folder / "checkpoints").glob("step-*"))
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

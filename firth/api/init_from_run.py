@@ -27,6 +27,7 @@ from firth.tasks.task import Tokenizers
 from firth.text import TokenizerConfig
 from firth.text.cache import cache_folder
 from firth.training import checkpoint
+from firth.training.distributed import all_arrived, all_told, ranks
 from firth.training.folder import RunFolder
 
 
@@ -47,8 +48,10 @@ def train_kept_run(first: Recipe, folder: Path, train: Callable[[Recipe, Path, b
     """Train `first` into `folder`, which appears only once the run is complete."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    train(first, unfinished, RunFolder(unfinished).exists())
-    unfinished.rename(folder)
+    train(first, unfinished, all_told(RunFolder(unfinished).exists))
+    if ranks().first:
+        unfinished.rename(folder)
+    all_arrived()
 
 
 @dataclass(frozen=True)

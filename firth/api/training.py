@@ -27,7 +27,7 @@ from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Prepared, Tokenizer, TokenizerConfig
-from firth.training import checkpoint, loop, trainer
+from firth.training import checkpoint, distributed, loop, trainer
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder, held
 from firth.training.log import expect_tensorboard
@@ -35,7 +35,10 @@ from firth.training.memory import expect_room_for
 from firth.training.trainer import StepReport
 
 # Settings that may change when a run is resumed.
-_FREE = {"steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"}
+_FREE = {
+    *("steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"),
+    *("accumulate", "recompute", "parallel", "reduce", "timeout"),
+}
 
 
 @dataclass(frozen=True)
@@ -105,60 +108,90 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
 
 @enough_memory("Lower training.batch, training.context or the sizes in [model], or raise training.accumulate.")
 def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
-    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint. Of two processes
-    that train into the same folder, the second is refused."""
-    with held(out):
-        return _train(recipe, out, resume, watcher)
+    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint.
 
-
-def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher | None) -> RunFolder:
-    watcher = watcher or Watcher()
+    Every process that torchrun started calls this with the same arguments; they share the work, and the first one writes and
+    watches. After a failure torchrun starts them anew, and they resume. Of two trainings into the same folder, the second is
+    refused."""
     if recipe.imported is not None:
         raise ConfigError(
             f"this recipe describes an imported model, {recipe.imported}. To train it further, write a recipe with "
             "training.init set to its folder."
         )
+    with distributed.joined(recipe.training) as ranks:
+        if ranks.world > 1 and recipe.data.path == "-":
+            raise ConfigError('data.path is "-", but several processes cannot read one standard input. Save the text to a file.')
+        watcher = watcher if watcher is not None and ranks.first else Watcher()
+        with held(out):
+            return _train(recipe, out, resume or distributed.restarted(), watcher)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What a process has before the training begins."""
+
+    recipe: Recipe
+    data: Any
+    network: Network
+
+
+def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher) -> RunFolder:
     recipe, first = with_kept_run(recipe.resolved())
     if recipe.training.tensorboard:
         expect_tensorboard()  # an error now, not after the data have been read
     folder = RunFolder(out)
-    old = _to_resume(folder, recipe, resume)
-    if first is not None and old is None:
+    if distributed.all_told(lambda: first is not None and _to_resume(folder, recipe, resume) is None) and first is not None:
         watcher.notice(f"this recipe starts from another, which is trained first and kept as {recipe.training.init}")
         kept = Path(str(recipe.training.init))
         train_kept_run(first, kept, lambda first, out, resume: train_recipe(first, out, resume=resume, watcher=watcher))
+    ready = distributed.in_turn(lambda: _prepare(recipe, folder, resume, watcher))
+    recipe, data, task = ready.recipe, ready.data, ready.recipe.task
+    training = loop.start(ready.network, task.batches(data), recipe.training, task.counts(data))
+    checkpoint.restore(training, folder, watcher.notice)
+    watcher.begin(training, recipe)
+    trainer.train(
+        training,
+        task.loss(data),
+        recipe.training,
+        folder,
+        evaluate=None if data.valid is None else (lambda network: _metrics(training, network, task, data, watcher.work)),
+        watch=watcher.step,
+    )
+    return folder
+
+
+def _metrics(training: loop.Training, network: Network, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:
+    return task.validate(network, data, progress)
+
+
+def _prepare(recipe: Recipe, folder: RunFolder, resume: bool, watcher: Watcher) -> _Prepared:
+    """Read the data, make the network and the run folder. Of several processes, the others find the folder that the first has
+    made, and read it as a run that stopped before its first checkpoint."""
+    first = distributed.ranks().first
+    old = _to_resume(folder, recipe, resume or not first)
     recipe, tokenizers = _tokenizers(recipe, folder, old)
     labels = {} if old is None else {"labels": getattr(old.data, "labels", None)}
     data = with_data(recipe, **labels).task.read(tokenizers, watcher.work)
     if notice := getattr(data, "notice", ""):
         watcher.notice(notice)
     recipe = with_facts(recipe, data, old)
-    resumed = (
-        folder if old is not None and checkpoint.checkpoints(folder) else None
-    )  # stopped before the first one: from the start
     _expect_memory(recipe, data)
-    training = start(recipe, data, watcher.notice, resumed)
-    if old:
+    saved = old is not None and checkpoint.checkpoints(folder)  # otherwise stopped before the first one: from the start
+    network = initial_network(recipe, data, watcher.notice, folder if saved else None)
+    if first:
+        _write_folder(recipe, data, folder, new=old is None)
+        if recipe.training.lora and not saved:
+            checkpoint.save_base(network, folder)
+    return _Prepared(recipe, data, network)
+
+
+def _write_folder(recipe: Recipe, data: Any, folder: RunFolder, *, new: bool) -> None:
+    if not new:
         files.write_text(folder.recipe, recipe.toml())
-        checkpoint.restore(training, folder, watcher.notice)
-    else:
-        own = source_tokenizer(data)
-        tokenizer = data.tokenizer
-        source = None if own is tokenizer else own.to_json()
-        RunFolder.create(out, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
-    if recipe.training.lora and resumed is None:
-        checkpoint.save_base(training.model, folder)
-    watcher.begin(training, recipe)
-    task = recipe.task
-    trainer.train(
-        training,
-        task.loss(data),
-        recipe.training,
-        folder,
-        evaluate=None if data.valid is None else (lambda: _metrics(training, task, data, watcher.work)),
-        watch=watcher.step,
-    )
-    return folder
+        return
+    own, tokenizer = source_tokenizer(data), data.tokenizer
+    source = None if own is tokenizer else own.to_json()
+    RunFolder.create(folder.path, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
 
 
 def _expect_memory(recipe: Recipe, data: Any) -> None:
@@ -166,10 +199,6 @@ def _expect_memory(recipe: Recipe, data: Any) -> None:
         network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
     by_windows = "training.batch_tokens" not in recipe.task.uses
     expect_room_for(network, recipe.training, recipe.model.width, by_windows)
-
-
-def _metrics(training: loop.Training, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:
-    return task.validate(training.model, data, progress)
 
 
 def encode_recipe(recipe: Recipe, progress: Progress = silent) -> Prepared:
@@ -195,11 +224,11 @@ def source_tokenizer(data: Any) -> Tokenizer:
     return found
 
 
-def start(
+def initial_network(
     recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resumed: RunFolder | None = None
-) -> loop.Training:
-    """A training at step 0: initial weights drawn, or read from model.vectors or another run. A checkpoint of the run `resumed`
-    will replace whatever is trained; model.vectors and the other run may be gone."""
+) -> Network:
+    """The network with initial weights: drawn, or read from model.vectors or another run. A checkpoint of the run `resumed` will
+    replace whatever is trained; model.vectors and the other run may be gone."""
     config, task = recipe.training, recipe.task
     source = source_tokenizer(data)
     network = task.network(source.vocab, data.tokenizer.vocab)
@@ -220,7 +249,15 @@ def start(
         network.load_state_dict(weights)
     if config.lora:
         notice(_adapted(network, config, trained, generator))
-    return loop.start(network, task.batches(data), config)
+    return network
+
+
+def start(
+    recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resumed: RunFolder | None = None
+) -> loop.Training:
+    """A training at step 0; see initial_network."""
+    task, network = recipe.task, initial_network(recipe, data, notice, resumed)
+    return loop.start(network, task.batches(data), recipe.training, task.counts(data))
 
 
 def _adapted(network: Network, config: TrainingConfig, trained: Collection[str], generator: torch.Generator) -> str:

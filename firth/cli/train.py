@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.settings import settings
+from firth.errors import Diverged, Interrupted
 
 if TYPE_CHECKING:
     from firth.api import Recipe
@@ -25,11 +26,17 @@ def train(
 ) -> None:
     """Train a model from a recipe.
 
-    Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt"""
+    Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt
+
+    On several GPUs or machines: torchrun --nproc-per-node=N -m firth train RECIPE --out RUN"""
     from firth.api import find_recipe, train_recipe
     from firth.cli.progress import watching
+    from firth.training.distributed import is_first
 
     chosen = find_recipe(recipe, settings(context.args))
+    if not is_first():
+        _train_along(chosen, out, resume)
+        return
     with watching() as watcher:
         folder = train_recipe(chosen, out, resume=resume, watcher=watcher)
     result = _measured(folder, chosen)
@@ -38,6 +45,16 @@ def train(
         return
     measured = f"{chosen.task.headline(result)} on the {result['split']} data" if result else "trained; nothing was held out"
     print(f"{out}: {measured}. Next: {chosen.task.next_command.format(run=out)}")
+
+
+def _train_along(recipe: Recipe, out: Path, resume: bool) -> None:
+    """As one of several processes that is not the first: silent about what the first one says, too."""
+    from firth.api import train_recipe
+
+    try:
+        train_recipe(recipe, out, resume=resume)
+    except (Diverged, Interrupted) as error:
+        raise typer.Exit(error.exit_code) from None
 
 
 def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:

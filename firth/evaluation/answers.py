@@ -28,6 +28,7 @@ from firth.evaluation.inference import inference, with_progress
 from firth.models.answer_reader import SpanReader
 from firth.progress import Progress, silent
 from firth.text.batches.readings import AnswerBatch, Readings
+from firth.training.distributed import all_merged
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]
@@ -157,6 +158,7 @@ def _ends(model: SpanReader, readings: Readings, batch: int, dtype: str, progres
             for b, n in enumerate(row_B.tolist()):
                 inside = slice(int(part.first_B[b]), int(part.length_B[b]) - 1)
                 ends[n] = _Ends(sides[0][b, inside], sides[1][b, inside])
+    ends = all_merged(ends)
     return [ends[n] for n in range(len(readings))]
 
 

@@ -22,6 +22,7 @@ from firth.models import Classifier
 from firth.progress import Progress, silent
 from firth.text.batches.examples import Examples
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import all_merged
 from firth.training.loop import precision
 
 LossKind = Literal["cross-entropy", "squared-error"]
@@ -56,9 +57,11 @@ def evaluate(
     loss: LossKind = "cross-entropy",
     progress: Progress = silent,
 ) -> Measures:
-    log_p_NC = np.empty((len(examples), len(labels)))
+    found: dict[int, NDArray[np.float64]] = {}
     for row_B, part in with_progress(examples.sweep(batch), lambda rows: len(rows[0]), len(examples), progress):
-        log_p_NC[row_B] = log_probabilities(model, part.token_BT, part.length_B, dtype)
+        found |= zip(row_B.tolist(), log_probabilities(model, part.token_BT, part.length_B, dtype), strict=True)
+    found = all_merged(found)
+    log_p_NC = np.stack([found[row] for row in range(len(examples))])
     return measures(log_p_NC, examples.label_N, labels, loss=loss)
 
 

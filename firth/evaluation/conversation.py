@@ -21,6 +21,7 @@ from firth.text.batches.padding import PADDING
 from firth.text.conversation import ChatFormat
 from firth.text.data.conversations import Conversations
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import all_added, all_merged, mine
 from firth.training.loop import precision
 
 
@@ -46,7 +47,7 @@ def likelihood(
                 logits_NV = model.readout(x_BTd[learned_BT])
             nats_N = F.cross_entropy(logits_NV.float(), target_BT[learned_BT], reduction="none")
             total += float(nats_N.cpu().double().sum())
-    loss = total / encoded.tokens
+    loss = all_added(total)[0] / encoded.tokens
     return AnswerLikelihood(loss, perplexity_of(loss), encoded.tokens)
 
 
@@ -66,12 +67,14 @@ def answers(
         for place in one.answers:
             messages = one.messages[:place]
             prompts.append(format.prompt(messages if room is None else format.fitted(messages, room)))
-    endless, found = EndlessText(model), [""] * len(prompts)
+    endless, found, number = EndlessText(model), dict[int, str](), itertools.count()
     order = sorted(range(len(prompts)), key=lambda n: -len(prompts[n]))
     done = 0
     with inference(model) as device:
         for _, same in itertools.groupby(order, key=lambda n: len(prompts[n])):  # rows of a batch are equally long: no padding
             for rows in _pieces(list(same), batch):
+                if not mine(next(number)):
+                    continue
                 prompt_BT = torch.from_numpy(np.stack([prompts[n] for n in rows]).astype(np.int64)).to(device)
                 state = endless.start(len(rows))
                 written = decode(endless, state, prompt_BT, greedy, limits=[tokens] * len(rows), end=format.end)
@@ -80,7 +83,8 @@ def answers(
                     found[n] = format.tokenizer.decode(ids).strip()
                 done += len(rows)
                 progress("answering", done, len(prompts))
-    return found
+    found = all_merged(found)
+    return [found[n] for n in range(len(prompts))]
 
 
 def _pieces(rows: list[int], size: int) -> list[list[int]]:

@@ -6,7 +6,7 @@ Letters: B prompts, E = examples + 1, L letters of a word, A letters of the alph
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from firth.models import LanguageModel
 from firth.models.point_reader import PointReader
 from firth.progress import Progress, silent
 from firth.text.datasets.in_context_tasks import PointPrompts, SwapPrompts
+from firth.training.distributed import all_merged, mine
 from firth.training.loop import precision
 
 Floats = NDArray[np.float64]
@@ -87,7 +88,7 @@ def answers(
 ) -> Answers:
     """An answer is right if each of its characters is the most probable one given those before it, that is, if greedy decoding
     produces it."""
-    pieces = list(_in_batches(model, prompts, batch, progress, lambda first, last: _answers(model, prompts, first, last, dtype)))
+    pieces = _in_batches(model, prompts, batch, progress, lambda first, last: _answers(model, prompts, first, last, dtype))
     return Answers(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
@@ -95,7 +96,7 @@ def errors(
     model: PointReader, prompts: PointPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> Errors:
     predicted = _in_batches(model, prompts, batch, progress, lambda first, last: _predicted(model, prompts, first, last, dtype))
-    return _errors(prompts, np.concatenate(list(predicted)))
+    return _errors(prompts, np.concatenate(predicted))
 
 
 def answers_by_examples(found: Answers, prompts: SwapPrompts) -> list[AnswersAfter]:
@@ -173,9 +174,13 @@ def _numbers(tensor: Tensor) -> NDArray[Any]:
 T = TypeVar("T")
 
 
-def _in_batches(model: nn.Module, prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> Iterator[T]:
+def _in_batches(model: nn.Module, prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> list[T]:
+    found: dict[int, T] = {}
     with inference(model):
-        for first in range(0, len(prompts), batch):
+        for number, first in enumerate(range(0, len(prompts), batch)):
             last = min(first + batch, len(prompts))
-            yield piece(first, last)
+            if mine(number):
+                found[number] = piece(first, last)
             progress("evaluating", last, len(prompts))
+    found = all_merged(found)
+    return [found[number] for number in range(len(found))]

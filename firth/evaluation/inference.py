@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from firth.progress import Progress
+from firth.training.distributed import mine
 
 B = TypeVar("B")
 
@@ -28,10 +29,12 @@ def inference(model: nn.Module) -> Iterator[torch.device]:
 
 
 def with_progress(batches: Iterable[B], size: Callable[[B], int], total: int, progress: Progress) -> Iterator[B]:
-    """The batches; after each has been processed, `progress` learns how many of `total` items are done."""
+    """The batches; after each has been processed, `progress` learns how many of `total` items are done. Of several processes each
+    gets every n-th batch, and what they find must be put together (training/distributed.py)."""
     done = 0
-    for batch in batches:
-        yield batch
+    for number, batch in enumerate(batches):
+        if mine(number):
+            yield batch
         done += size(batch)
         progress("evaluating", done, total)
 

@@ -14,6 +14,7 @@ from firth.progress import Progress, silent
 from firth.text.batches.masking import Masking, masked_sweep
 from firth.text.batches.padding import PADDING
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import all_added
 from firth.training.loop import precision
 
 _LOGITS = 1 << 25  # in memory at once
@@ -41,7 +42,7 @@ def evaluate(
     position in the text and on `masking`, so that every model sees the same masks. Summed in float64."""
     batch = max(1, min(batch, _LOGITS // (masking.count(context) * model.vocab)))
     windows = with_progress(masked_sweep(ids, batch, context, masking), lambda part: part.tokens, len(ids), progress)
-    total, right, count = 0.0, 0, 0
+    total, right, count = 0.0, 0.0, 0.0
     with inference(model) as device:
         for part in windows:
             arrays = part.token_BT, part.place_BM, part.target_BM
@@ -52,6 +53,7 @@ def evaluate(
             total += float(F.cross_entropy(logits_NV, target_N, ignore_index=PADDING, reduction="none").double().sum())
             right += int((logits_NV.argmax(-1) == target_N).sum())
             count += part.places
+    total, right, count = all_added(total, right, count)
     if not count:
         raise DataError(f"none of the {len(ids):,} tokens of the text can be masked; they are all special tokens such as <unk>")
-    return MaskedMeasures(total / count, perplexity_of(total / count), right / count, count)
+    return MaskedMeasures(total / count, perplexity_of(total / count), right / count, int(count))

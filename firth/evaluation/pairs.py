@@ -14,6 +14,7 @@ from firth.progress import Progress, silent
 from firth.text.batches.captions import CaptionBatch
 from firth.text.batches.padding import PADDING
 from firth.text.batches.pairs import PairBatch, Pairs
+from firth.training.distributed import all_added
 from firth.training.loop import precision
 
 
@@ -34,7 +35,7 @@ def likelihood(
 
 def likelihood_of(model: ConditionalDecoder, batches: Iterable[PairBatch | CaptionBatch], dtype: str = "float32") -> Likelihood:
     """The same over any batches, also of captions."""
-    total, tokens = 0.0, 0
+    total, tokens = 0.0, 0.0
     with inference(model) as device:
         for batch in batches:
             inputs = (torch.from_numpy(array).to(device) for array in batch.inputs)
@@ -44,5 +45,6 @@ def likelihood_of(model: ConditionalDecoder, batches: Iterable[PairBatch | Capti
             nats_N = F.cross_entropy(logits_NV, target_N, ignore_index=PADDING, reduction="none")
             total += float(nats_N.cpu().double().sum())
             tokens += batch.tokens
+    total, tokens = all_added(total, tokens)
     loss = total / tokens
-    return Likelihood(loss, perplexity_of(loss), tokens)
+    return Likelihood(loss, perplexity_of(loss), int(tokens))

@@ -21,6 +21,7 @@ from firth.models import LanguageModel
 from firth.progress import Progress, silent
 from firth.text import TokenFile
 from firth.text.batches.windows import Batch, sweep, sweep_streams
+from firth.training.distributed import all_added, ranks
 from firth.training.loop import precision
 
 _LONG = 1_000_000  # tokens: in a stream at least this long, starting without a past hardly matters
@@ -56,13 +57,28 @@ def perplexity(
 ) -> Perplexity:
     """Every token but the first is predicted exactly once. A recurrent model carries its state along the text; a Transformer
     processes windows of `context` tokens that do not overlap."""
-    windows = sweep_streams(text.ids, batch, context) if model.carries else sweep(text.ids, batch, context)
-    windows = with_progress(windows, lambda window: window.target_BT.size, text.count - 1, progress)
-    total, tokens = total_nats(model, windows, dtype)
+    count = text.count - 1
+    if model.carries:
+        windows = _own_streams(sweep_streams(text.ids, batch, context), count, progress)
+    else:
+        windows = with_progress(sweep(text.ids, batch, context), lambda window: window.target_BT.size, count, progress)
+    total, predicted = all_added(*total_nats(model, windows, dtype))
+    tokens = int(predicted)
     loss = total / tokens
     characters = text.characters * tokens / text.count  # the first token is not predicted
     bits_per_character = total / math.log(2) / characters if lossless and characters else None
     return Perplexity(loss, perplexity_of(loss), bits_per_character, tokens)
+
+
+def _own_streams(windows: Iterator[Batch], total: int, progress: Progress) -> Iterator[Batch]:
+    """The streams of this process: a state is carried from window to window, so it is the rows that processes share."""
+    done = 0
+    for window in windows:
+        rows = ranks().share(len(window.input_BT))
+        if rows.stop > rows.start:
+            yield Batch(window.input_BT[rows], window.target_BT[rows], window.fresh)
+        done += window.target_BT.size
+        progress("evaluating", done, total)
 
 
 def stream_shape(text: TokenFile, streams: int | None, context: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ counted over the replaced tokens, each 0 if its denominator is 0. Letters: B bat
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,7 @@ from firth.progress import Progress, silent
 from firth.text.batches.masking import MaskedBatch, Masking, masked_sweep
 from firth.text.batches.padding import PADDING
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import all_added, ranks
 from firth.training.loop import precision
 
 _LOGITS = 1 << 25  # in memory at once
@@ -42,17 +44,17 @@ class ReplacedMeasures:
 
 @dataclass
 class _Sums:
-    """Over the batches so far."""
+    """Over the batches so far. All are numbers that float64 holds exactly."""
 
     generator: float = 0.0
     discriminator: float = 0.0
-    found: int = 0  # masked tokens that the generator predicts
-    right: int = 0
-    hits: int = 0  # replaced tokens that the discriminator finds
-    predicted: int = 0
-    replaced: int = 0
-    masked: int = 0
-    tokens: int = 0
+    found: float = 0  # masked tokens that the generator predicts
+    right: float = 0
+    hits: float = 0  # replaced tokens that the discriminator finds
+    predicted: float = 0
+    replaced: float = 0
+    masked: float = 0
+    tokens: float = 0
 
 
 def evaluate(
@@ -67,15 +69,17 @@ def evaluate(
     progress: Progress = silent,
 ) -> ReplacedMeasures:
     """Over the whole text, in windows of `context` tokens that do not overlap. The generator's samples are drawn with seed 0 on
-    the model's device, so the result is the same each time; a GPU draws others than a CPU. Summed in float64."""
+    the model's device, so the result is the same each time; a GPU draws others than a CPU, and several processes draw others
+    than one. Summed in float64."""
     batch = max(1, min(batch, _LOGITS // (masking.count(context) * model.vocab)))
     windows = with_progress(masked_sweep(ids, batch, context, masking), lambda part: part.tokens, len(ids), progress)
     sums = _Sums()
     with inference(model) as device:
-        random = torch.Generator(device).manual_seed(0)
+        random = torch.Generator(device).manual_seed(ranks().rank)
         for part in windows:
             with precision(device, dtype):
                 _add(sums, model, part, random)
+    sums = _Sums(*all_added(*dataclasses.astuple(sums)))
     if not sums.masked:
         raise DataError(f"none of the {len(ids):,} tokens of the text can be masked; they are all special tokens such as <unk>")
     return _measures(sums, weight)
@@ -116,11 +120,11 @@ def _measures(sums: _Sums, weight: float) -> ReplacedMeasures:
         precision=_ratio(sums.hits, sums.predicted),
         recall=_ratio(sums.hits, sums.replaced),
         f1=_ratio(2 * sums.hits, sums.predicted + sums.replaced),
-        tokens=sums.tokens,
-        masked=sums.masked,
-        replaced=sums.replaced,
+        tokens=int(sums.tokens),
+        masked=int(sums.masked),
+        replaced=int(sums.replaced),
     )
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0

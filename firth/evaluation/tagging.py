@@ -23,6 +23,7 @@ from firth.evaluation.inference import inference, with_progress
 from firth.models.tagger import Tagger
 from firth.progress import Progress, silent
 from firth.text.batches.sentences import Sentences
+from firth.training.distributed import all_merged
 from firth.training.loop import precision
 
 _PREFIXES = frozenset("BIES")
@@ -67,7 +68,7 @@ def predict(
     model: Tagger, sentences: Sentences, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """log p_NC(tag | sentence), normalised in float64, and the predicted tags, for all words in order."""
-    log_p_NC, best_N = np.empty((sentences.words, model.tags)), np.empty(sentences.words, np.int64)
+    found: dict[int, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
     parts = sentences.sweep(batch, spelled=model.spelling is not None)
     with inference(model) as device:
         for row_B, part in with_progress(parts, lambda rows: len(rows[0]), len(sentences), progress):
@@ -80,8 +81,10 @@ def predict(
             best_BW = model.readout.best(wide_BWC, words_B).cpu().numpy()
             for row, log_p_WC, best_W in zip(row_B.tolist(), log_p_BWC, best_BW, strict=True):
                 first, last = sentences.word_starts[row : row + 2]
-                log_p_NC[first:last], best_N[first:last] = log_p_WC[: last - first], best_W[: last - first]
-    return log_p_NC, best_N
+                found[row] = log_p_WC[: last - first], best_W[: last - first]
+    found = all_merged(found)
+    log_p, best = zip(*(found[row] for row in range(len(sentences))), strict=True)
+    return np.concatenate(log_p), np.concatenate(best)
 
 
 def measures(

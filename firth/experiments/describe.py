@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from firth.api.loading import network_of
 from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
+from firth.experiments.distribution import Blocks, PerProcess, per_process
 from firth.interop import is_model
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
@@ -25,6 +26,7 @@ from firth.tasks import task_class
 from firth.tasks.task import Tables, Tokenizers
 from firth.text import TokenizerConfig
 from firth.training.checkpoint import load_base
+from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 
 
@@ -39,6 +41,14 @@ class Description:
     differs: str  # from the model published under this name
     of: Count
     trained: int | None = None  # parameters of LoRA adapters and of new layers, where the others are frozen
+    blocks: Blocks = field(default_factory=Blocks)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def distributed(self, world: int) -> PerProcess:
+        """What each of `world` processes holds and sends while it trains."""
+        if world < 1:
+            raise ConfigError(f"world is {world}; expected 1 or more processes")
+        return per_process(self.of, self.blocks, self.training, self.tokens, world)
 
     @property
     def flops_per_token(self) -> int:
@@ -93,11 +103,13 @@ def _note(message: str) -> None:
 
 def _of_preset(name: str, chosen: Preset) -> Description:
     with torch.device("meta"):
-        found = count(preset_network(chosen))
+        network = preset_network(chosen)
+    found = count(network)
     counted = found.weights if chosen.matrices_only else found.parameters
     context = getattr(chosen.config, "context", None)
     left_out = found.parameters - counted
-    return Description(name, chosen.summary, counted, left_out, context, context or 1, chosen.differs, found)
+    blocks = Blocks.of(network)
+    return Description(name, chosen.summary, counted, left_out, context, context or 1, chosen.differs, found, blocks=blocks)
 
 
 def preset_network(chosen: Preset) -> Network:
@@ -111,9 +123,9 @@ def _of_recipe(name: str, recipe: Recipe, network: Network, folder: RunFolder | 
     training = recipe.training
     tokens = training.batch_tokens if "training.batch_tokens" in recipe.task.uses else training.batch * training.context
     context = None if network.carries or recipe.model.kind != "transformer" else training.context
-    found = count(network)
+    found, blocks = count(network), Blocks.of(network)
     trained = _trained(recipe, network, folder) if training.lora else None
-    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained)
+    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training)
 
 
 def _trained(recipe: Recipe, network: Network, folder: RunFolder | None) -> int | None:

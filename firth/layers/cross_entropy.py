@@ -67,14 +67,14 @@ def _nats(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tens
 
 def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor) -> Tensor:
     logits_NV = F.linear(x_Nd, weight_Vd, bias_V)
-    return F.cross_entropy(_at_least_float32(logits_NV), target_N, ignore_index=PADDING)
+    return F.cross_entropy(at_least_float32(logits_NV), target_N, ignore_index=PADDING)
 
 
 def _capped(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, cap: float) -> Tensor:
     """In pieces, too, but each is computed again for its gradient."""
 
     def nats(x_Rd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_R: Tensor) -> Tensor:
-        logits_RV = capped(_at_least_float32(F.linear(x_Rd, weight_Vd, bias_V)), cap)
+        logits_RV = capped(at_least_float32(F.linear(x_Rd, weight_Vd, bias_V)), cap)
         return F.cross_entropy(logits_RV, target_R, ignore_index=PADDING, reduction="sum")
 
     count = (target_N != PADDING).sum()
@@ -95,7 +95,7 @@ def _distance(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: 
     """The mean of z_target − Σ_v z_v / V; smoothing adds ε times this to the loss. For (1 − ε)(lse − z_target) + ε(lse − z̄) is
     (lse − z_target) + ε(z_target − z̄), and the mean of all logits is x times the mean of W's rows: no logits are needed."""
     read_N, target_N = target_N != PADDING, target_N.clamp(min=0)
-    x_Nd = _at_least_float32(x_Nd)
+    x_Nd = at_least_float32(x_Nd)
     distance_N = (x_Nd * (weight_Vd[target_N] - weight_Vd.mean(0))).sum(-1)
     if bias_V is not None:
         distance_N = distance_N + bias_V[target_N] - bias_V.mean()
@@ -171,7 +171,7 @@ def _rounded_up(weight: Tensor, dtype: torch.dtype) -> Tensor:
 def _outputs(
     x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, weight_trained: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    loss_N = _at_least_float32(x_Nd.new_empty(0)).new_empty(len(x_Nd))
+    loss_N = at_least_float32(x_Nd.new_empty(0)).new_empty(len(x_Nd))
     dbias_V = weight_Vd.new_empty(0) if bias_V is None else torch.zeros_like(bias_V)
     dweight_Vd = torch.empty_like(weight_Vd) if weight_trained else weight_Vd.new_empty(0)
     return loss_N, torch.empty_like(x_Nd), dweight_Vd, dbias_V
@@ -194,7 +194,7 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
     if logits_RV.is_cuda and _kernel() is not None:
         loss_R: Tensor = _kernel().turn_into_gradient(logits_RV, target_R, share)
         return loss_R
-    z_RV = _at_least_float32(logits_RV)
+    z_RV = at_least_float32(logits_RV)
     read_R1 = (target_R != PADDING).unsqueeze(1)
     target_R1 = torch.where(read_R1, target_R.unsqueeze(1), 0)
     lse_R1 = z_RV.logsumexp(1, keepdim=True)
@@ -217,7 +217,8 @@ def _kernel() -> Any:
     return cross_entropy_kernel
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
+def at_least_float32(x: Tensor) -> Tensor:
+    """For a softmax: half precision is too coarse."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 

@@ -73,6 +73,15 @@ def sample(logits_BMV: Tensor, generator: torch.Generator | None = None) -> Tens
     return (z_BMV - q_BMV.log()).argmax(-1)
 
 
+def sample_by(logits_BMV: Tensor, uniform_BM: Tensor) -> Tensor:
+    """token_BM with softmax(z) as its distribution: the first token whose cumulative probability exceeds a number u from 0 up to
+    1. Only u is random, so the samples of a row do not depend on the other rows of its batch."""
+    z_BMV = logits_BMV if logits_BMV.dtype == torch.float64 else logits_BMV.float()
+    below_BMV = torch.softmax(z_BMV, -1).cumsum(-1)
+    wanted_BM1 = uniform_BM.to(z_BMV).unsqueeze(-1) * below_BMV[..., -1:]  # the sum of all is 1 but for rounding
+    return (below_BMV <= wanted_BM1).sum(-1).clamp(max=z_BMV.shape[-1] - 1)
+
+
 def corrupt(token_BT: Tensor, place_BM: Tensor, target_BM: Tensor, sample_BM: Tensor) -> tuple[Tensor, Tensor]:
     """The text with the samples at its masked positions, and which of its tokens are replaced. A sample that equals the original
     token is no replacement. Positions whose target is negative are padding, and nothing is written there."""

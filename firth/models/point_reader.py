@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
+from firth.layers.cross_entropy import at_least_float32
 from firth.models.config import LanguageConfig
 from firth.models.language import language_model
 from firth.models.network import Network
@@ -51,13 +52,13 @@ class PointReader(Network):
         """ŷ_BE, each from the points before it."""
         h_BTd, _ = self.decoder.hidden(self.tokens(x_BED, y_BE))
         y_BE1: Tensor = self.output(h_BTd[:, ::2])
-        return y_BE1.squeeze(-1).float() * math.sqrt(self.dimensions)
+        return at_least_float32(y_BE1).squeeze(-1) * math.sqrt(self.dimensions)
 
     def tokens(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
         """[x_1, 0], [0, y_1 / √D], …, [x_E, 0]: nothing is predicted after the last y."""
         x_BEn = F.pad(x_BED, (0, 1))
         y_BEn = F.pad(y_BE.unsqueeze(-1) / math.sqrt(self.dimensions), (self.dimensions, 0))
-        return torch.stack((x_BEn, y_BEn), dim=2).flatten(1, 2)[:, :-1]
+        return torch.stack((x_BEn, y_BEn), dim=2).flatten(1, 2)[:, :-1].to(self.output.weight.dtype)
 
 
 def point_reader(config: LanguageConfig, dimensions: int) -> PointReader:

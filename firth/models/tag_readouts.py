@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.cross_entropy import at_least_float32
 from firth.models.crf import CRF
 
 TagReadoutKind = Literal["softmax", "crf"]
@@ -41,7 +42,7 @@ class Softmax(TagReadout):
         super().__init__()
 
     def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
-        return F.cross_entropy(logits_BWC.float().flatten(0, 1), label_BW.flatten(), ignore_index=-1)
+        return F.cross_entropy(at_least_float32(logits_BWC).flatten(0, 1), label_BW.flatten(), ignore_index=-1)
 
     def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
         return torch.log_softmax(logits_BWC, -1)
@@ -62,7 +63,7 @@ class ConditionalRandomField(TagReadout):
 
     def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
         count_B = (label_BW >= 0).sum(1)
-        return self.crf.negative_log_likelihood(logits_BWC.float(), label_BW, count_B).sum() / count_B.sum()
+        return self.crf.negative_log_likelihood(at_least_float32(logits_BWC), label_BW, count_B).sum() / count_B.sum()
 
     def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
         return self.crf.marginals(logits_BWC, count_B).clamp(min=torch.finfo(logits_BWC.dtype).tiny).log()

@@ -17,6 +17,7 @@ from firth.errors import ConfigError, DataError
 from firth.evaluation.answers import evaluate as measure
 from firth.evaluation.answers import find
 from firth.inspection.inputs import Reading
+from firth.layers.cross_entropy import at_least_float32
 from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
 from firth.progress import Progress
 from firth.tasks.abilities.inspection_inputs import arrays_reading
@@ -56,7 +57,8 @@ def answer(
 ) -> tuple[Tensor, None]:
     """−½ (log p(start) + log p(end)), in nats, the mean over the batch. The softmax is in float32."""
     start_BT, end_BT = model(token_BT, length_B, first_B)
-    return (F.cross_entropy(start_BT.float(), start_B) + F.cross_entropy(end_BT.float(), end_B)) / 2, None
+    start, end = F.cross_entropy(at_least_float32(start_BT), start_B), F.cross_entropy(at_least_float32(end_BT), end_B)
+    return (start + end) / 2, None
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,7 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     families = ("caption",)
     metrics = ("loss", "perplexity", "exact", "exact_unseen", "bleu", "rouge1", "rouge2", "rougeL")
     selecting = ("loss", "exact", "bleu", "rougeL")
+    counted = "target_BT"
     run_class = CaptionerRun
     is_a = "a captioner"
     use = "caption"

@@ -21,6 +21,7 @@ from firth.errors import ConfigError, DataError
 from firth.evaluation.classification import LossKind, log_probabilities
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
+from firth.layers.cross_entropy import at_least_float32
 from firth.models import CaptionModelConfig, Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
 from firth.progress import Progress, silent
@@ -37,6 +38,7 @@ from firth.text.config import LabelledConfig
 from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled
 from firth.text.data.lengths import refuse_longer
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.feed import Counts, rows_alike
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -76,8 +78,8 @@ def classification(
 
     ℓ_b = −log p(label_b), in nats, or the squared error of squared_error(). The softmax is in float32; no state is carried to
     another text."""
-    logits_BC = model(token_BT, length_B).float()
-    weight_C = None if weight_C is None else weight_C.to(logits_BC.device)
+    logits_BC = at_least_float32(model(token_BT, length_B))
+    weight_C = None if weight_C is None else weight_C.to(logits_BC)
     match loss:
         case "cross-entropy":
             return F.cross_entropy(logits_BC, label_B, weight_C), None
@@ -221,12 +223,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
 
     def check(self) -> None:
         super().check()
-        training, model = self.recipe.training, self.recipe.model
-        if self.recipe.objective.weights is not None and training.accumulate > 1:
-            raise ConfigError(
-                f"training.accumulate is {training.accumulate}, but the weighted mean of a batch is not the mean of those of its "
-                "parts. Remove it, or objective.weights."
-            )
+        model = self.recipe.model
         if self.recipe.tokenizer.vectors and getattr(model, "vectors", None) is None:
             raise ConfigError("tokenizer.vectors needs model.vectors, which is missing. Set it, or remove tokenizer.vectors.")
 
@@ -258,8 +255,12 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     def loss(self, data: Labelled) -> Loss:
         objective = self.recipe.objective
         found = class_weights(objective, data.train.label_N, data.labels)
-        weight_C = None if found is None else torch.from_numpy(found).float()
+        weight_C = None if found is None else torch.from_numpy(found)
         return partial(classification, weight_C=weight_C, loss=objective.loss)
+
+    def counts(self, data: Labelled) -> Counts:
+        found = class_weights(self.recipe.objective, data.train.label_N, data.labels)
+        return rows_alike if found is None else lambda batch: found[batch.label_B]  # type: ignore[attr-defined]
 
     def validate(self, network: Classifier, data: Labelled, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None

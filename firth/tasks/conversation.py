@@ -26,7 +26,7 @@ from firth.errors import ConfigError
 from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import at_least_float32, cross_entropy
 from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress, silent
 from firth.tasks.abilities.chat import as_messages, conversation_ids
@@ -47,6 +47,7 @@ from firth.text.conversation import Asked, ChatFormat
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
 from firth.text.template_format import TemplateFormat, special_tokens
 from firth.text.tokenizers.special_tokens import EOS
+from firth.training.feed import Counts
 from firth.training.loop import Loss
 
 AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
@@ -115,9 +116,17 @@ def conversation_by_answer(
     """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
     x_BTd = _hidden(model, token_BT, document_BT)
     learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
-    logits_NV = model.readout(x_BTd[learned_BT]).float()
+    logits_NV = at_least_float32(model.readout(x_BTd[learned_BT]))
     nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
     return (nats_N * weight_BT[learned_BT]).sum() / weight_BT.sum(), None
+
+
+def _answers_in(batch: Any) -> NDArray[np.float64]:
+    """How many answers each row has."""
+    learned_BT = batch.target_BT != PADDING
+    begins_BT = learned_BT & ~np.pad(learned_BT[:, :-1], ((0, 0), (1, 0)))
+    found: NDArray[np.float64] = begins_BT.sum(1).astype(np.float64)
+    return found
 
 
 def answer_weights(target_BT: Tensor) -> Tensor:
@@ -126,10 +135,8 @@ def answer_weights(target_BT: Tensor) -> Tensor:
     learned_BT = target_BT != PADDING
     before_BT = F.pad(learned_BT[:, :-1], (1, 0))
     number_BT = (learned_BT & ~before_BT).cumsum(1) * learned_BT  # 1 for the tokens of the first answer of a row, …; 0: none
-    length_BA = torch.zeros_like(number_BT, dtype=torch.float32)
-    length_BA = torch.cat((length_BA, length_BA[:, :1]), 1).scatter_add_(
-        1, number_BT, torch.ones_like(number_BT, dtype=torch.float32)
-    )
+    ones_BT = torch.ones_like(number_BT, dtype=torch.get_default_dtype())
+    length_BA = F.pad(torch.zeros_like(ones_BT), (0, 1)).scatter_add_(1, number_BT, ones_BT)
     return learned_BT / length_BA.gather(1, number_BT)
 
 
@@ -213,6 +220,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     families = ("language",)
     metrics = ("loss", "perplexity", "exact")
     selecting = ("loss", "exact")
+    counted = "target_BT"
     run_class = ConversationRun
     is_a = "a model that holds conversations"
     use = "chat or generate"
@@ -259,6 +267,9 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
 
     def loss(self, data: ChatData) -> Loss:
         return conversation if self.recipe.objective.per == "token" else conversation_by_answer
+
+    def counts(self, data: ChatData) -> Counts:
+        return super().counts(data) if self.recipe.objective.per == "token" else _answers_in
 
     def validate(self, network: LanguageModel, data: ChatData, progress: Progress) -> dict[str, Any]:
         """The loss; where exact match selects the weights, also the measures of written answers."""

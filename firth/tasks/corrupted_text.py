@@ -17,6 +17,7 @@ from firth.tasks.translation import translation
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.pairs import PairBatch
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import mine
 from firth.training.loop import Loss
 
 
@@ -26,6 +27,7 @@ class CorruptedTextRun(RunningTextRun[Seq2Seq]):
 
 
 class CorruptedTextTask(RunningTextTask[O]):
+    counted = "target_BT"
     families = ("seq2seq",)
     metrics = ("loss", "perplexity")
     selecting = ("loss",)
@@ -67,9 +69,10 @@ class CorruptedTextTask(RunningTextTask[O]):
 
 
 def _reported(batches: Iterator[PairBatch], context: int, total: int, progress: Progress) -> Iterator[PairBatch]:
-    """The batches, with progress in tokens of the text."""
+    """The batches of this process, with progress in tokens of the text."""
     done = 0
-    for batch in batches:
-        yield batch
+    for number, batch in enumerate(batches):
+        if mine(number):
+            yield batch
         done += len(batch.source_BS) * context
         progress("evaluating", min(done, total), total)

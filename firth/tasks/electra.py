@@ -27,7 +27,7 @@ from firth.evaluation.replaced_tokens import evaluate
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import EncoderConfig
-from firth.models.electra import Electra, corrupt, electra, sample
+from firth.models.electra import Electra, corrupt, electra, sample, sample_by
 from firth.progress import Progress
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import names, one_reading
@@ -39,6 +39,7 @@ from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.masking import Masking
 from firth.text.batches.padding import padded
 from firth.text.batches.pairs import packed
+from firth.training.feed import Counts, targets_in
 from firth.training.loop import Loss
 
 _CELLS = {"cpu": 4096, "cuda": 65_536}  # tokens read together, padding included
@@ -62,19 +63,42 @@ class ElectraConfig(ObjectiveConfig):
 
 
 def replaced_tokens(
-    model: Electra, token_BT: Tensor, place_BM: Tensor, target_BM: Tensor, *, weight: float, state: None = None
+    model: Electra,
+    token_BT: Tensor,
+    place_BM: Tensor,
+    target_BM: Tensor,
+    uniform_BM: Tensor | None = None,
+    *,
+    weight: float,
+    state: None = None,
 ) -> tuple[Tensor, None]:
-    """mean −log p_G(x_m) + weight · BCE, in nats. Samples are integers: no gradient of the discriminator reaches the generator,
-    except through the embedding, which both share."""
+    """mean −log p_G(x_m) + weight · BCE, in nats: the sum of `replaced_terms`."""
+    return replaced_terms(model, token_BT, place_BM, target_BM, uniform_BM, weight=weight)[0].sum(), None
+
+
+def replaced_terms(
+    model: Electra,
+    token_BT: Tensor,
+    place_BM: Tensor,
+    target_BM: Tensor,
+    uniform_BM: Tensor | None = None,
+    *,
+    weight: float,
+    state: None = None,
+) -> tuple[Tensor, None]:
+    """Both terms of the loss: a mean over the masked tokens, and one over all. Samples are integers: no gradient of the
+    discriminator reaches the generator, except through the embedding, which both share."""
     assert model.generator is not None  # see check()
     y_BMe = model.generator.hidden(token_BT, place_BM=place_BM)
     generator_loss = cross_entropy(y_BMe, *model.generator.output_layer(), target_BM, padded=True)
     with torch.no_grad():
-        sample_BM = sample(F.linear(y_BMe, *model.generator.output_layer()))
+        z_BMV = F.linear(y_BMe, *model.generator.output_layer())
+        sample_BM = sample(z_BMV) if uniform_BM is None else sample_by(z_BMV, uniform_BM)
     read_BT, replaced_BT = corrupt(token_BT, place_BM, target_BM, sample_BM)
     logits_BT = model(read_BT)
     logits_BT = logits_BT if logits_BT.dtype == torch.float64 else logits_BT.float()
-    return generator_loss + weight * F.binary_cross_entropy_with_logits(logits_BT, replaced_BT.to(logits_BT)), None
+    discriminator_loss = F.binary_cross_entropy_with_logits(logits_BT, replaced_BT.to(logits_BT))
+    return torch.stack((generator_loss.to(discriminator_loss), weight * discriminator_loss)), None
 
 
 @dataclass(frozen=True)
@@ -83,6 +107,12 @@ class ReplacedTokens:
 
     tokens: tuple[str, ...]
     probabilities: tuple[float, ...]
+
+
+def _counts(batch: Any) -> NDArray[np.float64]:
+    """Of each row: its masked tokens, for the generator's loss, and all tokens, for the discriminator's."""
+    rows, tokens = batch.token_BT.shape
+    return np.stack((targets_in("target_BM", batch), np.full(rows, float(tokens))), axis=1)
 
 
 class ElectraRun(RunningTextRun[Electra]):
@@ -153,10 +183,13 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
         return electra(self.recipe.model, vocab, self.recipe.objective.generator)
 
     def masking(self, tokenizer: Tokenizer, seed: int = 0) -> Masking:
-        return Masking(tokenizer, self.recipe.objective.share, seed=seed)
+        return Masking(tokenizer, self.recipe.objective.share, seed=seed, uniform=True)
 
     def loss(self, data: Prepared) -> Loss:
-        return partial(replaced_tokens, weight=self.recipe.objective.weight)
+        return partial(replaced_terms, weight=self.recipe.objective.weight)
+
+    def counts(self, data: Prepared) -> Counts:
+        return _counts
 
     def measured(self, network: Electra, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
         config = self.recipe.training

@@ -114,6 +114,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
     sources = 'Set data.name = "swaps".'
     metrics = ("loss", "accuracy")
     selecting = ("loss", "accuracy")
+    counted = "target_BT"
     run_class = InContextRun
     is_a = "a model that learns tasks from its prompt"
     use = "generate or evaluate"

@@ -63,19 +63,11 @@ class Masked(MaskedTextTask[MaskedConfig]):
     Objective = MaskedConfig
     metrics = ("loss", "perplexity", "accuracy", "wic_accuracy")
     selecting = ("loss", "accuracy")
+    counted = "target_BM"
     run_class = MaskedRun
     is_a = "a masked language model"
     use = "fill"
     next_command = 'firth complete {run} "a text with __"'
-
-    def check(self) -> None:
-        super().check()
-        accumulate = self.recipe.training.accumulate
-        if self.recipe.objective.whole_words and accumulate > 1:
-            raise ConfigError(
-                f"training.accumulate is {accumulate}, but with objective.whole_words the parts of a batch differ in their "
-                "number of masked tokens, so their means do not average to the batch's. Remove one of them."
-            )
 
     def network(self, source_vocab: int, vocab: int) -> MaskedLM:
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective

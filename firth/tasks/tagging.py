@@ -135,13 +135,13 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     families = ("encoder",)
     metrics = ("loss", "accuracy", "f1")
     selecting = ("loss", "accuracy", "f1")
+    counted = "label_BW"
     run_class = TaggerRun
     is_a = "a tagger"
     use = "tag"
     next_command = "firth tag {run} SENTENCE"
     uses = frozenset({"model.characters", "model.readout"})
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
-        "training.accumulate": "the mean over the words of a batch is not the mean of those of its parts",
         "training.carry": "a tagger has no state to carry between sentences",
         "training.compile": "it compiles for one shape of batch, and sentences have many lengths",
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from firth.decoding.sample import DecodingConfig
@@ -28,7 +29,7 @@ from firth.text import Tokenizer, TokenizerConfig
 from firth.text.config import DataConfig
 from firth.text.datasets.named import Holds
 from firth.training.config import TrainingConfig
-from firth.training.feed import Batches
+from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class Task(ABC, Generic[C, O, D]):
     uses: ClassVar[frozenset[str]] = frozenset()  # of SPECIAL
     unsupported: ClassVar[Mapping[str, str]] = {}  # settings that must keep their defaults → why
     two_sides: ClassVar[bool] = False  # whether source and target may have a vocabulary each
+    counted: ClassVar[str | None] = None  # array of a batch whose entries the loss is the mean over; None: all rows are alike
     sources: ClassVar[str] = "Set data.path."  # what to do when the recipe names data of another kind
 
     def __init__(self, recipe: Tables[C, O]) -> None:
@@ -214,6 +216,10 @@ class Task(ABC, Generic[C, O, D]):
 
     @abstractmethod
     def loss(self, data: D) -> Loss: ...
+
+    def counts(self, data: D) -> Counts:
+        """What each row of a batch counts in the mean that `loss` is, so that the parts of a batch add up to it."""
+        return rows_alike if self.counted is None else partial(targets_in, self.counted)
 
     @abstractmethod
     def validate(self, network: Any, data: D, progress: Progress) -> dict[str, Any]:

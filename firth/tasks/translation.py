@@ -188,6 +188,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     two_sides = True
     metrics = ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact", "rouge1", "rouge2", "rougeL")
     selecting = ("loss", "bleu", "exact", "rougeL")
+    counted = "target_BT"
     run_class = TranslatorRun
     is_a = "a translator"
     use = "translate"

@@ -5,13 +5,17 @@ data position, recipe and tokenizers are in its header; a checksum covers all of
 renamed, so a checkpoint is either complete or absent.
 
 A run that trains adapters keeps the weights that they adapt in one file, base.safetensors; its checkpoints hold the adapters and
-whatever else is trained."""
+whatever else is trained.
+
+A training whose weights are distributed over processes (training.parallel = "fsdp") writes a folder instead of a file, see
+sharded_checkpoint.py. Either can be resumed in any other way: by one process or by more, with whole weights or parts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -23,10 +27,14 @@ from firth.layers.state import RecurrentState
 from firth.models import Network
 from firth.models.adapters import base_weights, facts, merge, merged_weights, trained_names
 from firth.models.peft_format import save_adapter
+from firth.training import sharded_checkpoint as sharded
+from firth.training.distributed import all_gathered, ranks
 from firth.training.folder import FORMAT, RunFolder
 from firth.training.loop import Training
+from firth.training.parallel import distributed_like
 
 Notice = Callable[[str], None]
+_SUFFIXES = (".safetensors", sharded.SUFFIX)
 
 
 def save(training: Training, folder: RunFolder, keep: int) -> Path:
@@ -34,7 +42,18 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
 
     A checkpoint of a later step is deleted as well: `restore` found it damaged and skipped it.
     """
-    path = folder.checkpoints / f"step-{training.step:08d}.safetensors"
+    path = folder.checkpoints / f"step-{training.step:08d}{'.safetensors' if training.sharded is None else sharded.SUFFIX}"
+    tensors, metadata = _tensors(training), _metadata(training, folder)
+    if training.sharded is not None:
+        sharded.save(path, tensors, metadata)
+    elif ranks().first:
+        files.save_tensors(path, tensors, metadata)
+    if ranks().first:
+        _keep_newest(folder, path, keep)
+    return path
+
+
+def _metadata(training: Training, folder: RunFolder) -> dict[str, str]:
     metadata = {
         "format": str(FORMAT),
         "state": json.dumps(_facts(training)),
@@ -45,28 +64,32 @@ def save(training: Training, folder: RunFolder, keep: int) -> Path:
         metadata["lora"] = adapters
     if folder.source_tokenizer.is_file():
         metadata["source_tokenizer"] = folder.source_tokenizer.read_text(encoding="utf-8")
-    files.save_tensors(path, _tensors(training), metadata)
+    return metadata
+
+
+def _keep_newest(folder: RunFolder, path: Path, keep: int) -> None:
+    """Delete all checkpoints but `path` and the keep − 1 before it."""
     found = checkpoints(folder)
     now = found.index(path)
     for unwanted in found[:now] + found[now + keep :]:
         with files.writing(unwanted):
-            unwanted.unlink(missing_ok=True)
-    return path
+            shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink(missing_ok=True)
 
 
 def checkpoints(folder: RunFolder) -> list[Path]:
-    """The checkpoint files of a run, newest first."""
-    return sorted(folder.checkpoints.glob("step-*.safetensors"), reverse=True)
+    """The checkpoints of a run, newest first: files, or folders of a sharded training."""
+    return sorted((path for path in folder.checkpoints.glob("step-*") if path.suffix in _SUFFIXES), reverse=True)
 
 
 def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     """Restore the newest intact checkpoint into `training`. False if the run has no checkpoint."""
-    files.sweep(folder.path)
-    files.sweep(folder.checkpoints)
+    if ranks().first:
+        files.sweep(folder.path)
+        files.sweep(folder.checkpoints)
     found = checkpoints(folder)
     if not found:
         return False
-    newest = _newest_intact(found, notice)
+    newest = _newest_intact(found, notice, _like(training))
     if newest is None:
         raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
     tensors, metadata = newest
@@ -79,11 +102,17 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     return True
 
 
-def _newest_intact(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-    """Tensors and metadata of the first undamaged file; a damaged one is skipped with a notice."""
+def _newest_intact(
+    found: list[Path], notice: Notice, like: sharded.Like = sharded.plain
+) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+    """Tensors and metadata of the first undamaged file; a damaged one is skipped with a notice. `like`: see sharded.load."""
     for path in found:
         try:
-            tensors, metadata = files.load_tensors(path)
+            if path.suffix == sharded.SUFFIX:
+                metadata = sharded.facts_of(path)
+                tensors = sharded.load(path, like)
+            else:
+                tensors, metadata = files.load_tensors(path)
         except CorruptFile as error:
             notice(f"{error}; using the previous checkpoint")
             continue
@@ -95,11 +124,13 @@ def _newest_intact(found: list[Path], notice: Notice) -> tuple[dict[str, Tensor]
 def save_weights(training: Training, folder: RunFolder) -> None:
     """Write model.safetensors: the best weights on validation, or the newest where nothing is validated. Adapters are merged
     into them, and also written by themselves."""
-    weights = merged_weights(training.model)
-    metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
-    files.save_tensors(folder.model, weights, metadata)
-    if facts(training.model):
-        save_adapter(training.model, folder.adapter, base=str(folder.base.name))
+    with training.evaluated() as network:
+        if not ranks().first:
+            return
+        metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
+        files.save_tensors(folder.model, merged_weights(network), metadata)
+        if facts(network):
+            save_adapter(network, folder.adapter, base=str(folder.base.name))
 
 
 def save_base(model: Network, folder: RunFolder) -> None:
@@ -154,9 +185,9 @@ def _tensors(training: Training) -> dict[str, Tensor]:
     for device, state in training.random.state.items():
         tensors[f"random/{device}"] = state
     if training.carried is not None:
-        tensors["carried/h"] = training.carried.h_LBd
-        if training.carried.c_LBd is not None:
-            tensors["carried/c"] = training.carried.c_LBd
+        parts = all_gathered(tuple(part_LBd.cpu() for part_LBd in training.carried.parts))  # of the rows of each process
+        for name, rows in zip("hc", zip(*parts, strict=True), strict=False):
+            tensors[f"carried/{name}"] = torch.cat(rows, dim=1)
     return tensors
 
 
@@ -167,7 +198,31 @@ def _saved(model: Network) -> dict[str, Tensor]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
+def _like(training: Training) -> sharded.Like:
+    """What a tensor of a checkpoint is read into: distributed like the weight that it is, or belongs to."""
+    weights = dict(training.model.named_parameters())
+
+    def like(name: str, size: torch.Size, dtype: torch.dtype) -> Tensor:
+        weight = _weight_of(name, weights)
+        if weight is None or weight.shape != size:
+            return sharded.plain(name, size, dtype)
+        return torch.zeros_like(weight, dtype=dtype, requires_grad=False)
+
+    return like
+
+
+def _weight_of(name: str, weights: Mapping[str, Tensor]) -> Tensor | None:
+    """The weight that model/NAME, average/NAME or optimizer/NAME/KEY belongs to."""
+    kind, _, rest = name.partition("/")
+    return weights.get(rest.rpartition("/")[0] if kind == "optimizer" else rest)
+
+
 def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[str, object]) -> None:
+    parameters = dict(training.model.named_parameters())
+    for name, tensor in tensors.items():
+        weight = _weight_of(name, parameters)
+        if weight is not None and weight.shape == tensor.shape:
+            tensors[name] = distributed_like(tensor, weight)
     weights = _with_prefix("model/", tensors)
     if weights.keys() != _saved(training.model).keys():
         raise RunError("the checkpoint holds other weights than this run trains. Restore its recipe.toml, or start a new run")
@@ -182,6 +237,8 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
     training.random.state.update(_with_prefix("random/", tensors))
     carried = {name: tensor.to(training.device) for name, tensor in _with_prefix("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None
+    if training.carried is not None:
+        training.carried = training.carried.select(ranks().share(training.carried.h_LBd.shape[1]))
     training.batches.seek(int(told.pop("position")))  # type: ignore[call-overload]
     training.recent = [torch.tensor(loss, device=training.device) for loss in told.pop("recent")]  # type: ignore[attr-defined]
     for name, value in told.items():

@@ -12,6 +12,7 @@ from firth.models.adapters import Lora
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+Parallel = Literal["auto", "ddp", "fsdp", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,12 @@ class TrainingConfig:
     dtype: Literal["float32", "tf32", "bf16"] = "float32"  # precision of matrix products; weights and updates stay in float32
     compile: bool = False  # compile the model with torch.compile
     accumulate: int = 1  # number of pieces into which each batch is split to save memory; the update is the same
+    recompute: bool = False  # save memory: compute the inside of each Transformer block again in the backward pass
+    # how the processes that torchrun started share each batch: "ddp", each holds all weights; "fsdp", each holds a part of them;
+    # "auto": ddp if there are several; "none": refuse several
+    parallel: Parallel = "auto"
+    reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
+    timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 
     optimizer: Literal["adamw", "sgd"] = "adamw"  # optimiser: AdamW, or stochastic gradient descent
     rate: float = 1e-3  # learning rate, at its highest
@@ -79,6 +86,7 @@ class TrainingConfig:
         ):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _expect("rate", self.rate, self.rate > 0, "more than 0")
+        _expect("timeout", self.timeout, 0 < self.timeout < 1e6, "more than 0 and less than 1,000,000 seconds")
         _expect("average", self.average, 0 <= self.average < 1, "0 ≤ average < 1, for example 0.999")
         _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import Diverged
+from firth.training.parallel import gathered
 
 EXPLODED = 1000.0  # times the loss of the first step, or of 1
 
@@ -37,8 +38,10 @@ class _Pending:
 
 
 class UpdateGuard:
-    def __init__(self, device: torch.device) -> None:
-        self._bad = torch.zeros((), device=device) if device.type == "cuda" else None
+    def __init__(self, device: torch.device, *, waits: bool = False) -> None:
+        """`waits`: on a GPU, too, check loss and norm before the update. torch's fused optimisers do not combine parts of tensors
+        (FSDP) with a flag, and such steps take so long that a wait is cheap."""
+        self._bad = torch.zeros((), device=device) if device.type == "cuda" and not waits else None
         self._pending: list[_Pending] = []  # at most two: the last step and the one before it
         self.known_loss = math.nan  # of the newest step that has been checked
         self._first: float | None = None  # the loss of the first step since the start or the resumption
@@ -48,7 +51,7 @@ class UpdateGuard:
         """Clip the gradients and update the weights, unless loss or norm is not finite. Returns the norm before clipping."""
         # From the optimiser: walking the modules of a model would take Python longer than summing the squares.
         trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
+        norm = gathered(torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
         if self._bad is None:
             self._check(step, float(loss), float(norm))
             if clip and norm > clip:

@@ -51,6 +51,19 @@ class Log:
             self._events.close()
 
 
+class NoLog:
+    """The log of a process that writes none."""
+
+    def write(self, line: dict[str, Any]) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
 class Events:
     """The numbers of log.jsonl for `tensorboard --logdir RUN`: `valid` under valid/, the rest under train/."""
 

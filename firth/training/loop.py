@@ -7,8 +7,9 @@ Letters: B batch, T time.
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,14 +24,15 @@ from firth.models import Network
 from firth.training.allocator import keep_freed_memory
 from firth.training.average import WeightAverage
 from firth.training.config import Device, TrainingConfig
-from firth.training.feed import Batches, DeviceBatch, Feed
+from firth.training.distributed import all_reduced, ranks
+from firth.training.feed import Batches, Counts, DeviceBatch, Feed, rows_alike
 from firth.training.guard import UpdateGuard
 from firth.training.optim import optimizer_for
+from firth.training.parallel import Loss, ModelWithLoss, Worker, gathered, mode_of, recompute_blocks, shard, worker
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
 
-# (model, arrays of the batch by name, state=) → (mean loss, state after the batch)
-Loss = Callable[..., tuple[Tensor, Any]]
+__all__ = ["Loss", "Step", "Training", "device_for", "fit", "precision", "start"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Training:
     best_step: int = 0
     since_best: int = 0  # evaluations since then
     recent: list[Tensor] = field(default_factory=list)  # losses since the last line of the log
+    # with FSDP: the model in the module that gathers its weights while they are needed, and a whole one to evaluate
+    sharded: ModelWithLoss | None = None
+    replica: Network | None = None
 
     def check_all(self) -> None:
         """Wait until every step is done and known to be good; the wait counts as training time."""
@@ -81,43 +86,75 @@ class Training:
         self.guard.check_all()
         self.seconds += time.perf_counter() - began
 
-    def evaluated_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Within this context the model holds the weights to evaluate and save: the averaged ones if there is an average."""
-        return contextlib.nullcontext() if self.average is None else self.average.applied_to(self.model)
+    @contextlib.contextmanager
+    def evaluated(self) -> Iterator[Network]:
+        """A network with the weights to evaluate and save: the averaged ones if there is an average."""
+        if self.replica is not None:
+            yield self._filled(self.replica)
+            self.replica.to("cpu")
+        elif self.average is None:
+            yield self.model
+        else:
+            with self.average.applied_to(self.model):
+                yield self.model
+
+    @torch.no_grad()
+    def _filled(self, replica: Network) -> Network:
+        """The replica with all weights, whose parts the processes hold."""
+        averaged = {} if self.average is None else self.average.weights
+        targets = dict(replica.to(self.device).named_parameters())
+        for name, weight in self.model.named_parameters():
+            targets[name].copy_(gathered(averaged.get(name, weight).detach()))
+        return replica
 
 
-def start(model: Network, batches: Batches, config: TrainingConfig) -> Training:
-    """A Training at step 0, with the model moved to its device."""
+def start(model: Network, batches: Batches, config: TrainingConfig, counts: Counts = rows_alike) -> Training:
+    """A Training at step 0, with the model moved to its device. `counts`: what each row of a batch counts in the mean loss."""
     if config.carry and not model.carries:
         raise ConfigError("training.carry is true, but a Transformer has no recurrent state to carry; remove it")
+    if config.carry and config.batch < ranks().world:
+        raise ConfigError(
+            f"training.batch is {config.batch}, and with training.carry each of the {ranks().world} processes needs a row of its "
+            "own. Raise training.batch."
+        )
     device = device_for(config.device)
     if device.type == "cpu":
         keep_freed_memory()
+    fsdp = mode_of(config) == "fsdp"
+    if fsdp and config.lora:
+        raise ConfigError('training.parallel = "fsdp" does not combine with training.lora, which needs little memory. Use "ddp".')
+    replica = copy.deepcopy(model).requires_grad_(False) if fsdp else None
+    if config.recompute:
+        recompute_blocks(model)
+    sharded = shard(model, config, device) if fsdp else None
     model = model.to(device)
     optimizer, random = optimizer_for(model, config), Randomness(config.seed, device)
-    average = WeightAverage(model, config.average) if config.average else None
-    return Training(model, optimizer, Feed(batches, device), random, UpdateGuard(device), device, average)
+    average, guard = WeightAverage(model, config.average) if config.average else None, UpdateGuard(device, waits=fsdp)
+    feed = Feed(batches, device, counts)
+    return Training(model, optimizer, feed, random, guard, device, average, sharded=sharded, replica=replica)
 
 
 def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step]:
     """Update the model until `config.steps` updates are done; yield after each."""
-    compiled: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
+    compute = worker(training.model, training.sharded, loss, config)
     training.model.train()
     while training.step < config.steps:
-        yield _update(training, compiled, config)
+        yield _update(training, compute, config)
         if not training.model.training:  # a consumer evaluated the model
             training.model.train()
     training.check_all()
 
 
-def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
+def _update(training: Training, compute: Worker, config: TrainingConfig) -> Step:
     began = time.perf_counter()
     batch = training.batches.next()
     rate = rate_at(config, training.step)
     for group in training.optimizer.param_groups:
         group["lr"] = rate
+    if ranks().world > 1:
+        training.random.reseed(config.seed, training.step, ranks().rank)
     with training.random.scope(), tensor_cores(config.dtype == "tf32"):  # also around the backward pass
-        mean = _backward(training, batch, loss, config)
+        mean = all_reduced(_backward(training, batch, compute, config))
     norm = training.guard.update(training.optimizer, mean, config.clip, training.step + 1)
     training.optimizer.zero_grad(set_to_none=True)
     if training.average is not None:
@@ -131,18 +168,20 @@ def _update(training: Training, loss: Loss, config: TrainingConfig) -> Step:
     return Step(training.step, rate, batch.tokens, seconds, mean, norm)
 
 
-def _backward(training: Training, batch: DeviceBatch, loss: Loss, config: TrainingConfig) -> Tensor:
-    """Mean loss of the batch, in `accumulate` pieces; the gradients are left in the parameters."""
+def _backward(training: Training, batch: DeviceBatch, compute: Worker, config: TrainingConfig) -> Tensor:
+    """This process's part of the mean loss of the batch, in `accumulate` pieces; the gradients are left in the parameters."""
     carried = None if batch.fresh else training.carried
     states: list[RecurrentState] = []
     total = torch.zeros((), device=training.device)
-    rows = batch.rows // config.accumulate
-    for first in range(0, batch.rows, rows):
-        before = carried.select(slice(first, first + rows)) if config.carry and carried is not None else None
-        with precision(training.device, config.dtype):
-            piece, state = loss(training.model, **batch.slice_rows(first, first + rows), state=before)
-        (piece / config.accumulate).backward()  # type: ignore[no-untyped-call]
-        total += piece.detach() / config.accumulate
+    pieces, world = list(batch.pieces(config.accumulate)), ranks().world
+    for piece in pieces:
+        before = carried.select(piece.rows) if config.carry and carried is not None else None
+        with compute.synchronised(piece is pieces[-1]):
+            with precision(training.device, config.dtype):
+                loss, state = compute(batch.slice_rows(piece.rows), before)
+            part = piece.part(loss)
+            (part * world if world > 1 else part).backward()  # type: ignore[no-untyped-call]
+        total += part.detach()
         if config.carry:
             states.append(state.detach())
     training.carried = RecurrentState.join(states) if config.carry else None
@@ -157,9 +196,10 @@ def precision(device: torch.device, dtype: str) -> contextlib.AbstractContextMan
 
 
 def device_for(name: Device) -> torch.device:
+    """Of several processes on one machine, each has a GPU of its own."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available[name]:
         raise ConfigError(f'training.device is "{name}", but torch finds no such device; use training.device=cpu')
-    return torch.device(name)
+    return torch.device(name, ranks().local) if name == "cuda" and ranks().world > 1 else torch.device(name)

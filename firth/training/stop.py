@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM as a request to stop: the current step finishes, the run is saved, then the program exits.
-A second signal interrupts immediately."""
+A second signal interrupts immediately, unless `once`: several processes get the signal from the terminal or the scheduler, and
+again from torchrun."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Self
 class StopRequest:
     """`with StopRequest() as stop:` … `if stop.signal:`"""
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
+        self.once = once
         self.signal: int | None = None
         self._before: dict[int, object] = {}
 
@@ -27,6 +29,6 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        if self.signal is not None and not self.once:
             raise KeyboardInterrupt
         self.signal = number

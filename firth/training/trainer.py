@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import torch
 
 from firth.errors import Diverged, Interrupted
+from firth.models import Network
 from firth.training import checkpoint
 from firth.training.config import TrainingConfig
+from firth.training.distributed import StopVote, ranks
 from firth.training.folder import RunFolder
-from firth.training.log import Log
+from firth.training.log import Log, NoLog
 from firth.training.loop import Loss, Step, Training, fit
+from firth.training.parallel import gathered
 from firth.training.stop import StopRequest
 
-Evaluate = Callable[[], dict[str, Any]]  # validation metrics; must include "loss" and config.select
+Evaluate = Callable[[Network], dict[str, Any]]  # validation metrics; must include "loss" and config.select
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,11 @@ def train(
     if _exhausted(training, config):
         return
     events = folder.tensorboard if config.tensorboard else None
-    with StopRequest() as stop, Log(folder.log, training.step, events) as log:
+    where, vote = ranks(), StopVote()
+    with (
+        StopRequest(once=where.world > 1) as stop,
+        Log(folder.log, training.step, events) if where.first else NoLog() as log,
+    ):
         try:
             for step in fit(training, loss, config):
                 last = step.step == config.steps
@@ -52,9 +60,10 @@ def train(
                     training.check_all()
                 valid = None
                 if evaluate and (last or _due(step.step, config.evaluate_every)):
-                    with training.evaluated_weights():
-                        valid = evaluate()
-                stopping = stop.signal is not None  # read once: a later signal takes effect one step later
+                    with training.evaluated() as network:
+                        valid = evaluate(network)
+                # read once: a later signal takes effect one step later
+                stopping = vote.counted(stop.signal is not None)
                 better = _note_validation(training, valid, config.select)
                 _write(log, training, step, valid, config, last)
                 # model.safetensors holds the best weights so far; without validation, the newest.
@@ -63,20 +72,25 @@ def train(
                     training.check_all()
                     _check_weights(training)
                 if better or (saving and training.best is None):
-                    with training.evaluated_weights():
-                        checkpoint.save_weights(training, folder)
+                    checkpoint.save_weights(training, folder)
                 if saving:
                     log.sync()
                     checkpoint.save(training, folder, config.keep)
                 watch(StepReport(step, training.guard.known_loss, training.tokens, training.seconds, valid))
-                if stopping and stop.signal is not None and not last:
-                    raise Interrupted(
-                        f"stopped at step {step.step} of {config.steps}; saved. Add --resume to continue", stop.signal
-                    )
+                if stopping and not last:
+                    raise _interrupted(step.step, config.steps, stop.signal)
                 if _exhausted(training, config):
                     return
+                if not last:
+                    vote.cast(stop.signal is not None)
         except Diverged as error:
             raise Diverged(f"{error}; {_last_good(folder)}. Try a smaller training.rate or training.clip") from None
+
+
+def _interrupted(step: int, steps: int, number: int | None) -> Interrupted:
+    """Several processes end with 0, so that whoever started and stopped them takes none of them for a failure."""
+    message = f"stopped at step {step} of {steps}; saved. Add --resume to continue"
+    return Interrupted(message, number or signal.SIGTERM, exit_code=0 if ranks().world > 1 else None)
 
 
 def _due(step: int, every: int) -> bool:
@@ -109,11 +123,13 @@ def _note_validation(training: Training, valid: dict[str, Any] | None, select: s
 def _check_weights(training: Training) -> None:
     """An update can overflow after a finite loss; weights that are not finite must not be saved."""
     for name, weight in training.model.named_parameters():
-        if not weight.isfinite().all():
+        if not gathered(weight.isfinite().all()):
             raise Diverged(f"{name} is no longer finite at step {training.step}")
 
 
-def _write(log: Log, training: Training, step: Step, valid: dict[str, Any] | None, config: TrainingConfig, last: bool) -> None:
+def _write(
+    log: Log | NoLog, training: Training, step: Step, valid: dict[str, Any] | None, config: TrainingConfig, last: bool
+) -> None:
     training.recent.append(step.loss_on_device)
     if valid is None and not last and not _due(step.step, config.log_every):
         return

@@ -309,14 +309,10 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ({"data": {"path": "r.csv", "label": ""}}, r'data\.label is ""'),
         ({"objective": {"weights": "even"}}, r"objective\.weights\" is 'even'; expected one of 'balanced' or a list of a number"),
         ({"objective": {"weights": [1.0, 0.0]}}, r"objective\.weights is \[1\.0, 0\.0\]; expected a number above 0"),
-        (
-            {"objective": {"weights": "balanced"}, "training": {"batch": 8, "accumulate": 2}},
-            r"training\.accumulate is 2, but the weighted mean of a batch is",
-        ),
         ({"tokenizer": {"kind": "word", "vectors": True}}, r"tokenizer\.vectors needs model\.vectors, which is missing\. Set"),
         ({"tokenizer": {"kind": "bpe", "vectors": True}}, r"tokenizer\.vectors is true, but tokenizer\.kind is \"bpe\""),
     ],
-    ids=range(16),
+    ids=range(15),
 )
 def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -182,7 +182,7 @@ def run(run_folder: Path) -> ElectraRun:
 
 def test_replaced_words_are_found(run: ElectraRun) -> None:
     result: dict[str, Any] = run.evaluate(split="valid")
-    assert result["f1"] > 0.5, "a discriminator that says the same of all tokens has an F1 of 0.2 or less"
+    assert result["f1"] > 0.4, "a discriminator that says the same of all tokens has an F1 of 0.2 or less"
     assert result["generator_accuracy"] > 0.5
     (found,) = run.replaced(["the cat sang on the mat ."])
     assert found.tokens == ("the", "cat", "sang", "on", "the", "mat", ".")

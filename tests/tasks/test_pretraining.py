@@ -188,10 +188,8 @@ def test_settings_that_do_not_fit_are_refused(objective: str, setting: str, mess
         compose(pretraining(objective), [setting])
 
 
-def test_words_by_themselves_and_pieces_of_uneven_batches_are_refused() -> None:
+def test_words_by_themselves_and_other_families_are_refused() -> None:
     with pytest.raises(ConfigError, match=r'model\.kind = "average" reads each token by itself'):
         compose(pretraining("masked", {"kind": "average"}))
-    with pytest.raises(ConfigError, match=r"training\.accumulate is 2, but with objective\.whole_words the"):
-        compose(pretraining("masked", accumulate=2), ["objective.whole_words=true"])
     with pytest.raises(ConfigError, match=r'objective\.kind = "masked" needs model\.family = "encoder"; it'):
         compose(pretraining("masked") | {"model": {"family": "language", "kind": "gru"}})

@@ -203,13 +203,12 @@ def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path)
         ({"data": {"path": "a.csv", "columns": ["a", "b"]}}, r"data\.columns only applies to csv and tsv; objective\.kind is"),
         ({"model": {"kind": "lstm"}}, r'objective\.kind = "tagging" needs model\.family = "encoder"; it'),
         ({"objective": {"kind": "tagging", "unknown": 1.0}}, r"objective\.unknown is 1\.0; expected 0 ≤ unknown < 1"),
-        ({"training": {"accumulate": 2}}, r"training\.accumulate is 2, but the mean over the words of a"),
         ({"training": {"carry": True}}, r"training\.carry is true, but a tagger has no state to carry"),
         ({"training": {"compile": True}}, r"training\.compile is true"),
         ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; for tagging choose'),
         ({"model": {"family": "encoder", "kind": "lstm", "characters": -1}}, r"model\.characters is -1; expected 0 or more"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

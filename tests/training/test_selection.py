@@ -15,6 +15,7 @@ from torch import Tensor
 from firth import files
 from firth.api.training import start
 from firth.errors import Diverged
+from firth.models import Network
 from firth.tasks.next_token import next_token
 from firth.text import prepare
 from firth.training.folder import RunFolder
@@ -40,7 +41,7 @@ def trained(folder: Path, **settings: Any) -> tuple[Training, dict[int, Tensor]]
     training, weights = start(recipe, data), {}
     run = RunFolder.create(folder, recipe.toml(), data.tokenizer.to_json())
 
-    def evaluate() -> dict[str, Any]:
+    def evaluate(network: Network) -> dict[str, Any]:
         weights[training.step] = training.model.state_dict()["embedding.weight"].clone()
         return VALID[training.step]
 

@@ -25,6 +25,7 @@ from firth.text.batches.padding import Ints
 from firth.text.config import CaptionsConfig
 from firth.text.data.parallel import ended
 from firth.text.readers.images import Bytes
+from firth.training.distributed import all_merged, mine
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # images captioned together
 
@@ -49,14 +50,16 @@ class ImageCaptioner:
         was_training = self.network.training
         self.network.eval()
         most = _AT_ONCE.get(next(self.network.parameters()).device.type, _AT_ONCE["cpu"])
-        found: list[list[Caption]] = []
-        for start in range(0, len(image_NHWC), most):
+        found: dict[int, list[Caption]] = {}
+        for number, start in enumerate(range(0, len(image_NHWC), most)):
             some = image_NHWC[start : start + most]
-            rows = self._search(some, config, range(first + start, first + start + len(some)), sample)
-            found += [[self._told(one) for one in hypotheses] for hypotheses in rows]
-            progress("captioning", len(found), len(image_NHWC))
+            if mine(number):
+                rows = self._search(some, config, range(first + start, first + start + len(some)), sample)
+                found |= {start + n: [self._told(one) for one in hypotheses] for n, hypotheses in enumerate(rows)}
+            progress("captioning", start + len(some), len(image_NHWC))
         self.network.train(was_training)
-        return found
+        found = all_merged(found)
+        return [found[n] for n in range(len(image_NHWC))]
 
     def measure(self, captions: Captions, config: DecodingConfig, progress: Progress = silent) -> CaptionMeasures:
         """Metrics of the best caption of each image against its references."""

@@ -27,6 +27,7 @@ from firth.text.config import PairsConfig
 from firth.text.data.parallel import encode_source
 from firth.text.data.sentence_pairs import sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import all_merged, mine
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
 _CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included
@@ -57,19 +58,22 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of encoded sources; an empty source, or special tokens alone, has an empty translation."""
         length_N = np.array([len(ids) for ids in encoded], dtype=np.int64)
-        found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in encoded]
+        found: dict[int, list[Translation]] = {}
         order = np.argsort(-length_N, kind="stable")
         done = int((length_N <= self._specials).sum())
         was_training = self.network.training
         self.network.eval()
-        for row_B in _batches(order[: len(order) - done], length_N, next(self.network.parameters()).device.type):
-            search = self._search(config, sample, [first + int(row) for row in row_B])
-            for row, hypotheses in zip(row_B, search([encoded[row] for row in row_B]), strict=True):
-                found[row] = [self._told(hypothesis) for hypothesis in hypotheses]
+        device = next(self.network.parameters()).device.type
+        for number, row_B in enumerate(_batches(order[: len(order) - done], length_N, device)):
+            if mine(number):
+                search = self._search(config, sample, [first + int(row) for row in row_B])
+                for row, hypotheses in zip(row_B.tolist(), search([encoded[row] for row in row_B]), strict=True):
+                    found[row] = [self._told(hypothesis) for hypothesis in hypotheses]
             done += len(row_B)
             progress("translating", done, len(encoded))
         self.network.train(was_training)
-        return found
+        found = all_merged(found)
+        return [found.get(row, [Translation("", 0.0, 0.0)]) for row in range(len(encoded))]
 
     def measure(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> TranslationMeasures:
         """BLEU and other metrics of the best translation of each source against its target."""

@@ -26,7 +26,7 @@ from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.whole_words import WordStarts
 
-_CHOICE, _ACTION, _TOKEN = 2, 3, 4  # the purposes of keys; 0 and 1 are those of the windows
+_CHOICE, _ACTION, _TOKEN, _SAMPLE = 2, 3, 4, 5  # the purposes of keys; 0 and 1 are those of the windows
 _NEVER = np.uint64(2**64 - 1)
 HIDDEN, CHANGED = 0.8, 0.1  # shares of the chosen tokens; the rest stays unchanged
 
@@ -38,6 +38,7 @@ class MaskedBatch:
     token_BT: Ints  # the input
     place_BM: Ints  # positions of the chosen tokens, in order; padded with 0
     target_BM: Ints  # the original tokens; padded with −1
+    uniform_BM: NDArray[np.float32] | None = None  # random numbers from 0 up to 1, for a loss that samples at these places
     fresh: bool = True
 
     @property
@@ -52,10 +53,13 @@ class MaskedBatch:
 
 class Masking:
     """Chooses and hides tokens. With `whole_words`, all pieces of a word or none; the last word is skipped if it would exceed
-    M places, so there may be a few fewer."""
+    M places, so there may be a few fewer. With `uniform`, a batch also has a random number for each place."""
 
-    def __init__(self, tokenizer: Tokenizer, share: float, *, whole_words: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, share: float, *, whole_words: bool = False, seed: int = 0, uniform: bool = False
+    ) -> None:
         self.mask, self.share, self.seed = tokenizer.vocab, share, seed
+        self._uniform = uniform
         self._special = [id for id in (tokenizer.eos, tokenizer.unknown) if id is not None]
         self._begins = WordStarts(tokenizer) if whole_words else None
 
@@ -73,18 +77,23 @@ class Masking:
         else:
             place_BM, chosen_BM = _smallest_words(score_BT, self._begins(token_BT), self.count(length))
         target_BM = np.where(chosen_BM, np.take_along_axis(token_BT, place_BM, 1), PADDING)
-        shown_BM = self._shown(target_BM, np.take_along_axis(number_BT, place_BM, 1))
+        number_BM = np.take_along_axis(number_BT, place_BM, 1)
+        shown_BM = self._shown(target_BM, number_BM)
         read_BT = token_BT.copy()
         row_BM = np.broadcast_to(np.arange(len(token_BT))[:, None], place_BM.shape)
         read_BT[row_BM[chosen_BM], place_BM[chosen_BM]] = shown_BM[chosen_BM]
-        return MaskedBatch(read_BT, np.where(chosen_BM, place_BM, 0), target_BM)
+        uniform_BM = self._between_0_and_1(number_BM, _SAMPLE).astype(np.float32) if self._uniform else None
+        return MaskedBatch(read_BT, np.where(chosen_BM, place_BM, 0), target_BM, uniform_BM)
 
     def _shown(self, target_BM: Ints, number_BM: NDArray[np.uint64]) -> Ints:
         """The input in place of the chosen tokens."""
-        action_BM = (self._draw(number_BM, _ACTION) >> np.uint64(11)).astype(np.float64) * 2.0**-53  # from 0 up to 1
+        action_BM = self._between_0_and_1(number_BM, _ACTION)
         any_BM = (self._draw(number_BM, _TOKEN) % np.uint64(self.mask)).astype(np.int64)
         changed_BM = np.where(action_BM < HIDDEN + CHANGED, any_BM, target_BM)
         return np.where(action_BM < HIDDEN, self.mask, changed_BM)
+
+    def _between_0_and_1(self, number: NDArray[np.uint64], purpose: int) -> NDArray[np.float64]:
+        return (self._draw(number, purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _draw(self, number: NDArray[np.uint64], purpose: int) -> NDArray[np.uint64]:
         return keys(self.seed, number.ravel(), purpose).reshape(number.shape)

@@ -1,0 +1,119 @@
+"""torchrun starts the processes: one log and one run folder, a signal to all of them, a worker that dies, one that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_runs import assert_identical, assert_no_temporaries, outcome, recipe_file, steps_saved, tiny
+
+from firth.api import load
+from firth.training.log import read as read_log
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+
+PATIENCE = 1200  # a busy machine takes minutes to start four interpreters
+
+
+def torchrun(*arguments: str | Path, restarts: int = 0) -> subprocess.Popen[str]:
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}", "-m", "firth"]
+    return subprocess.Popen(
+        [sys.executable, *command, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def workers(launcher: subprocess.Popen[str]) -> dict[int, int]:
+    """The process of each rank."""
+    found = {}
+    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
+        facts = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        ranks = [int(fact[5:]) for fact in facts if fact.startswith(b"RANK=")]
+        found |= dict.fromkeys(ranks, int(child))
+    return found
+
+
+def reaches(run: Path, step: int, launcher: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not any(line["step"] >= step for line in read_log(run / "log.jsonl")):
+        assert launcher.poll() is None, launcher.communicate()[1][-3000:]
+        assert time.monotonic() < until, "no such step"
+        time.sleep(0.02)
+
+
+def ended(launcher: subprocess.Popen[str]) -> tuple[int, str, str]:
+    said, complained = launcher.communicate(timeout=PATIENCE)
+    return launcher.returncode, said, complained
+
+
+def recipe(folder: Path, **training: float | str) -> Path:
+    settings = {"steps": 300, "batch": 4, "checkpoint_every": 10, "schedule": "constant", "log_every": 1, "timeout": 10}
+    return recipe_file(tiny("transformer", **(settings | training)), folder)
+
+
+def test_two_processes_write_one_log_one_line_and_one_folder(tmp_path: Path) -> None:
+    given = recipe(tmp_path, steps=20)
+    code, said, complained = ended(torchrun("train", given, "--out", tmp_path / "run", "--json"))
+    assert code == 0, complained
+    assert json.loads(said)["run"] == str(tmp_path / "run")
+    assert complained.count("training 20/20") == 1
+    assert [line["step"] for line in read_log(tmp_path / "run" / "log.jsonl")] == list(range(1, 21))
+    assert load(tmp_path / "run").generate("1 times", tokens=3, seed=0)
+    assert_no_temporaries(tmp_path / "run")
+    code, _, complained = ended(torchrun("train", given, "--out", tmp_path / "run"))
+    assert code == 1
+    assert complained.count("already holds a run. Add --resume") == 1
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_signal_to_all_processes_saves_once_and_ends_them_with_0(tmp_path: Path, parallel: str) -> None:
+    given = recipe(tmp_path, parallel=parallel, checkpoint_every=0)
+    launcher = torchrun("train", given, "--out", tmp_path / "run")
+    reaches(tmp_path / "run", 5, launcher)
+    for process in workers(launcher).values():
+        os.kill(process, signal.SIGTERM)
+        os.kill(process, signal.SIGTERM)  # as a scheduler and torchrun do
+    code, _, complained = ended(launcher)
+    assert code == 0, complained
+    assert complained.count("; saved. Add --resume to continue") == 1
+    stopped = read_log(tmp_path / "run" / "log.jsonl")[-1]["step"]
+    assert steps_saved(tmp_path / "run") == [stopped]
+    code, _, complained = ended(
+        torchrun("train", given, "--out", tmp_path / "run", "--resume", f"--training.steps={stopped + 3}")
+    )
+    assert code == 0, complained
+    assert [line["step"] for line in read_log(tmp_path / "run" / "log.jsonl")] == list(range(1, stopped + 4))
+
+
+def dies(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def hangs(process: int) -> None:
+    os.kill(process, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize(
+    ("fails", "rank"), [(dies, 0), (dies, 1), (hangs, 1)], ids=["rank 0 dies", "rank 1 dies", "rank 1 hangs"]
+)
+def test_a_worker_that_fails_is_restarted_and_not_a_bit_changes(fails: Callable[[int], None], rank: int, tmp_path: Path) -> None:
+    given = recipe(tmp_path, steps=120)
+    whole = torchrun("train", given, "--out", tmp_path / "whole")
+    assert ended(whole)[0] == 0
+    launcher = torchrun("train", given, "--out", tmp_path / "run", restarts=1)
+    reaches(tmp_path / "run", 25, launcher)
+    fails(workers(launcher)[rank])
+    code, _, complained = ended(launcher)
+    assert code == 0, complained[-3000:]
+    assert_identical(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+    assert_no_temporaries(tmp_path / "run")
