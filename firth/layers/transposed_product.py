@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.cpu import product
+
 FEW = range(8, 65)
 DEEP = 512  # numbers of a row of W: with fewer, the copy at the end costs what the product saves
 LARGE = 1 << 18  # numbers in W; a smaller one stays in the cache
@@ -20,6 +22,10 @@ def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
         return F.linear(x_nd, w_od, b_o)
     rows = x_nd.numel() // x_nd.shape[-1]
+    if rows in product.FEW and w_od.numel() >= LARGE and not torch.is_autocast_enabled("cpu"):
+        x_Nd = x_nd.reshape(rows, -1)
+        if product.why_not(x_Nd, w_od) is None:
+            return product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
     if rows not in FEW or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
         return F.linear(x_nd, w_od, b_o)
     if torch.is_autocast_enabled("cpu"):
