@@ -152,7 +152,7 @@ class SelfAttention(TokenMixer):
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
         start: int | Tensor = 0
         if past is not None:
-            if allowed is mask.CAUSAL and relative is None and self._in_one_call(q_BHTD, k_BGTD, v_BGTD, past):
+            if allowed is mask.CAUSAL and self.in_one_call(q_BHTD, k_BGTD, v_BGTD, relative, past):
                 o_BTd, past = cached_attention.attend(q_BHTD, k_BGTD, v_BGTD, past, self.attend.scale)  # type: ignore[arg-type]
                 return self.out(o_BTd), past
             start = past.kept
@@ -160,11 +160,13 @@ class SelfAttention(TokenMixer):
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, self.narrowed(allowed), relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
 
-    def _in_one_call(self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: CachedKeyValue) -> bool:
-        """Whether the step is one of cached_attention.py. A hook on `attend` has to see its arguments."""
+    def in_one_call(
+        self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, relative: Relative | None, past: CachedKeyValue
+    ) -> bool:
+        """Whether cached_attention.py can compute this step of causal attention. A hook on `attend` has to see its arguments."""
         attend = self.attend
         plain = attend.tables is None and attend.cap is None and not attend._forward_hooks and type(self) is SelfAttention
-        if not plain or type(attend.score_layer.score(attend)) is not Dot:
+        if not plain or relative is not None or type(attend.score_layer.score(attend)) is not Dot:
             return False
         return cached_attention.why_not(q_BHTD, k_BGTD, v_BGTD, past) is None
 

@@ -8,9 +8,7 @@ each reads only its own keys. Letters as in attention/call.py; C capacity, N row
 
 from __future__ import annotations
 
-import struct
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -19,6 +17,12 @@ from torch import Tensor
 from firth.layers.cpu import team
 from firth.layers.state import FixedKeyValue, KeyValue
 
+FIELDS = (
+    "taken",
+    *(f"{name}{part}" for name in ("q", "k", "v") for part in ("", "_row", "_head")),  # an address, and steps from it
+    *(f"{name}{part}" for name in ("keys", "values") for part in ("", "_row", "_head", "_position")),
+    *("o", "scores", "room", "lengths", "length_step", "C", "N", "H", "shared", "scale"),  # shared: H / G
+)
 _WIDEST = 256  # of a head: a query stays in registers
 _WIDTHS = 16  # a head's width is a multiple of these
 
@@ -34,8 +38,6 @@ def why_not(q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: Any) -> str | 
     D = q_BHTD.shape[3]
     if D % _WIDTHS or D > _WIDEST or k_BGTD.shape[3] != D or v_BGTD.shape[3] != D or not len(q_BHTD):
         return f"heads are as wide as a multiple of {_WIDTHS}, at most {_WIDEST}"
-    if find_spec("llvmlite") is None:
-        return "llvmlite is not installed"
     return team.why_not()
 
 
@@ -51,10 +53,9 @@ def attend(q_BH1D: Tensor, k_BG1D: Tensor, v_BG1D: Tensor, past: KeyValue | Fixe
     C = k_BGCD.shape[2]
     wide = -(-C // _WIDTHS) * _WIDTHS
     o_B1d, score_NHC = q_BH1D.new_empty(N, 1, H * D), q_BH1D.new_empty(N * H * wide)
-    fields = [place for x in (q_BH1D, k_BG1D, v_BG1D) for place in (x.data_ptr(), x.stride(0), x.stride(1))]
+    fields = [0, *(place for x in (q_BH1D, k_BG1D, v_BG1D) for place in (x.data_ptr(), x.stride(0), x.stride(1)))]
     fields += [place for x in (k_BGCD, v_BGCD) for place in (x.data_ptr(), x.stride(0), x.stride(1), x.stride(2))]
-    bits = struct.unpack("<i", struct.pack("<f", scale))[0]
-    fields += [o_B1d.data_ptr(), score_NHC.data_ptr(), wide, length.data_ptr(), length_step, C, N, H, H // G, bits]
+    fields += [o_B1d.data_ptr(), score_NHC.data_ptr(), wide, length.data_ptr(), length_step, C, N, H, H // G, team.bits(scale)]
     team.run(_kernel(D), fields)
     return o_B1d, after
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from firth.layers.cpu.code import FLOAT, INT, LONG, Code, Compiled, Value
+from firth.layers.cpu.cached_attention import FIELDS
+from firth.layers.cpu.code import INT, LONG, Code, Compiled, Value
 
 
 class _Heads(NamedTuple):
@@ -23,16 +24,17 @@ class _Heads(NamedTuple):
 
 
 def attention(D: int) -> Compiled:
-    """Fields: q, k and v (address, steps from row to row and from head to head), the cached k and v (also from position to
-    position), o, scores, room for the scores of a head, lengths and the step between them, C, N, H, H / G, bits of the scale."""
-    b = Code("firth_cached_attention")
+    b = Code("firth_cached_attention", FIELDS)
     parts = range(0, D, b.lanes)
-    q, k, v = (_Heads(b.address(n), b.field(n + 1), b.field(n + 2)) for n in (1, 4, 7))
-    keys, values = (_Heads(b.address(n), *(b.field(n + m) for m in (1, 2, 3))) for n in (10, 14))
-    o, scores, room = b.address(18), b.address(19), b.field(20)
-    lengths, length_step = b.inttoptr(b.field(21), LONG.as_pointer()), b.field(22)
-    C, N, H, shared = (b.field(n) for n in range(23, 27))
-    scale = b.splat(b.bitcast(b.trunc(b.field(27), INT), FLOAT))
+    q, k, v = (_Heads(b.address(name), b.field(f"{name}_row"), b.field(f"{name}_head")) for name in ("q", "k", "v"))
+    keys, values = (
+        _Heads(b.address(name), *(b.field(f"{name}_{part}") for part in ("row", "head", "position")))
+        for name in ("keys", "values")
+    )
+    o, scores, room = b.address("o"), b.address("scores"), b.field("room")
+    lengths, length_step = b.inttoptr(b.field("lengths"), LONG.as_pointer()), b.field("length_step")
+    C, N, H, shared = (b.field(name) for name in ("C", "N", "H", "shared"))
+    scale = b.number("scale")
 
     def one_head(item):
         n, h = b.sdiv(item, H), b.srem(item, H)
@@ -42,22 +44,25 @@ def attention(D: int) -> Compiled:
         q_D = [b.fmul(b.read(q.of(b, n, h), LONG(part)), scale) for part in parts]
         k_D, v_D = ([b.read(x.of(b, n, g), LONG(part)) for part in parts] for x in (k, v))
         old_k, old_v = keys.of(b, n, g), values.of(b, n, g)
-        score = b.gep(scores, [b.mul(item, room)])
+        score, out = b.gep(scores, [b.mul(item, room)]), b.gep(o, [b.mul(item, LONG(D))])
+        first = b.icmp_signed("==", b.srem(h, shared), LONG(0))
+        head(b, q_D, k_D, v_D, old_k, keys.position, old_v, values.position, score, out, last, first)
 
-        largest = _scores(b, score, q_D, k_D, old_k, keys.position, last)
-        total = _weights(b, score, largest, last)
-        o_D = _mean(b, score, v_D, old_v, values.position, last)
-        place = b.mul(item, LONG(D))
-        for part, value in zip(parts, o_D, strict=True):
-            b.write(b.fdiv(value, total), o, b.add(place, LONG(part)))
-        # The other heads of the group do not read what is written here: they have k and v themselves.
-        with b.if_then(b.icmp_signed("==", b.srem(h, shared), LONG(0))):
-            for pointer, heads, x_D in ((old_k, keys, k_D), (old_v, values, v_D)):
-                for part, x in zip(parts, x_D, strict=True):
-                    b.write(x, pointer, b.add(b.mul(last, heads.position), LONG(part)))
-
-    b.pieces(b.mul(N, H), LONG(1), one_head)
+    b.pieces("taken", b.mul(N, H), LONG(1), one_head)
     return b.compiled()
+
+
+def head(b: Code, q_D, k_D, v_D, old_k, k_step, old_v, v_step, score, o, last, first) -> None:
+    """The output o of one head, whose new key and value become those at `last`; if it is the `first` of its group, it also
+    writes them to memory. The others do not read what is written there: they have k and v themselves."""
+    largest = _scores(b, score, q_D, k_D, old_k, k_step, last)
+    total = _weights(b, score, largest, last)
+    for n, value in enumerate(_mean(b, score, v_D, old_v, v_step, last)):
+        b.write(b.fdiv(value, total), o, LONG(n * b.lanes))
+    with b.if_then(first):
+        for pointer, step, x_D in ((old_k, k_step, k_D), (old_v, v_step, v_D)):
+            for n, x in enumerate(x_D):
+                b.write(x, pointer, b.add(b.mul(last, step), LONG(n * b.lanes)))
 
 
 def _scores(b: Code, score: Value, q_D: Sequence[Value], k_D: Sequence[Value], old_k, position, last) -> Value:

@@ -30,24 +30,31 @@ def lanes() -> int:
 
 
 class Code(ir.IRBuilder):
-    """The body of a kernel. The methods of IRBuilder write single instructions."""
+    """The body of a kernel with these arguments. The methods of IRBuilder write single instructions."""
 
-    def __init__(self, name: str) -> None:
-        self.lanes = lanes()
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        self.lanes, self.names = lanes(), fields
         self.vector = ir.VectorType(FLOAT, self.lanes)
         function = ir.Function(ir.Module(name), ir.FunctionType(VOID, [LONG.as_pointer()]), name)
         function.attributes.add("nounwind")
-        self.fields = function.args[0]
+        self.array = function.args[0]
         super().__init__(function.append_basic_block("entry"))
 
     # ---------------------------------------------------------------------------------------------- arguments and memory
 
-    def field(self, n: int) -> Value:
-        return self.load(self.gep(self.fields, [LONG(n)]))
+    def field(self, name: str) -> Value:
+        return self.load(self._place(name))
 
-    def address(self, n: int) -> Value:
+    def address(self, name: str) -> Value:
         """A field that is the address of float32 numbers."""
-        return self.inttoptr(self.field(n), FLOAT.as_pointer())
+        return self.inttoptr(self.field(name), FLOAT.as_pointer())
+
+    def number(self, name: str) -> Value:
+        """A field that is a float32 number, in every lane."""
+        return self.splat(self.bitcast(self.trunc(self.field(name), INT), FLOAT))
+
+    def _place(self, name: str) -> Value:
+        return self.gep(self.array, [LONG(self.names.index(name))])
 
     def read(self, pointer, offset) -> Value:
         """L numbers from pointer[offset] on, aligned to four bytes only."""
@@ -76,6 +83,9 @@ class Code(ir.IRBuilder):
     def fma(self, x, y, z) -> Value:
         return self._intrinsic("llvm.fma", x, y, z)
 
+    def sqrt(self, x) -> Value:
+        return self._intrinsic("llvm.sqrt", x)
+
     def _intrinsic(self, name: str, *arguments) -> Value:
         function = self.module.globals.get(f"{name}.v{self.lanes}f32")
         if function is None:
@@ -84,9 +94,10 @@ class Code(ir.IRBuilder):
         return self.call(function, arguments)
 
     def exp(self, x) -> Value:
-        """eˣ for x ≤ 0, at least 2^−126, with a relative error of about |x|·10⁻⁷; NaN stays NaN."""
+        """eˣ, at least 2^−126 and at most 2^126, with a relative error of about |x|·10⁻⁷; NaN stays NaN."""
         y = self.fmul(x, self.constant(_LOG2_E))
         y = self.select(self.fcmp_ordered("<", y, self.constant(-126.0)), self.constant(-126.0), y)
+        y = self.select(self.fcmp_ordered(">", y, self.constant(126.0)), self.constant(126.0), y)
         shifted = self.fadd(y, self.constant(_TO_WHOLE))
         f = self.fsub(y, self.fsub(shifted, self.constant(_TO_WHOLE)))
         power = self.constant(_EXP2[-1])
@@ -146,12 +157,13 @@ class Code(ir.IRBuilder):
         self.position_at_end(after)
         return phis
 
-    def pieces(self, count, size, body: Callable[[Value], None]) -> None:
-        """body(n) for every n below `count`; each thread takes `size` of them at a time, so that a slower one takes fewer."""
+    def pieces(self, counter: str, count, size, body: Callable[[Value], None]) -> None:
+        """body(n) for every n below `count`; each thread takes `size` of them at a time, so that a slower one takes fewer. The
+        field `counter`, 0 at first, says how many are taken."""
         take, work, done = (self.append_basic_block(name) for name in ("take", "work", "done"))
         self.branch(take)
         self.position_at_end(take)
-        first = self.atomic_rmw("add", self.fields, size, "monotonic")  # field 0 is the counter
+        first = self.atomic_rmw("add", self._place(counter), size, "monotonic")
         self.cbranch(self.icmp_signed("<", first, count), work, done)
         self.position_at_end(work)
 
@@ -162,6 +174,10 @@ class Code(ir.IRBuilder):
         self.loop(first, self.least(self.add(first, size), count), LONG(1), one)
         self.branch(take)
         self.position_at_end(done)
+
+    def wait(self) -> None:
+        """Until all threads are here; the field "barrier" is the address of team.py's."""
+        self.call(self.inttoptr(self.field("barrier"), ir.FunctionType(VOID, []).as_pointer()), [])
 
     def compiled(self) -> Compiled:
         self.ret_void()

@@ -8,12 +8,9 @@ registers, one vector of rows for each output:
 W is read once, in the order in which it lies in memory. Sums are made of pieces of 256 terms, which keeps rounding errors small.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +18,7 @@ from torch import Tensor
 
 from firth.layers.cpu import team
 
+FIELDS = ("taken", "W", "x", "y", "bias", "residual", "d", "o", "N", "zero")
 FEW = range(6, 41)  # rows: with fewer or more, MKL is faster
 PIECE = 256  # terms of a partial sum
 UNROLLED = 4
@@ -35,8 +33,6 @@ def why_not(x_Nd: Tensor, W_od: Tensor) -> str | None:
         return "it computes in float32 on a CPU"
     if not W_od.is_contiguous() or len(W_od) < 16:
         return "W has to be contiguous, with at least 16 rows"
-    if find_spec("llvmlite") is None:
-        return "llvmlite is not installed"
     return team.why_not()
 
 
@@ -54,7 +50,7 @@ def linear(x_Nd: Tensor, W_od: Tensor, b_o: Tensor | None, residual_No: Tensor |
     residual_No = None if residual_No is None else residual_No.contiguous()
     tensors = (W_od, x_gdL, y_No, b_o, residual_No)
     fields = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
-    team.run(_kernel(d % ALIASING == 0, b_o is not None, residual_No is not None), (*fields, d, o, N, 0))
+    team.run(_kernel(d % ALIASING == 0, b_o is not None, residual_No is not None), (0, *fields, d, o, N, 0))
     return y_No
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firth.layers.cpu.code import FLOAT, LONG, Code, Compiled, Value
-from firth.layers.cpu.product import PIECE, TILES, UNROLLED
+from firth.layers.cpu.product import FIELDS, PIECE, TILES, UNROLLED
 
 
 def product(copied: bool, biased: bool, residual: bool) -> Compiled:
-    """Fields: W_od, x_gdL, y_No, b_o, residual_No, d, o, N, 0. `copied`: a square of W is copied before it is read again and
-    again, because its rows would push each other out of the cache."""
-    b = Code("firth_product")
+    """`copied`: a square of W is copied before it is read again and again, because its rows would push each other out of the
+    cache."""
+    b = Code("firth_product", FIELDS)
     L = b.lanes
-    W, x, y, bias, added = (b.address(n) for n in range(1, 6))
-    d, o, N = (b.field(n) for n in range(6, 9))
+    W, x, y, bias, added = (b.address(name) for name in ("W", "x", "y", "bias", "residual"))
+    d, o, N = (b.field(name) for name in ("d", "o", "N"))
     sum_L = [b.alloca(b.vector) for _ in range(L)]
     square = _Square(b) if copied else None
     groups = b.sdiv(b.add(N, LONG(L - 1)), LONG(L))
@@ -42,7 +42,7 @@ def product(copied: bool, biased: bool, residual: bool) -> Compiled:
 
         b.loop(LONG(0), groups, LONG(1), group)
 
-    b.pieces(b.sdiv(b.add(o, LONG(L - 1)), LONG(L)), LONG(TILES), tile)
+    b.pieces("taken", b.sdiv(b.add(o, LONG(L - 1)), LONG(L)), LONG(TILES), tile)
     return b.compiled()
 
 
@@ -53,7 +53,7 @@ class _Square:
     def __init__(self, b: Code) -> None:
         self.written = b.alloca(FLOAT, size=LONG(b.lanes**2))
         self.written.align = 64
-        self.read = b.gep(self.written, [b.field(9)])
+        self.read = b.gep(self.written, [b.field("zero")])
 
 
 def _sums(b: Code, sum_L: Sequence[Value], row_L: Sequence[Value], x_dL: Value, d: Value, square: _Square | None) -> None:

@@ -3,36 +3,52 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 
 
 def run(kernel: int, fields: Sequence[int]) -> None:
-    """Call the function at the address `kernel` on every thread with the address of `fields`, after a counter that is 0."""
-    array = (ctypes.c_int64 * (len(fields) + 1))(0, *fields)
-    parallel = _parallel()
-    assert parallel is not None
-    parallel(kernel, ctypes.addressof(array), torch.get_num_threads(), 0)
+    """Call the function at the address `kernel` on every thread with the address of `fields`."""
+    array = (ctypes.c_int64 * len(fields))(*fields)
+    library = _library()
+    assert library is not None
+    library.GOMP_parallel(kernel, ctypes.addressof(array), torch.get_num_threads(), 0)
+
+
+@cache
+def barrier() -> int:
+    """The address of a function that waits for the other threads."""
+    address = ctypes.cast(_library().GOMP_barrier, ctypes.c_void_p).value  # type: ignore[union-attr]
+    assert address is not None
+    return address
+
+
+def bits(number: float) -> int:
+    """Of a float32 number."""
+    found: int = struct.unpack("<i", struct.pack("<f", number))[0]
+    return found
 
 
 def why_not() -> str | None:
-    if _parallel() is None:
-        return "torch does not come with GNU's OpenMP library, whose threads run the kernels"
+    if _library() is None:
+        return "llvmlite, or GNU's OpenMP library, whose threads are torch's, is not there"
     return None
 
 
 @cache
-def _parallel() -> Callable[..., Any] | None:
-    """GOMP_parallel(function, argument, threads, flags) of the library that torch has loaded."""
-    if sys.platform != "linux":
+def _library() -> ctypes.CDLL | None:
+    """GNU's OpenMP, as torch has loaded it: GOMP_parallel(function, argument, threads, flags)."""
+    if sys.platform != "linux" or find_spec("llvmlite") is None:
         return None
     for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
-        parallel = ctypes.CDLL(str(path)).GOMP_parallel
-        parallel.argtypes, parallel.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
-        return parallel  # type: ignore[no-any-return]
+        library = ctypes.CDLL(str(path))
+        library.GOMP_parallel.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
+        library.GOMP_parallel.restype = None
+        return library
     return None
