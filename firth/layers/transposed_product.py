@@ -22,15 +22,16 @@ def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
         return F.linear(x_nd, w_od, b_o)
     rows = x_nd.numel() // x_nd.shape[-1]
-    if rows in product.FEW and w_od.numel() >= LARGE and not torch.is_autocast_enabled("cpu"):
-        x_Nd = x_nd.reshape(rows, -1)
-        if product.why_not(x_Nd, w_od) is None:
-            return product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
-    if rows not in FEW or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
+    if not (rows in FEW or rows in product.FEW) or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
         return F.linear(x_nd, w_od, b_o)
     if torch.is_autocast_enabled("cpu"):
         return F.linear(x_nd, w_od, b_o)
-    x_dN = x_nd.reshape(rows, -1).t()
+    x_Nd = x_nd.reshape(rows, -1)
+    if product.why_not(x_Nd, w_od) is None:
+        return product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
+    if rows not in FEW:
+        return F.linear(x_nd, w_od, b_o)
+    x_dN = x_Nd.t()
     y_oN = torch.mm(w_od, x_dN) if b_o is None else torch.addmm(b_o.unsqueeze(1), w_od, x_dN)
     # Copied: torch's attention on a CPU is slow with queries whose numbers are not next to each other.
     return y_oN.t().contiguous().view(*x_nd.shape[:-1], -1)

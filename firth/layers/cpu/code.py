@@ -76,6 +76,10 @@ class Code(ir.IRBuilder):
         undefined = ir.Constant(self.vector, ir.Undefined)
         return self.permute(self.insert_element(undefined, scalar, INT(0)), undefined, [0] * self.lanes)
 
+    def splat_int(self, scalar) -> Value:
+        undefined = ir.Constant(ir.VectorType(INT, self.lanes), ir.Undefined)
+        return self.permute(self.insert_element(undefined, scalar, INT(0)), undefined, [0] * self.lanes)
+
     def permute(self, x, y, sources: Iterable[int]) -> Value:
         """A lane of x for each of `sources` below L, of y for the others."""
         return self.shuffle_vector(x, y, ir.Constant(ir.VectorType(INT, self.lanes), list(sources)))

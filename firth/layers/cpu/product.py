@@ -19,7 +19,7 @@ from torch import Tensor
 from firth.layers.cpu import team
 
 FIELDS = ("taken", "W", "x", "y", "bias", "residual", "d", "o", "N", "zero")
-FEW = range(6, 41)  # rows: with fewer or more, MKL is faster
+FEW = range(6, 33)  # rows: with fewer or more, MKL is faster
 PIECE = 256  # terms of a partial sum
 UNROLLED = 4
 ALIASING = 512  # columns: rows of a multiple of these compete for the same few places in the first cache
