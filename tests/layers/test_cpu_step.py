@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.attention import attend, mask
-from firth.layers.cpu import cached_attention, log_normaliser, product, row_block, team
+from firth.layers.cpu import cached_attention, log_normaliser, product, row_block, source_attention, team
 from firth.layers.hook_free import Linear
 from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
@@ -204,3 +204,22 @@ def test_the_log_normaliser_is_that_of_torch(V: int) -> None:
     x[0, 1], x[1, 0], x[2], x[3, -1] = -torch.inf, 60.0, -100.0, torch.nan
     assert log_normaliser.why_not(x) is None
     torch.testing.assert_close(log_normaliser.log_normaliser(x), x.double().logsumexp(-1).float(), rtol=4 * EPS, atol=4 * EPS, equal_nan=True)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize(("H", "G"), [(4, 4), (4, 2)])
+@pytest.mark.parametrize("beams", [1, 5])
+def test_attention_to_a_source_is_that_of_attend(H: int, G: int, beams: int) -> None:
+    length, D = torch.tensor([1, 0, 16, 19]), 32
+    q = drawn(4 * beams, 1, H * D)
+    k, v = drawn(4, 2 * G, 20, D, seed=1).split(G, dim=1)
+    assert source_attention.why_not(q, k, v) is None
+    found = source_attention.attend(q, k, v, length, 0.2)
+    exact, plain = (
+        attend(
+            q.view(4, beams, H, D).transpose(1, 2).to(t), k.to(t), v.to(t), mask=mask.lengths(length), scale=0.2
+        ).transpose(1, 2).flatten(2).view(4 * beams, 1, -1)
+        for t in (torch.float64, torch.float32)
+    )  # fmt: skip
+    assert (found - exact).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
+    assert not found.view(4, -1)[1].any()
