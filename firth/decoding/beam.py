@@ -302,8 +302,8 @@ def _candidates(
 
 
 def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-    """Equal to topk over all S·V but the `banned` ones. The best `most` tokens lie in the `most` blocks with the highest maxima, and the maxima take
-    one pass without sorting. A topk over everything costs more than the softmax."""
+    """Equal to topk over all S·V but the `banned` ones. The best `most` tokens lie in the `most` blocks with the highest maxima,
+    and the maxima take one pass without sorting. A topk over everything costs more than the softmax."""
     V = log_p_ASV.shape[2]
     whole = V // BLOCK * BLOCK
     highest_ASN = log_p_ASV[..., :whole].view(*score_AS.shape, -1, BLOCK).amax(-1)

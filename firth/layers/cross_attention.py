@@ -71,7 +71,8 @@ class CrossAttention(Direct):
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
         B, T, d = x_BTd.shape
         if T == 1 and self._plain() and source_attention.why_not(x_BTd, source.k_BGSD, source.v_BGSD) is None:
-            o_BTn = source_attention.attend(self.query(x_BTd), *source.tensors(), self.attend.scale)
+            q_BTn, scale = self.query(x_BTd), self.attend.scale
+            o_BTn = source_attention.attend(q_BTn, source.k_BGSD, source.v_BGSD, source.length_B, scale)
             in_one_call_BTd: Tensor = self.out(o_BTn)
             return in_one_call_BTd
         texts = source.length_B.shape[0]  # not len(): while a model is exported, sizes are symbols

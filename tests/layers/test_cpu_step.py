@@ -203,7 +203,9 @@ def test_the_log_normaliser_is_that_of_torch(V: int) -> None:
     x = 5 * drawn(7, V)
     x[0, 1], x[1, 0], x[2], x[3, -1] = -torch.inf, 60.0, -100.0, torch.nan
     assert log_normaliser.why_not(x) is None
-    torch.testing.assert_close(log_normaliser.log_normaliser(x), x.double().logsumexp(-1).float(), rtol=4 * EPS, atol=4 * EPS, equal_nan=True)
+    torch.testing.assert_close(
+        log_normaliser.log_normaliser(x), x.double().logsumexp(-1).float(), rtol=4 * EPS, atol=4 * EPS, equal_nan=True
+    )
 
 
 @torch.inference_mode()

@@ -44,6 +44,7 @@ def why_not(q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: Any) -> str | 
 def attend(q_BH1D: Tensor, k_BG1D: Tensor, v_BG1D: Tensor, past: KeyValue | FixedKeyValue, scale: float) -> tuple[Tensor, Any]:
     """o_B1d, the outputs of all heads one after the other, and the state after the token."""
     (N, H, _, D), G = q_BH1D.shape, k_BG1D.shape[1]
+    after: KeyValue | FixedKeyValue
     if isinstance(past, KeyValue):
         k_BGCD, v_BGCD, after = past.place(k_BG1D, v_BG1D)
         length, length_step = torch.tensor([past.length]), 0

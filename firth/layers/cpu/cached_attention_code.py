@@ -1,4 +1,4 @@
-"""The code of cached_attention.py and source_attention.py. Letters: L lanes, D head width, n number of a row, h of a head, k of a key."""
+"""The code of cached_attention.py and source_attention.py. Letters: L lanes, D head width, n number of a row, h of a head."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -72,7 +72,9 @@ def source_attention(D: int) -> Compiled:
         score = b.gep(scores, [b.mul(item, room)])
         largest = _scores(b, score, q_D, None, keys.of(b, text, g), keys.position, length)
         total = _weights(b, score, largest, length)
-        for part, value in zip(parts, _mean(b, score, None, values.of(b, text, g), values.position, length, len(parts)), strict=True):
+        for part, value in zip(
+            parts, _mean(b, score, None, values.of(b, text, g), values.position, length, len(parts)), strict=True
+        ):
             some = b.icmp_signed(">", length, LONG(0))
             b.write(b.select(some, b.fdiv(value, total), b.constant(0.0)), o, b.add(place, LONG(part)))
 

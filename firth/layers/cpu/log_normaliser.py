@@ -26,7 +26,8 @@ def log_normaliser(x_RV: Tensor) -> Tensor:
     largest_R, total_R = x_RV.new_empty(2, len(x_RV))
     addresses = (tensor.data_ptr() for tensor in (x_RV, largest_R, total_R))
     team.run(_kernel(), (0, *addresses, x_RV.shape[1], len(x_RV)))
-    return total_R.log_().add_(largest_R)
+    log_R: Tensor = total_R.log_().add_(largest_R)
+    return log_R
 
 
 @cache

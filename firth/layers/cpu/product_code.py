@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from firth.layers.cpu.code import FLOAT, LONG, Code, Compiled, Value
 from firth.layers.cpu.product import FIELDS, PIECE, TILES, UNROLLED
+
+Columns = Callable[[Value], list[list[Value]]]  # the first column of a few → for each of them, where the L numbers of W are
 
 
 def product(copied: bool, biased: bool, residual: bool) -> Compiled:
@@ -18,7 +20,7 @@ def product(copied: bool, biased: bool, residual: bool) -> Compiled:
     W, x, y, bias, added = (b.address(name) for name in ("W", "x", "y", "bias", "residual"))
     d, o, N = (b.field(name) for name in ("d", "o", "N"))
     sum_L = [b.alloca(b.vector) for _ in range(L)]
-    square = _Square(b) if copied else None
+    columns, step = (_copied_columns(b), L) if copied else (_columns(b), UNROLLED)
     groups = b.sdiv(b.add(N, LONG(L - 1)), LONG(L))
 
     def tile(t):
@@ -27,17 +29,13 @@ def product(copied: bool, biased: bool, residual: bool) -> Compiled:
 
         def group(g):
             x_dL = b.gep(x, [b.mul(g, b.mul(d, LONG(L)))])
-            _sums(b, sum_L, row_L, x_dL, d, square)
-            y_nL = b.transposed([b.load(total) for total in sum_L])
-            for n, value in enumerate(y_nL):
+            _sums(b, sum_L, row_L, x_dL, d, columns(row_L), step)
+            for n, value in enumerate(b.transposed([b.load(total) for total in sum_L])):
                 row = b.add(b.mul(g, LONG(L)), LONG(n))
                 with b.if_then(b.icmp_signed("<", row, N)):
                     place = b.add(b.mul(row, o), first)
-                    if biased:
-                        value = b.fadd(value, b.read(bias, first))
-                    if residual:
-                        value = b.fadd(value, b.read(added, place))
-                    b.write(value, y, place)
+                    terms = [b.read(bias, first)] * biased + ([b.read(added, place)] if residual else [])
+                    b.write(_sum(b, value, terms), y, place)
             return ()
 
         b.loop(LONG(0), groups, LONG(1), group)
@@ -46,19 +44,14 @@ def product(copied: bool, biased: bool, residual: bool) -> Compiled:
     return b.compiled()
 
 
-class _Square:
-    """L × L numbers of W. They are read through an address that the compiler cannot know to be the one they were written to:
-    otherwise it would keep them in registers and broadcast from there, which competes with the products."""
-
-    def __init__(self, b: Code) -> None:
-        self.written = b.alloca(FLOAT, size=LONG(b.lanes**2))
-        self.written.align = 64
-        self.read = b.gep(self.written, [b.field("zero")])
+def _sum(b: Code, value: Value, terms: Sequence[Value]) -> Value:
+    for term in terms:
+        value = b.fadd(value, term)
+    return value
 
 
-def _sums(b: Code, sum_L: Sequence[Value], row_L: Sequence[Value], x_dL: Value, d: Value, square: _Square | None) -> None:
-    """Σ_d w_od x_dn for the L outputs o of a tile and L rows n, written to sum_L."""
-    L, step = b.lanes, b.lanes if square is not None else UNROLLED
+def _sums(b: Code, sum_L: Sequence[Value], row_L: Sequence[Value], x_dL: Value, d: Value, columns: Columns, step: int) -> None:
+    """Σ_d w_od x_dn for the L outputs o of a tile and L rows n, written to sum_L; `step` columns at a time."""
     for total in sum_L:
         b.store(b.constant(0.0), total)
 
@@ -67,27 +60,49 @@ def _sums(b: Code, sum_L: Sequence[Value], row_L: Sequence[Value], x_dL: Value, 
         whole = b.add(start, b.and_(b.sub(end, start), LONG(-step)))
 
         def many(k, *y_L):
-            for n in range(step if square is not None else 0):
-                b.write(b.read(row_L[n], k), square.written, LONG(n * L))
-            for u in range(step):
-                column = b.add(k, LONG(u))
-                w_L = (
-                    [b.gep(row, [column]) for row in row_L]
-                    if square is None
-                    else [b.gep(square.read, [LONG(n * L + u)]) for n in range(L)]
-                )
-                y_L = _term(b, w_L, x_dL, column, y_L)
+            for u, w_L in enumerate(columns(k)):
+                y_L = _term(b, w_L, x_dL, b.add(k, LONG(u)), y_L)
             return y_L
 
-        y_L = b.loop(start, whole, LONG(step), many, *[b.constant(0.0)] * L)
-        y_L = b.loop(whole, end, LONG(1), lambda k, *y_L: _term(b, [b.gep(row, [k]) for row in row_L], x_dL, k, y_L), *y_L)
-        for total, y_n in zip(sum_L, y_L, strict=True):
+        def one(k, *y_L):
+            return _term(b, [b.gep(row, [k]) for row in row_L], x_dL, k, y_L)
+
+        y_L = b.loop(start, whole, LONG(step), many, *[b.constant(0.0)] * b.lanes)
+        for total, y_n in zip(sum_L, b.loop(whole, end, LONG(1), one, *y_L), strict=True):
             b.store(b.fadd(b.load(total), y_n), total)
         return ()
 
     b.loop(LONG(0), d, LONG(PIECE), piece)
 
 
-def _term(b: Code, w_L: Sequence[Value], x_dL: Value, column: Value, y_L: Sequence[Value]) -> list[Value]:
+def _term(b: Code, w_L: Sequence[Value], x_dL: Value, column: Value, y_L: Sequence[Value]) -> tuple[Value, ...]:
     x_L = b.read(x_dL, b.mul(column, LONG(b.lanes)))
-    return [b.fma(b.splat(b.load(w)), x_L, y_n) for w, y_n in zip(w_L, y_L, strict=True)]
+    return tuple(b.fma(b.splat(b.load(w)), x_L, y_n) for w, y_n in zip(w_L, y_L, strict=True))
+
+
+def _columns(b: Code) -> Callable[[Sequence[Value]], Columns]:
+    """Read from W itself."""
+
+    def of(row_L: Sequence[Value]) -> Columns:
+        return lambda k: [[b.gep(row, [b.add(k, LONG(u))]) for row in row_L] for u in range(UNROLLED)]
+
+    return of
+
+
+def _copied_columns(b: Code) -> Callable[[Sequence[Value]], Columns]:
+    """Copy L × L numbers first. They are read through an address that the compiler cannot know to be the one they were written
+    to: otherwise it would keep them in registers and broadcast from there, which competes with the products."""
+    L = b.lanes
+    written = b.alloca(FLOAT, size=LONG(L * L))
+    written.align = 64
+    read = b.gep(written, [b.field("zero")])
+
+    def of(row_L: Sequence[Value]) -> Columns:
+        def columns(k):
+            for n, row in enumerate(row_L):
+                b.write(b.read(row, k), written, LONG(n * L))
+            return [[b.gep(read, [LONG(n * L + u)]) for n in range(L)] for u in range(L)]
+
+        return columns
+
+    return of

@@ -172,7 +172,9 @@ def _why_not_block(block: Any, tensors: tuple[Tensor | None, ...]) -> str | None
     attend, norms = block.attention.attend, (block.attention_norm, block.feedforward_norm)
     if attend.tables is not None or attend.cap is not None or type(attend.score_layer.score(attend)) is not Dot:
         return "it computes dot products without positions or a cap"
-    if type(norms[0]) is not type(norms[1]) or (getattr(norms[0], "bias", None) is None) != (getattr(norms[1], "bias", None) is None):
+    if type(norms[0]) is not type(norms[1]) or (getattr(norms[0], "bias", None) is None) != (
+        getattr(norms[1], "bias", None) is None
+    ):
         return "its two norms are of one kind"
     if block.feedforward.activation not in _ACTIVATIONS:
         return f"it knows the activations {', '.join(_ACTIVATIONS)}"
