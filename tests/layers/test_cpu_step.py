@@ -18,6 +18,7 @@ from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
+from firth.models.quantisation import quantise
 
 pytestmark = pytest.mark.skipif(team.why_not() is not None, reason=str(team.why_not()))
 EPS = torch.finfo(torch.float32).eps
@@ -225,3 +226,11 @@ def test_attention_to_a_source_is_that_of_attend(H: int, G: int, beams: int) -> 
     )  # fmt: skip
     assert (found - exact).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
     assert not found.view(4, -1)[1].any()
+
+
+def test_a_quantised_model_takes_its_own_products() -> None:
+    model = small("gpt2")
+    before = written(model)
+    quantise(model, "int8")
+    assert not torch.equal(written(model), before)
+    torch.testing.assert_close(written(model), before, rtol=0, atol=0.05 * float(before.abs().max()))

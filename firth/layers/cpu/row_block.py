@@ -153,7 +153,7 @@ def _made(block: Any, modules: tuple[Any, ...], tensors: tuple[Tensor | None, ..
         D,
         False,
         type(norm) is RMSNorm,
-        getattr(norm, "bias", None) is not None,
+        _shifted(norm),
         tuple(layer.bias is not None for layer in modules[:4]),
         feedforward.activation,
     )
@@ -166,15 +166,12 @@ def _made(block: Any, modules: tuple[Any, ...], tensors: tuple[Tensor | None, ..
 def _why_not_block(block: Any, tensors: tuple[Tensor | None, ...]) -> str | None:
     if type(block.attention) is not SelfAttention:
         return "it computes self-attention to all tokens so far"
-    width = block.attention.out.weight.shape[0]
-    if reason := one_row.plain(block, torch.empty(1, 1, width), None):
+    if reason := one_row.plain(block, torch.empty(1, 1, 1), None):
         return reason
     attend, norms = block.attention.attend, (block.attention_norm, block.feedforward_norm)
     if attend.tables is not None or attend.cap is not None or type(attend.score_layer.score(attend)) is not Dot:
         return "it computes dot products without positions or a cap"
-    if type(norms[0]) is not type(norms[1]) or (getattr(norms[0], "bias", None) is None) != (
-        getattr(norms[1], "bias", None) is None
-    ):
+    if type(norms[0]) is not type(norms[1]) or _shifted(norms[0]) != _shifted(norms[1]):
         return "its two norms are of one kind"
     if block.feedforward.activation not in _ACTIVATIONS:
         return f"it knows the activations {', '.join(_ACTIVATIONS)}"
@@ -184,6 +181,10 @@ def _why_not_block(block: Any, tensors: tuple[Tensor | None, ...]) -> str | None
     if any(count % LANES or count > _WIDEST for count in columns) or block.attention.head_width % (2 * LANES):
         return f"widths have to be multiples of {LANES}, at most {_WIDEST:,}, and those of heads of {2 * LANES}"
     return f"heads are wider than {_WIDEST_HEAD}" if block.attention.head_width > _WIDEST_HEAD else None
+
+
+def _shifted(norm: Any) -> bool:
+    return getattr(norm, "bias", None) is not None
 
 
 def _addresses(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:

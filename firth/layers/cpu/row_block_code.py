@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firth.layers.cpu.cached_attention_code import head
+from firth.layers.cpu.attention_code import head
 from firth.layers.cpu.code import FLOAT, INT, LONG, Code, Compiled, Value
 from firth.layers.cpu.row_block import FIELDS, PRODUCTS, ROWS, Kind
 

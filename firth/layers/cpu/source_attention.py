@@ -49,7 +49,7 @@ def attend(q_BTn: Tensor, k_AGSD: Tensor, v_AGSD: Tensor, length_A: Tensor, scal
 
 @cache
 def _kernel(head_width: int) -> int:
-    from firth.layers.cpu.cached_attention_code import source_attention
+    from firth.layers.cpu.source_attention_code import source_attention
 
     _KEPT.append(compiled := source_attention(head_width))
     return compiled.address
