@@ -18,7 +18,7 @@ from torch import Tensor
 
 from firth.layers.cpu import team
 
-FIELDS = ("taken", "W", "x", "y", "bias", "residual", "d", "o", "N", "zero")
+FIELDS = ("taken", "W", "x", "y", "bias", "d", "o", "N", "zero")
 FEW = range(6, 33)  # rows: with fewer or more, MKL is faster
 PIECE = 256  # terms of a partial sum
 UNROLLED = 4
@@ -36,8 +36,8 @@ def why_not(x_Nd: Tensor, W_od: Tensor) -> str | None:
     return team.why_not()
 
 
-def linear(x_Nd: Tensor, W_od: Tensor, b_o: Tensor | None, residual_No: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b, plus `residual` if there is one."""
+def linear(x_Nd: Tensor, W_od: Tensor, b_o: Tensor | None) -> Tensor:
+    """x Wᵀ + b."""
     from firth.layers.cpu.code import lanes
 
     (N, d), o, L = x_Nd.shape, len(W_od), lanes()
@@ -47,18 +47,16 @@ def linear(x_Nd: Tensor, W_od: Tensor, b_o: Tensor | None, residual_No: Tensor |
         x_Nd = F.pad(x_Nd, (0, 0, 0, groups * L - N))
     x_gdL = x_Nd.view(groups, L, d).transpose(1, 2).contiguous()
     b_o = None if b_o is None else b_o.contiguous()
-    residual_No = None if residual_No is None else residual_No.contiguous()
-    tensors = (W_od, x_gdL, y_No, b_o, residual_No)
-    fields = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
-    team.run(_kernel(d % ALIASING == 0, b_o is not None, residual_No is not None), (0, *fields, d, o, N, 0))
+    addresses = (0 if tensor is None else tensor.data_ptr() for tensor in (W_od, x_gdL, y_No, b_o))
+    team.run(_kernel(d % ALIASING == 0, b_o is not None), (0, *addresses, d, o, N, 0))
     return y_No
 
 
 @cache
-def _kernel(copied: bool, biased: bool, residual: bool) -> int:
+def _kernel(copied: bool, biased: bool) -> int:
     from firth.layers.cpu.product_code import product
 
-    _KEPT.append(compiled := product(copied, biased, residual))
+    _KEPT.append(compiled := product(copied, biased))
     return compiled.address
 
 

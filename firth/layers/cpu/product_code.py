@@ -12,12 +12,12 @@ from firth.layers.cpu.product import FIELDS, PIECE, TILES, UNROLLED
 Columns = Callable[[Value], list[list[Value]]]  # the first column of a few → for each of them, where the L numbers of W are
 
 
-def product(copied: bool, biased: bool, residual: bool) -> Compiled:
+def product(copied: bool, biased: bool) -> Compiled:
     """`copied`: a square of W is copied before it is read again and again, because its rows would push each other out of the
     cache."""
     b = Code("firth_product", FIELDS)
     L = b.lanes
-    W, x, y, bias, added = (b.address(name) for name in ("W", "x", "y", "bias", "residual"))
+    W, x, y, bias = (b.address(name) for name in ("W", "x", "y", "bias"))
     d, o, N = (b.field(name) for name in ("d", "o", "N"))
     sum_L = [b.alloca(b.vector) for _ in range(L)]
     columns, step = (_copied_columns(b), L) if copied else (_columns(b), UNROLLED)
@@ -33,21 +33,13 @@ def product(copied: bool, biased: bool, residual: bool) -> Compiled:
             for n, value in enumerate(b.transposed([b.load(total) for total in sum_L])):
                 row = b.add(b.mul(g, LONG(L)), LONG(n))
                 with b.if_then(b.icmp_signed("<", row, N)):
-                    place = b.add(b.mul(row, o), first)
-                    terms = [b.read(bias, first)] * biased + ([b.read(added, place)] if residual else [])
-                    b.write(_sum(b, value, terms), y, place)
+                    b.write(b.fadd(value, b.read(bias, first)) if biased else value, y, b.add(b.mul(row, o), first))
             return ()
 
         b.loop(LONG(0), groups, LONG(1), group)
 
     b.pieces("taken", b.sdiv(b.add(o, LONG(L - 1)), LONG(L)), LONG(TILES), tile)
     return b.compiled()
-
-
-def _sum(b: Code, value: Value, terms: Sequence[Value]) -> Value:
-    for term in terms:
-        value = b.fadd(value, term)
-    return value
 
 
 def _sums(b: Code, sum_L: Sequence[Value], row_L: Sequence[Value], x_dL: Value, d: Value, columns: Columns, step: int) -> None:
