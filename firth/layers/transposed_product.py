@@ -1,7 +1,7 @@
 """y = x Wᵀ + b for the few rows of a decoding step. Letters: N rows of x, n any leading axes, d and o widths.
 
-On a CPU, with some rows, W is read in the order in which it lies in memory: by cpu/product.py, or by MKL, which multiplies W by xᵀ
-in about two thirds of the time that x by Wᵀ takes. With fewer or more rows it is the other way round.
+On a CPU, with some rows, W is read in the order in which it lies in memory: by cpu/product.py, or by MKL, which multiplies W by
+xᵀ in about two thirds of the time that x by Wᵀ takes. With fewer or more rows it is the other way round.
 """
 
 from __future__ import annotations
