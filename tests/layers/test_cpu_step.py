@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.attention import attend, mask
-from firth.layers.cpu import cached_attention, log_normaliser, product, row_block, source_attention, team
+from firth.layers.cpu import cached_attention, code, log_normaliser, product, row_block, source_attention, team
 from firth.layers.hook_free import Linear
 from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
@@ -233,3 +233,24 @@ def test_a_quantised_model_takes_its_own_products() -> None:
     quantise(model, "int8")
     assert not torch.equal(written(model), before)
     torch.testing.assert_close(written(model), before, rtol=0, atol=0.05 * float(before.abs().max()))
+
+
+@torch.inference_mode()
+def test_shorter_vectors_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of processors without AVX-512."""
+    modules = (product, cached_attention, source_attention, log_normaliser, row_block)
+    x, W, q, k, v = drawn(13, 100), drawn(30, 100), drawn(4, 1, 64), drawn(2, 2, 9, 32), drawn(2, 2, 9, 32)
+
+    def results() -> tuple[Tensor, ...]:
+        for module in modules:
+            module._kernel.cache_clear()
+        attended = source_attention.attend(q, k, v, torch.tensor([5, 9]), 1.0)
+        return product.linear(x, W, None), log_normaliser.log_normaliser(x), attended, *map(written, map(small, SHAPES))
+
+    expected = results()
+    monkeypatch.setattr(code, "lanes", lambda: 8)
+    found = results()
+    for module in modules:
+        module._kernel.cache_clear()
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
