@@ -83,10 +83,14 @@ def run(block: Any, x_BTd: Tensor, allowed: mask.Mask, position: Any, past: Any)
     if plan.reason is not None or any(module._forward_hooks or module._forward_pre_hooks for module in plan.modules):
         return None
     assert plan.kind is not None
-    k_BGCD, v_BGCD, length, after = _memory(past)
-    if any(x.shape[3] != plan.kind.head_width or x.stride(3) != 1 or x.dtype != torch.float32 for x in (k_BGCD, v_BGCD)):
+    held = past if type(past) is FixedKeyValue else past.store
+    if any(
+        x.shape[3] != plan.kind.head_width or x.stride(3) != 1 or x.dtype != torch.float32 for x in (held.k_BGCD, held.v_BGCE)
+    ):
         return None
-    C, x_BTd, y_BTd = k_BGCD.shape[2], x_BTd.contiguous(), torch.empty_like(x_BTd)
+    x_BTd = x_BTd.contiguous()
+    y_BTd, (k_BGCD, v_BGCD, length, after) = torch.empty_like(x_BTd), _memory(past)
+    C = k_BGCD.shape[2]
     room, (d, qkv_n, wide, up_n, _, H) = -(-C // LANES) * LANES, plan.fixed[_SIZES]
     scratch = x_BTd.new_empty(qkv_n + wide + d + up_n + H * room)
     turn = (0, 0) if position is None else (position.cos_TD.data_ptr(), position.sin_TD.data_ptr())
