@@ -22,6 +22,7 @@ from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import Dot
 from firth.layers.cpu import team
+from firth.layers.hook_free import Linear
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn
 from firth.layers.self_attention import SelfAttention
@@ -170,21 +171,24 @@ def _made(block: Any, modules: tuple[Any, ...], tensors: tuple[Tensor | None, ..
 def _why_not_block(block: Any, tensors: tuple[Tensor | None, ...]) -> str | None:
     if type(block.attention) is not SelfAttention:
         return "it computes self-attention to all tokens so far"
+    attention, feedforward = block.attention, block.feedforward
+    if any(type(layer) is not Linear for layer in (attention.qkv, attention.out, feedforward.up, feedforward.down)):
+        return "its products are those of plain matrices"
     if reason := one_row.plain(block, torch.empty(1, 1, 1), None):
         return reason
-    attend, norms = block.attention.attend, (block.attention_norm, block.feedforward_norm)
+    attend, norms = attention.attend, (block.attention_norm, block.feedforward_norm)
     if attend.tables is not None or attend.cap is not None or type(attend.score_layer.score(attend)) is not Dot:
         return "it computes dot products without positions or a cap"
     if type(norms[0]) is not type(norms[1]) or _shifted(norms[0]) != _shifted(norms[1]):
         return "its two norms are of one kind"
-    if block.feedforward.activation not in _ACTIVATIONS:
+    if feedforward.activation not in _ACTIVATIONS:
         return f"it knows the activations {', '.join(_ACTIVATIONS)}"
     if any(tensor is not None and (tensor.dtype != torch.float32 or not tensor.is_contiguous()) for tensor in tensors):
         return "weights have to be contiguous, in float32"
-    columns = [layer.weight.shape[1] for layer in (block.attention.qkv, block.attention.out, block.feedforward.down)]
-    if any(count % LANES or count > _WIDEST for count in columns) or block.attention.head_width % (2 * LANES):
+    columns = [layer.weight.shape[1] for layer in (attention.qkv, attention.out, feedforward.down)]
+    if any(count % LANES or count > _WIDEST for count in columns) or attention.head_width % (2 * LANES):
         return f"widths have to be multiples of {LANES}, at most {_WIDEST:,}, and those of heads of {2 * LANES}"
-    return f"heads are wider than {_WIDEST_HEAD}" if block.attention.head_width > _WIDEST_HEAD else None
+    return f"heads are wider than {_WIDEST_HEAD}" if attention.head_width > _WIDEST_HEAD else None
 
 
 def _shifted(norm: Any) -> bool:
