@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.sample import BeamRules, forced, penalise
+from firth.layers.cpu import log_normaliser
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there
@@ -281,6 +282,11 @@ def _candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, parent beams and tokens of the best continuations, best first; used_AV is subtracted from the scores."""
     A, S = score_AS.shape
+    if used_AV is None and most < S * (logits.shape[-1] // BLOCK) and log_normaliser.why_not(logits) is None:
+        # Not every probability is needed: log p = logit − log Σ e^logit, of the best ones.
+        score_AS = score_AS - log_normaliser.log_normaliser(logits).view(A, S)
+        best_AC, place_AC = _best_by_block(logits.view(A, S, -1), score_AS, most, banned)
+        return best_AC, place_AC // logits.shape[-1], place_AC % logits.shape[-1]
     log_p_RV = torch.log_softmax(logits.float(), -1)
     if banned:
         log_p_RV[:, list(banned)] = -torch.inf  # in place: a copy would take as long as the softmax
@@ -295,21 +301,28 @@ def _candidates(
     return best_AC, place_AC // V, place_AC % V
 
 
-def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Equal to topk over all S·V. The best `most` tokens lie in the `most` blocks with the highest maxima, and the maxima take
-    one pass without sorting. A topk over everything costs more than the softmax."""
+def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    """Equal to topk over all S·V but the `banned` ones. The best `most` tokens lie in the `most` blocks with the highest maxima,
+    and the maxima take one pass without sorting. A topk over everything costs more than the softmax."""
     V = log_p_ASV.shape[2]
     whole = V // BLOCK * BLOCK
     highest_ASN = log_p_ASV[..., :whole].view(*score_AS.shape, -1, BLOCK).amax(-1)
     if whole < V:
         highest_ASN = torch.cat((highest_ASN, log_p_ASV[..., whole:].amax(-1, keepdim=True)), dim=2)
+    for block in {token // BLOCK for token in banned}:
+        part_ASn = log_p_ASV[..., block * BLOCK : (block + 1) * BLOCK].clone()
+        part_ASn[..., [token % BLOCK for token in banned if token // BLOCK == block]] = -torch.inf
+        highest_ASN[..., block] = part_ASn.amax(-1)
     N = highest_ASN.shape[2]
     block_AC = (score_AS.unsqueeze(-1) + highest_ASN).flatten(1).topk(most).indices
     parent_AC1 = (block_AC // N).unsqueeze(-1)
     token_ACn = (block_AC % N).unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=block_AC.device)
     place_An = (parent_AC1 * V + token_ACn.clamp(max=V - 1)).flatten(1)
     log_p_ACn = log_p_ASV.flatten(1).gather(1, place_An).view_as(token_ACn)
-    score_ACn = (score_AS.gather(1, block_AC // N).unsqueeze(-1) + log_p_ACn).masked_fill(token_ACn >= V, -torch.inf)
+    never_ACn = token_ACn >= V
+    for token in banned:
+        never_ACn |= token_ACn == token
+    score_ACn = (score_AS.gather(1, block_AC // N).unsqueeze(-1) + log_p_ACn).masked_fill(never_ACn, -torch.inf)
     best_AC, where_AC = score_ACn.flatten(1).topk(most)
     return best_AC, place_An.gather(1, where_AC)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
+from firth.layers.cpu import row_block
 from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
@@ -101,6 +102,9 @@ class Block(Direct):
     ) -> tuple[Tensor, LayerState | None]:
         if isinstance(past, FixedKeyValue) and one_row.why_not(self, x_BTd, position, past) is None:
             return one_row.run(self, x_BTd, allowed, position, past)
+        alone = past is not None and x_BTd.is_cpu and x_BTd.shape[0] * x_BTd.shape[1] == 1
+        if alone and (found := row_block.run(self, x_BTd, allowed, position, past)) is not None:
+            return found
         match self.placement:
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)

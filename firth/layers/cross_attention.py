@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from firth.layers.attention import mask
-from firth.layers.attention.score import ScoreKind
+from firth.layers.attention.score import Dot, ScoreKind
+from firth.layers.cpu import source_attention
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.self_attention import Attend, Biases, HeadNorm, normalised, register
 from firth.layers.state import roomy
@@ -73,6 +74,11 @@ class CrossAttention(Direct):
 
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
         B, T, d = x_BTd.shape
+        if T == 1 and self._plain() and source_attention.why_not(x_BTd, source.k_BGSD, source.v_BGSD) is None:
+            q_BTn, scale = self.query(x_BTd), self.attend.scale
+            o_BTn = source_attention.attend(q_BTn, source.k_BGSD, source.v_BGSD, source.length_B, scale)
+            in_one_call_BTd: Tensor = self.out(o_BTn)
+            return in_one_call_BTd
         texts = source.length_B.shape[0]  # not len(): while a model is exported, sizes are symbols
         if torch.compiler.is_exporting():
             texts = B
@@ -83,6 +89,13 @@ class CrossAttention(Direct):
         o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
         o_BTd: Tensor = self.out(o_BHTD.transpose(1, 2).flatten(2))
         return o_BTd.view(B, T, d)
+
+    def _plain(self) -> bool:
+        """Whether source_attention.py may compute this. A hook on `attend` has to see its arguments."""
+        attend = self.attend
+        if self.query_norm is not None or self.score_layer.reduces or attend.cap is not None or attend._forward_hooks:
+            return False
+        return type(attend.score_layer.score(attend)) is Dot
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         self.score_layer.draw(name, parameter, generator)

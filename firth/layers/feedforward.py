@@ -30,24 +30,25 @@ class FeedForward(Direct):
         self.down = Linear(hidden, width, bias=bias)
 
     def forward(self, x_BTd: Tensor) -> Tensor:
-        up_BTh = self.up(x_BTd)
+        down_BTd: Tensor = self.down(self.activated(self.up(x_BTd)))
+        return down_BTd
+
+    def activated(self, up_BTh: Tensor) -> Tensor:
         match self.activation:
             case "relu":
-                inner_BTh = F.relu(up_BTh)
+                return F.relu(up_BTh)
             case "gelu":
-                inner_BTh = gelu(up_BTh)
+                return gelu(up_BTh)
             case "gelu_tanh":
-                inner_BTh = gelu_tanh(up_BTh)
+                return gelu_tanh(up_BTh)
             case "silu":
-                inner_BTh = F.silu(up_BTh)
+                return F.silu(up_BTh)
             case "swiglu":
-                inner_BTh = swiglu(up_BTh)
+                return swiglu(up_BTh)
             case "geglu":
-                inner_BTh = gated(gelu, up_BTh)
+                return gated(gelu, up_BTh)
             case "geglu_tanh":
-                inner_BTh = gated(gelu_tanh, up_BTh)
-        down_BTd: Tensor = self.down(inner_BTh)
-        return down_BTd
+                return gated(gelu_tanh, up_BTh)
 
 
 def swiglu(up_n2h: Tensor) -> Tensor:

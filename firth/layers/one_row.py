@@ -37,6 +37,11 @@ def why_not(block: Any, x_BTd: Tensor, position: Any, past: Any) -> str | None:
         return "the keys and values are not in memory of a fixed size"
     if not one_row(x_BTd):
         return "it is for one row on a GPU, without gradients"
+    return plain(block, x_BTd, position)
+
+
+def plain(block: Any, x_BTd: Tensor, position: Any) -> str | None:
+    """Why the block is not two residual layers, x + A(N(x)) and x + F(N(x)), with plain products in both."""
     if block.placement != "pre" or block.parallel or block.cross is not None:
         return "it computes blocks with the norms before their two layers"
     attention = block.attention

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from firth.layers import attention, manual_backward
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
-from firth.layers.attention.score import ScoreKind, score_layer
+from firth.layers.attention.score import Dot, ScoreKind, score_layer
+from firth.layers.cpu import cached_attention
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
@@ -151,10 +152,23 @@ class SelfAttention(TokenMixer):
         q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
         start: int | Tensor = 0
         if past is not None:
+            if allowed is mask.CAUSAL and self.in_one_call(q_BHTD, k_BGTD, v_BGTD, relative, past):
+                o_BTd, past = cached_attention.attend(q_BHTD, k_BGTD, v_BGTD, past, self.attend.scale)  # type: ignore[arg-type]
+                return self.out(o_BTd), past
             start = past.kept
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, self.narrowed(allowed), relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
+
+    def in_one_call(
+        self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, relative: Relative | None, past: CachedKeyValue
+    ) -> bool:
+        """Whether cached_attention.py can compute this step of causal attention. A hook on `attend` has to see its arguments."""
+        attend = self.attend
+        plain = attend.tables is None and attend.cap is None and not attend._forward_hooks and type(self) is SelfAttention
+        if not plain or relative is not None or type(attend.score_layer.score(attend)) is not Dot:
+            return False
+        return cached_attention.why_not(q_BHTD, k_BGTD, v_BGTD, past) is None
 
     def projected(self, position: Unprojected) -> Relative:
         """The vectors of the distances as this layer's keys and queries."""

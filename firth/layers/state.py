@@ -114,14 +114,20 @@ class KeyValue:
 
     def extend(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
         """All keys, all values, and the new state. Appends in place unless another state already did."""
+        k_BGCD, v_BGCE, after = self.place(k_BGTD, v_BGTE)
+        k_BGCD.narrow(2, self.length, after.length - self.length).copy_(k_BGTD)
+        v_BGCE.narrow(2, self.length, after.length - self.length).copy_(v_BGTE)
+        return k_BGCD.narrow(2, 0, after.length), v_BGCE.narrow(2, 0, after.length), after
+
+    def place(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
+        """Memory that holds the keys and values so far, and room after them for those given, which the caller writes there; and
+        the state that then holds them."""
         end = self.length + k_BGTD.shape[2]
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
             store = self._roomier(k_BGTD, v_BGTE, max(64, self.room if self.room >= end else 2 * end))
-        store.k_BGCD.narrow(2, self.length, end - self.length).copy_(k_BGTD)
-        store.v_BGCE.narrow(2, self.length, end - self.length).copy_(v_BGTE)
         store.filled = end
-        return store.k_BGCD.narrow(2, 0, end), store.v_BGCE.narrow(2, 0, end), KeyValue(store, end)
+        return store.k_BGCD, store.v_BGCE, KeyValue(store, end)
 
     def _roomier(self, k_BGTD: Tensor, v_BGTE: Tensor, capacity: int) -> _Store:
         (B, G, _, D), E = k_BGTD.shape, v_BGTE.shape[3]

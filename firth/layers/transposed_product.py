@@ -1,7 +1,7 @@
 """y = x Wᵀ + b for the few rows of a decoding step. Letters: N rows of x, n any leading axes, d and o widths.
 
-On a CPU, with 8 to 64 rows, MKL multiplies W by xᵀ in about two thirds of the time that x by Wᵀ takes: there it reads W, which is
-almost all of the work, in the order in which it lies in memory. With fewer or more rows it is the other way round.
+On a CPU, with some rows, W is read in the order in which it lies in memory: by cpu/product.py, or by MKL, which multiplies W by
+xᵀ in about two thirds of the time that x by Wᵀ takes. With fewer or more rows it is the other way round.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from firth.layers.cpu import product
 
 FEW = range(8, 65)
 DEEP = 512  # numbers of a row of W: with fewer, the copy at the end costs what the product saves
@@ -20,11 +22,16 @@ def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
         return F.linear(x_nd, w_od, b_o)
     rows = x_nd.numel() // x_nd.shape[-1]
-    if rows not in FEW or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
+    if not (rows in FEW or rows in product.FEW) or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
         return F.linear(x_nd, w_od, b_o)
     if torch.is_autocast_enabled("cpu"):
         return F.linear(x_nd, w_od, b_o)
-    x_dN = x_nd.reshape(rows, -1).t()
+    x_Nd = x_nd.reshape(rows, -1)
+    if product.why_not(x_Nd, w_od) is None:
+        return product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
+    if rows not in FEW:
+        return F.linear(x_nd, w_od, b_o)
+    x_dN = x_Nd.t()
     y_oN = torch.mm(w_od, x_dN) if b_o is None else torch.addmm(b_o.unsqueeze(1), w_od, x_dN)
     # Copied: torch's attention on a CPU is slow with queries whose numbers are not next to each other.
     return y_oN.t().contiguous().view(*x_nd.shape[:-1], -1)

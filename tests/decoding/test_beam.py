@@ -246,3 +246,19 @@ def test_with_a_penalty_a_text_is_done_when_nothing_alive_would_be_better_by_end
     (found,) = beam(late, late, prompt, size=1, limits=[50], end=0, penalty=1.0)
     assert (found[0].tokens, late.steps) == ((1, 0), 2)
     assert found[0].score == pytest.approx(math.log(0.6) / (7 / 6), abs=1e-4)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("banned", [(), (0,), (5, 130, 131, 999)])
+@pytest.mark.parametrize("vocab", [1000, 1024])
+def test_the_best_candidates_are_those_of_all_probabilities(banned: tuple[int, ...], vocab: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, score_AS = 3 * torch.randn(6, vocab, generator=generator), -torch.rand(2, 3, generator=generator)
+    given = logits.clone()
+    log_p_ASV = torch.log_softmax(logits.double(), -1).view(2, 3, vocab)
+    log_p_ASV[..., list(banned)] = -torch.inf
+    exact_AC, place_AC = (score_AS.unsqueeze(-1) + log_p_ASV).flatten(1).topk(6)
+    found_AC, parent_AC, token_AC = _candidates(logits, score_AS, 6, None, banned)
+    torch.testing.assert_close(found_AC.double(), exact_AC, rtol=1e-6, atol=2e-6)
+    assert torch.equal(parent_AC * vocab + token_AC, place_AC)
+    assert torch.equal(logits, given)

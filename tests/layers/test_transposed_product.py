@@ -27,15 +27,15 @@ def test_the_product_is_that_of_linear(shape: tuple[int, ...], bias: bool) -> No
     assert bool(((found - exact).abs() <= bound).all())
 
 
-def test_a_step_of_sixteen_texts_multiplies_the_matrix_by_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_fifty_texts_multiplies_the_matrix_by_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[torch.Size] = []
     inner = torch.addmm
     monkeypatch.setattr(torch, "addmm", lambda b, w, x: calls.append(x.shape) or inner(b, w, x))
     layer = Linear(WIDE[1], WIDE[0])
     with torch.inference_mode():
-        layer(torch.ones(16, 1, WIDE[1]))
+        layer(torch.ones(50, 1, WIDE[1]))
         layer(torch.ones(1, 1, WIDE[1]))
-    assert calls == [(WIDE[1], 16)]
+    assert calls == [(WIDE[1], 50)]
 
 
 def test_training_multiplies_as_before_to_the_bit() -> None:
