@@ -164,7 +164,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "odd heads": (lambda folder: changed(folder / "config.json", num_key_value_heads=3), "does not describe a LLaMA model"),
     "config is no JSON": (lambda folder: (folder / "config.json").write_text("{"), "config.json is not valid JSON"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json"),
-    "damaged tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json cannot be read"),
+    "damaged tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "is not a tokenizer.json: Model missing"),
     "tokenizer too large": (
         lambda folder: changed(folder / "config.json", vocab_size=100),
         r"the tokenizer has 330 tokens, but the embedding has 100 rows",
