@@ -7,8 +7,7 @@
 
 The shapes are those of benchmarks/decoding.py, GPT-2 124M ("gpt2") and a LLaMA of 1.0 B ("llama"), with random weights; a greedy
 text is written through firth/decoding/generate.py after a prompt of 32 tokens, the settings taking turns, and the median of three
-rounds is printed. On a GPU, single products are timed inside one
-CUDA graph over more copies of W than its cache holds.
+rounds is printed. On a GPU, single products are timed inside one CUDA graph over more copies of W than its cache holds.
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ def tiles(name: str, rows: int) -> list[tuple[int, ...]]:
     if rows == 1:
         of_rows, blocks = ((2, 4, 8), (512, 1024, 2048)) if name == "int8" else ((4, 8, 16), (16, 32, 64))
         return list(itertools.product(of_rows, blocks, (4, 8)))
-    blocks, stages = ((32,), (3, 4, 6)) if name == "int4" else ((64, 128), (3, 4))
-    every = itertools.product((16, 32, 64, 128), (1, 4, 8), blocks, stages)
+    every = itertools.product((16, 32, 64, 128), (1, 4, 8), (32,) if name == "int4" else (64, 128), (3, 5))
     return [tile for tile in every if tile[1] > 1 or tile[0] >= 32]
 
 
@@ -218,10 +216,8 @@ def tiled(tile: tuple[int, ...]) -> Iterator[None]:
 def works(layer: QuantisedLinear, x: Tensor, tile: tuple[int, ...]) -> bool:
     try:
         y, expected = layer.product(x).float(), layer.reference(x).float()
-    except Exception as error:
-        print(
-            f"{layer.out_features} × {layer.in_features}, {len(x)} rows, {tile}: {type(error).__name__}"
-        )  # too large for the chip
+    except Exception as error:  # too large for the chip
+        print(f"{layer.out_features} × {layer.in_features}, {len(x)} rows, {tile}: {type(error).__name__}")
         return False
     right = bool((y - expected).abs().max() < 0.02 * expected.abs().max())
     if not right:
