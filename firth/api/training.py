@@ -132,6 +132,7 @@ class _Prepared:
 
     recipe: Recipe
     data: Any
+    batches: Any
     network: Network
 
 
@@ -146,7 +147,7 @@ def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher) -> RunFold
         train_kept_run(first, kept, lambda first, out, resume: train_recipe(first, out, resume=resume, watcher=watcher))
     ready = distributed.in_turn(lambda: _prepare(recipe, folder, resume, watcher))
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
-    training = loop.start(ready.network, task.batches(data), recipe.training, task.counts(data))
+    training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))
     checkpoint.restore(training, folder, watcher.notice)
     watcher.begin(training, recipe)
     trainer.train(
@@ -175,6 +176,7 @@ def _prepare(recipe: Recipe, folder: RunFolder, resume: bool, watcher: Watcher) 
     if notice := getattr(data, "notice", ""):
         watcher.notice(notice)
     recipe = with_facts(recipe, data, old)
+    batches = recipe.task.batches(data)  # an error now, not after there is a folder
     _expect_memory(recipe, data)
     saved = old is not None and checkpoint.checkpoints(folder)  # otherwise stopped before the first one: from the start
     network = initial_network(recipe, data, watcher.notice, folder if saved else None)
@@ -182,7 +184,7 @@ def _prepare(recipe: Recipe, folder: RunFolder, resume: bool, watcher: Watcher) 
         _write_folder(recipe, data, folder, new=old is None)
         if recipe.training.lora and not saved:
             checkpoint.save_base(network, folder)
-    return _Prepared(recipe, data, network)
+    return _Prepared(recipe, data, batches, network)
 
 
 def _write_folder(recipe: Recipe, data: Any, folder: RunFolder, *, new: bool) -> None:

@@ -42,6 +42,7 @@ def test_they_are_the_models_that_are_trained_alone(tmp_path: Path, monkeypatch:
         torch.set_num_threads(threads)
 
 
+@pytest.mark.long
 def test_an_error_of_one_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "cores", lambda: 2)
     broken = compose({**recipe_table(model="rnn"), "data": {"path": str(tmp_path / "missing.txt")}})

@@ -39,13 +39,13 @@ KNOWN = {
 def tried(count: int, first: int, *readers: str) -> list[dict[str, Any]]:
     command = [sys.executable, Path(__file__).parent / "bad_files.py", str(count), str(first), *readers]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    assert process.stdout is not None
     found = []
-    for line in process.stdout:
-        found.append(json.loads(line))
-        print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
-    assert process.wait() == 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found.append(json.loads(line))
+            print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
+    assert process.returncode == 0
     return found
 
 

@@ -37,7 +37,7 @@ def points(rows: int = 2, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
 def test_an_x_and_its_y_are_two_tokens_each_in_places_of_its_own() -> None:
     x_BED, y_BE = torch.tensor([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]), torch.tensor([[7.0, 8.0]])
     expected = [[1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 0.0, 7.0 / 3**0.5], [4.0, 5.0, 6.0, 0.0]]
-    assert torch.allclose(made("lstm").tokens(x_BED, y_BE), torch.tensor([expected]))
+    assert torch.allclose(made("lstm").tokens(x_BED, y_BE), torch.tensor([expected], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -74,7 +74,7 @@ def test_it_is_the_language_model_with_numbers_in_place_of_tokens(kind: str) -> 
     found, _ = model.decoder.hidden(model.tokens(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)))
     assert torch.allclose(found, expected, atol=1e-12)
     said = (expected[:, ::2] @ model.output.weight[0] + model.output.bias) * D**0.5
-    assert torch.allclose(model(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)), said.float())
+    assert torch.allclose(model(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)), said)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

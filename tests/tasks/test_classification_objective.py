@@ -31,7 +31,7 @@ def test_weighted_it_is_the_weighted_mean_by_hand_and_torchs() -> None:
     nats = [-math.log(torch.softmax(logits_BC[b], -1)[c].item()) for b, c in enumerate(label_B.tolist())]
     by_hand = (3.0 * nats[0] + 0.5 * nats[1] + 3.0 * nats[2]) / 6.5
     assert abs(loss.item() - by_hand) < 1e-6
-    assert loss.item() == torch.nn.functional.cross_entropy(logits_BC.float(), label_B, weight_C).item()
+    assert loss.item() == torch.nn.functional.cross_entropy(logits_BC, label_B, weight_C.double()).item()
 
 
 def test_balanced_weights_are_those_of_scikit_learn() -> None:

@@ -178,7 +178,7 @@ def test_greedy_decoding_with_a_repetition_penalty_is_a_plain_loop(model: Run[An
 
 
 def test_a_high_repetition_penalty_avoids_what_was_written(char_run: Path) -> None:
-    text = load(char_run).generate("t", tokens=12, temperature=0.0, repetition_penalty=1e6)
+    text = load(char_run).generate("t", tokens=12, temperature=0.0, repetition_penalty=1e3)
     assert len(set("t" + text)) == 13
 
 
