@@ -8,9 +8,9 @@
 A folder with GPT-2 124M (random weights; 12 layers of width 768, a vocabulary of 50,257) is served by `firth serve` and by the
 plain server at the end of this file: each request takes a lock, and generate() writes its answer to a streamer. Each is a process
 of its own, alone at its time. All clients send a prompt of 32 tokens at once, over HTTP on loopback, and read the stream of their
-answer, always the most probable tokens. Times are those of the clients: to the first token, and to the end of the answer. Of the
-rounds, the one with the median time counts. "of bare decoding": the same jobs given to the engine of `firth serve`
-in this process, without HTTP.
+answer, always the most probable tokens. Their connections stay open between the rounds, as those of the `openai` package do.
+Times are those of the clients: to the first token, and to the end of the answer. Of the rounds, the one with the median time
+counts. "of bare decoding": the same jobs given to the engine of `firth serve` in this process, without HTTP.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from typing import Any
 import torch
 
 CPU_GOAL, GPU_GOAL, OVERHEAD = 2.0, 20_000, 0.10  # × the plain server; tokens per second; of bare decoding
+LAST = b"0\r\n"  # the length of the last chunk of an HTTP response
 STARTS = 300  # seconds that a server may take to start
 
 
@@ -54,10 +56,12 @@ class Measured:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", nargs="+", type=int, default=[16, 64])
-    parser.add_argument("--plain-clients", nargs="+", type=int, help="of the plain server, if not the same")
+    parser.add_argument("--plain-clients", nargs="+", type=int, help="of the plain server, if not the same; 0: leave it out")
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
     parser.add_argument("--prompt", type=int, default=32, help="tokens")
     parser.add_argument("--rounds", type=int, default=3)
+    few = max(1, (os.cpu_count() or 1) // 4)
+    parser.add_argument("--processes", type=int, default=few, help="that the clients share [default: a quarter of the cores]")
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     parser.add_argument("--dtype", default="float32", choices=("float32", "bf16"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -91,8 +95,10 @@ def compare(folder: Path, clients: int, options: argparse.Namespace) -> None:
         ours = median_round(port, "/v1/completions", clients, options)
     print(f"{'firth serve':<28}{ours.row(options.tokens)}", flush=True)
     cost = ours.seconds / bare.seconds - 1
-    print(f"HTTP costs {cost:.0%} of bare decoding (goal {OVERHEAD:.0%})")
+    print(f"HTTP costs {cost:.0%} of bare decoding (goal {OVERHEAD:.0%})", flush=True)
     of_plain = clients if options.plain_clients is None else min(clients, max(options.plain_clients))
+    if not of_plain:
+        return
     port = free_port()
     plain = [str(Path(__file__)), "--threads", str(options.threads), "--plain", str(folder), str(port), options.device]
     with server([*plain, options.dtype], port, options.threads):
@@ -118,38 +124,63 @@ def prompt_of(client: int, turn: int, options: argparse.Namespace) -> list[int]:
 
 
 def median_round(port: int, path: str, clients: int, options: argparse.Namespace) -> Measured:
-    rounds = [asyncio.run(one_round(port, path, clients, turn, options)) for turn in range(options.rounds + 1)][1:]
-    return sorted(rounds, key=lambda found: found.seconds)[len(rounds) // 2]
+    """All clients of a round begin when those of the last one have ended, whatever process they are in."""
+    processes = min(options.processes, clients)
+    spawning = multiprocessing.get_context("spawn")
+    barrier, found = spawning.Barrier(processes), spawning.SimpleQueue()
+    shares = [range(number, clients, processes) for number in range(processes)]
+    workers = [spawning.Process(target=some_clients, args=(barrier, found, port, path, share, options)) for share in shares]
+    for worker in workers:
+        worker.start()
+    times = [found.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    rounds = []
+    for turn in range(1, options.rounds + 1):  # the first one warms up
+        at = [client for share in times for client in share[turn]]
+        seconds = max(end for _, _, end in at) - min(began for began, _, _ in at)
+        rounds.append(Measured(seconds, [first - began for began, first, _ in at], [end - began for began, _, end in at]))
+    return sorted(rounds, key=lambda one: one.seconds)[len(rounds) // 2]
 
 
-async def one_round(port: int, path: str, clients: int, turn: int, options: argparse.Namespace) -> Measured:
-    prompts = [prompt_of(client, turn, options) for client in range(clients)]
-    began = time.perf_counter()
-    found = await asyncio.gather(*(ask(port, path, prompt, options.tokens) for prompt in prompts))
-    return Measured(time.perf_counter() - began, [first for first, _ in found], [whole for _, whole in found])
+def some_clients(barrier: Any, found: Any, port: int, path: str, share: Iterable[int], options: argparse.Namespace) -> None:
+    """Their times in each round: began, first event, last event."""
+
+    async def rounds() -> list[list[tuple[float, float, float]]]:
+        connections = [await asyncio.open_connection("127.0.0.1", port) for _ in share]
+        times = []
+        for turn in range(options.rounds + 1):
+            prompts = [prompt_of(client, turn, options) for client in share]
+            barrier.wait()
+            asked = zip(connections, prompts, strict=True)
+            times.append(list(await asyncio.gather(*(ask(*one, path, prompt, options.tokens) for one, prompt in asked))))
+        for _, writer in connections:
+            writer.close()
+        return times
+
+    found.put(asyncio.run(rounds()))
 
 
-async def ask(port: int, path: str, prompt: list[int], tokens: int) -> tuple[float, float]:
-    """Seconds to the first and to the last event of a streamed answer."""
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, prompt: list[int], tokens: int
+) -> tuple[float, float, float]:
+    """When the request was sent, and when the first and the last event of the streamed answer came."""
     asked = {"model": "gpt2", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": True}
     body = json.dumps(asked).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    began, first, ended = time.perf_counter(), None, False
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    began, first = time.perf_counter(), None
     writer.write(head.encode() + body)
     status = await reader.readline()
     if b" 200 " not in status:
         raise SystemExit(f"{path} answered {status.decode().strip()}: {(await reader.read(1000)).decode()}")
-    while not ended:
-        line = await reader.readline()
-        if line.startswith(b"data: "):
-            first = time.perf_counter() - began if first is None else first
-            ended = line.startswith(b"data: [DONE]")
-        elif not line:
+    while (line := await reader.readline()) != LAST:  # of the chunks of the answer
+        if not line:
             raise SystemExit(f"{path} ended in the middle of an answer")
-    writer.close()
+        if first is None and line.startswith(b"data: "):
+            first = time.perf_counter()
+    await reader.readline()
     assert first is not None
-    return first, time.perf_counter() - began
+    return began, first, time.perf_counter()
 
 
 # ------------------------------------------------------------------------------------------------ servers

@@ -38,6 +38,10 @@ def serve(
         typer.Option(help="Type of the weights in memory. [default: that of the file]", show_default=False),
     ] = None,
     quantise: Quantise = None,
+    engine: Annotated[
+        Literal["auto", "process", "thread"],
+        typer.Option(help="Where each model writes: in a process or a thread of its own. [default: a process on a GPU]"),
+    ] = "auto",
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.
 
@@ -54,11 +58,20 @@ def serve(
     from firth.serving.http.models import load_models
     from firth.serving.http.server import listen
     from firth.serving.http.server import serve as run_server
+    from firth.training.loop import device_for
 
+    apart = engine == "process" or (engine == "auto" and device_for(device).type == "cuda")
     listener = listen(host, port)
     try:
         models = load_models(
-            runs, limits, device=device, dtype=dtype, quantise=quantisation(quantise), slots=slots, capacity=context
+            runs,
+            limits,
+            device=device,
+            dtype=dtype,
+            quantise=quantisation(quantise),
+            slots=slots,
+            capacity=context,
+            apart=apart,
         )
     except BaseException:
         listener.close()

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from firth.decoding.jobs import Deliver, EngineClosed, Event, Finished, Job, QueueFull, Reason, Ticket, Written
+from firth.decoding.jobs import Deliver, EngineClosed, Event, Finished, Job, JobLimits, QueueFull, Reason, Ticket, Written
 from firth.decoding.row_choice import Choosing, RowChoice
 from firth.decoding.row_memory import RowMemory
 from firth.decoding.stream import Stream
@@ -49,6 +50,7 @@ class Engine:
                 raise ConfigError(f"{name} is {value}; expected 1 or more")
         self.network, self.slots, self.queue = network, slots, queue
         self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
+        self.limits = JobLimits(network.vocab, network.context, self.capacity)
         self._device = next(network.parameters()).device
         self.chunk = chunk or (256 if self._device.type == "cpu" else 2048)
         self._memory = RowMemory(network, slots, self.capacity)
@@ -65,10 +67,11 @@ class Engine:
         self._open, self._cancel_all = True, False
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Work in a thread of its own, until `close`. On a GPU, steps are recorded first, which takes some seconds."""
+    def start(self, after_turn: Callable[[], None] = lambda: None) -> None:
+        """Work in a thread of its own, until `close`. On a GPU, steps are recorded first, which takes some seconds. The thread
+        calls `after_turn` when the events of a turn are delivered."""
         self._memory.warm_up()
-        self._thread = threading.Thread(target=self._run, name="firth-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(after_turn,), name="firth-engine", daemon=True)
         self._thread.start()
 
     def close(self, drain: bool = True, seconds: float | None = None) -> None:
@@ -90,7 +93,7 @@ class Engine:
     def submit(self, job: Job, deliver: Deliver) -> Ticket:
         """Queue a job. `deliver` is called in the engine's thread with the new events, at most once per step; the last event is
         Finished. It must return quickly."""
-        self._check(job)
+        self.limits.check(job)
         with self._changed:
             if not self._open:
                 raise EngineClosed("the engine is closed and accepts no more requests")
@@ -114,6 +117,11 @@ class Engine:
         sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
         return {**running, **sizes, **{name: self._counts[name] for name in (*names, *ends)}}
 
+    @property
+    def ready(self) -> bool:
+        """Whether it accepts jobs."""
+        return self._open
+
     @torch.inference_mode()
     def turn(self) -> None:
         """One step of every text that writes, and a piece of the prompts. The engine's thread calls it again and again."""
@@ -131,27 +139,10 @@ class Engine:
             self._choice = self._launched = None
         self._deliver()
 
-    def _check(self, job: Job) -> None:
-        if not job.prompt:
-            raise ConfigError("the prompt is empty; give at least one token")
-        if min(job.prompt) < 0 or max(job.prompt) >= self.network.vocab:
-            raise ConfigError(
-                f"the prompt has a token that is not in the vocabulary; expected ids from 0 to {self.network.vocab - 1}"
-            )
-        if job.config.beam > 1:
-            raise ConfigError(f"beam is {job.config.beam}, but the engine does not search. Set it to 1.")
-        needed = len(job.prompt) + (job.config.tokens - 1 if job.continues else 0)
-        if self.network.context is not None:
-            needed = min(needed, self.network.context)
-        if self.capacity is not None and needed > self.capacity:
-            raise ConfigError(
-                f"the prompt has {len(job.prompt)} tokens and {job.config.tokens} are asked for, but a text may have "
-                f"{self.capacity}. Shorten the prompt, or ask for fewer tokens."
-            )
-
-    def _run(self) -> None:
+    def _run(self, after_turn: Callable[[], None]) -> None:
         while self._wait():
             self.turn()
+            after_turn()
 
     def _wait(self) -> bool:
         """Until there is something to do; False if there never will be."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from firth.decoding.sample import DecodingConfig
-from firth.errors import FirthError
+from firth.errors import ConfigError, FirthError
 
-Reason = Literal["stop", "length", "cancelled", "timeout", "failed"]
+Reason = Literal["stop", "length", "cancelled", "timeout", "failed", "lost"]
 
 
 class QueueFull(FirthError):
@@ -20,6 +20,10 @@ class QueueFull(FirthError):
 
 class EngineClosed(FirthError):
     """The engine is shutting down, or was never started."""
+
+
+class EngineRestarts(FirthError):
+    """The engine's process ended, and another one is being started. Try again later."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,31 @@ class Job:
 
 
 @dataclass(frozen=True)
+class JobLimits:
+    """What the jobs of an engine must keep to. `context`: of the model; `capacity`: of a text in memory. None: no limit."""
+
+    vocab: int
+    context: int | None
+    capacity: int | None
+
+    def check(self, job: Job) -> None:
+        if not job.prompt:
+            raise ConfigError("the prompt is empty; give at least one token")
+        if min(job.prompt) < 0 or max(job.prompt) >= self.vocab:
+            raise ConfigError(f"the prompt has a token that is not in the vocabulary; expected ids from 0 to {self.vocab - 1}")
+        if job.config.beam > 1:
+            raise ConfigError(f"beam is {job.config.beam}, but the engine does not search. Set it to 1.")
+        needed = len(job.prompt) + (job.config.tokens - 1 if job.continues else 0)
+        if self.context is not None:
+            needed = min(needed, self.context)
+        if self.capacity is not None and needed > self.capacity:
+            raise ConfigError(
+                f"the prompt has {len(job.prompt)} tokens and {job.config.tokens} are asked for, but a text may have "
+                f"{self.capacity}. Shorten the prompt, or ask for fewer tokens."
+            )
+
+
+@dataclass(frozen=True)
 class Written:
     """A token, its log-probability under the model (before temperature and penalty), and the most probable alternatives, best
     first. The first token of a scored prompt has no log-probability."""
@@ -51,7 +80,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Finished:
-    """The last event of every job. "stop": one of its `ends`; "length": all its tokens are generated, or the prompt is scored."""
+    """The last event of every job. "stop": one of its `ends`; "length": all its tokens are generated, or the prompt is scored;
+    "lost": the process of the engine ended."""
 
     reason: Reason
     error: str | None = None

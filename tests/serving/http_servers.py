@@ -61,6 +61,12 @@ class Served:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.ask(urllib.request.Request(f"{self.address}{path}", headers=given))
 
+    def open(self, path: str, body: Any) -> Any:
+        """The response, to be read as it comes."""
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"{self.address}{path}", json.dumps(body).encode(), headers)
+        return urllib.request.urlopen(request, timeout=60)
+
     def ask(self, request: urllib.request.Request) -> Reply:
         try:
             answer = urllib.request.urlopen(request, timeout=60)
@@ -83,13 +89,15 @@ class Served:
 
 
 @contextmanager
-def serving(*runs: Path, limits: Limits | None = None, keys: Keys | None = None, slots: int = 4) -> Iterator[Served]:
-    """A server over these runs, in a thread."""
+def serving(
+    *runs: Path, limits: Limits | None = None, keys: Keys | None = None, slots: int = 4, apart: bool = False
+) -> Iterator[Served]:
+    """A server over these runs, in a thread; `apart`: its engines in processes."""
     limits = limits or Limits()
     place = socket.create_server(("127.0.0.1", 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # as the server does: they quote words of the requests
-        models = load_models(runs, limits, device="cpu", slots=slots)
+        models = load_models(runs, limits, device="cpu", slots=slots, apart=apart)
         config = uvicorn.Config(build(models, limits, keys), log_level="critical", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)

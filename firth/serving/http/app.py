@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from firth.decoding.jobs import EngineRestarts
 from firth.errors import FirthError
 from firth.serving.http import chat, completions, embeddings, own_tasks, schemas
 from firth.serving.http.errors import as_api_error
@@ -107,6 +108,8 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Whether the server works, and how busy it is."""
+        if not all(model.ready for model in service.models):
+            raise EngineRestarts("an engine is not ready")
         busy = service.models.facts().values()
         count = {name: sum(int(facts.get(name, 0)) for facts in busy) for name in ("running", "waiting", "slots")}
         return {"status": "ok", "version": __version__, **count}

@@ -21,7 +21,6 @@ from firth.serving.http.schemas import CompletionBody
 from firth.serving.http.service import Service, new_id, off_loop
 from firth.serving.http.spelling import Speller
 from firth.serving.http.writing import Piece, Text, Writing
-from firth.tasks.abilities.continuation import end_tokens
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
     prompts = await _prompts(service, model, body)
     each = body.n if body.best_of is None else body.best_of
     _check(service, body, len(prompts), each)
-    ends = end_tokens(model.language)
+    ends = model.ends
     with_logprobs = body.logprobs is not None
     scored = body.echo and with_logprobs
     texts = []

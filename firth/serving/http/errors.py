@@ -8,7 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from firth.decoding.engine import EngineClosed, QueueFull
+from firth.decoding.jobs import EngineClosed, EngineRestarts, QueueFull
 from firth.errors import FirthError
 from firth.serving.http.limits import RETRY_AFTER
 
@@ -46,6 +46,8 @@ def as_api_error(error: Exception) -> ApiError:
             return ApiError(429, "the server has as much work as it takes on. Try again in a moment.", code="queue_full")
         case EngineClosed():
             return ApiError(503, "the server is shutting down. Try again in a moment.", code="shutting_down")
+        case EngineRestarts():
+            return ApiError(503, "the model is being started again after a failure. Try again in a moment.", code="restarting")
         case FirthError():
             return ApiError(400, str(error))
         case TimeoutError():

@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-_ENDS = ("stop", "length", "cancelled", "timeout", "failed")  # how texts ended
+_ENDS = ("stop", "length", "cancelled", "timeout", "failed", "lost")  # how texts ended
 _COUNTED = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")  # these only grow
 Facts = Callable[[], Mapping[str, Mapping[str, int | float]]]  # model → its facts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firth.decoding.engine import Engine
+from firth.decoding.engine_process import EngineProcess
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.http.errors import ApiError
 from firth.serving.http.limits import Limits
 from firth.serving.http.worker import Worker
 from firth.serving.run_names import runs_in
+from firth.tasks.abilities.continuation import end_tokens
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run
 
@@ -29,17 +32,22 @@ CONTEXT = 4096  # tokens per slot, unless asked for: some public models declare 
 
 
 class ServedModel:
-    def __init__(self, name: str, run: Run[Any], limits: Limits, *, slots: int = SLOTS, capacity: int | None = None) -> None:
+    """`apart`: with the engine in a process of its own."""
+
+    def __init__(
+        self, name: str, run: Run[Any], limits: Limits, *, slots: int = SLOTS, capacity: int | None = None, apart: bool = False
+    ) -> None:
         self.name, self.run, self.limits = name, run, limits
         self.created = int(time.time())
         self.worker = Worker(name, limits.queue)
-        self.engine: Engine | None = None
+        self.engine: Engine | EngineProcess | None = None
         self.for_worker = run
         if isinstance(run, LanguageModelRun):
             if capacity is None and run.network.context is not None:
                 capacity = CONTEXT
-            self.engine = Engine(run.network, slots=slots, capacity=capacity, queue=limits.queue)
-            self.for_worker = _with_own_modules(run)
+            kind = EngineProcess if apart else Engine
+            self.engine = kind(run.network, slots=slots, capacity=capacity, queue=limits.queue)
+            self.for_worker = run if apart else _with_own_modules(run)
 
     @property
     def context(self) -> int | None:
@@ -51,6 +59,11 @@ class ServedModel:
     def language(self) -> LanguageModelRun:
         return self.run.expect(LanguageModelRun)
 
+    @functools.cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return end_tokens(self.language)
+
     @property
     def chats(self) -> bool:
         """Whether it was trained on conversations, or has a chat template."""
@@ -59,7 +72,11 @@ class ServedModel:
         except FirthError:
             return False
 
-    def writer(self) -> Engine:
+    @property
+    def ready(self) -> bool:
+        return self.engine is None or self.engine.ready
+
+    def writer(self) -> Engine | EngineProcess:
         self.language  # noqa: B018 (raises for other runs, and says what they can do)
         assert self.engine is not None
         return self.engine
@@ -124,14 +141,18 @@ def load_models(
     quantise: Quantisation | None = None,
     slots: int = SLOTS,
     capacity: int | None = None,
+    apart: bool = False,
 ) -> Models:
-    """The runs in `places`: runs, folders that contain runs, or public models."""
+    """The runs in `places`: runs, folders that contain runs, or public models. `apart`: see ServedModel; a script that asks for
+    it must start its work under `if __name__ == "__main__":`, because the new processes import it."""
     from firth.api import load
 
     named = name_runs(places)
     return Models(
         [
-            ServedModel(name, load(path, device, dtype=dtype, quantise=quantise), limits, slots=slots, capacity=capacity)
+            ServedModel(
+                name, load(path, device, dtype=dtype, quantise=quantise), limits, slots=slots, capacity=capacity, apart=apart
+            )
             for name, path in named.items()
         ]
     )

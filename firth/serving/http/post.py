@@ -2,6 +2,7 @@
 
 A wake-up, and a chunk on a socket, cost more than a step of a small model. So the loop hands out what has come at most every
 _PACE seconds per open inbox: one stream gets each token at once, and with many streams the tokens that wait travel together.
+The beginning and the end of a text do not wait.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from firth.decoding.engine import Event
+from firth.decoding.jobs import Event, Finished
 
-_PACE = 0.0008  # seconds per stream between two deliveries
+_PACE = 0.0004  # seconds per stream between two deliveries
 
 
 class Post:
     def __init__(self) -> None:
         self.open = 0  # inboxes
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: deque[tuple[Inbox, int, list[Event]]] = deque()
-        self._called = False
+        self._waiting: deque[Inbox] = deque()
+        self._urgent: deque[Inbox] = deque()
+        self._called = self._called_at_once = False
         self._last = 0.0
 
     def inbox(self) -> Inbox:
@@ -29,14 +31,24 @@ class Post:
 
     def put(self, inbox: Inbox, text: int, events: list[Event]) -> None:
         """From the engine's thread."""
-        self._waiting.append((inbox, text, events))
-        if not self._called:
-            self._called = True
-            assert self._loop is not None
-            try:
-                self._loop.call_soon_threadsafe(self._plan)
-            except RuntimeError:  # the loop is closed: nobody reads
-                self._waiting.clear()
+        assert self._loop is not None
+        begins = not inbox.begun
+        inbox.begun = True
+        inbox.coming.append((text, events))
+        try:
+            if begins or isinstance(events[-1], Finished):
+                self._urgent.append(inbox)
+                if not self._called_at_once:
+                    self._called_at_once = True
+                    self._loop.call_soon_threadsafe(self._hand_out_urgent)
+            else:
+                self._waiting.append(inbox)
+                if not self._called:
+                    self._called = True
+                    self._loop.call_soon_threadsafe(self._plan)
+        except RuntimeError:  # the loop is closed: nobody reads
+            self._waiting.clear()
+            self._urgent.clear()
 
     def _plan(self) -> None:
         assert self._loop is not None
@@ -51,8 +63,12 @@ class Post:
         self._last = self._loop.time()
         self._called = False  # before the last look: what comes after it calls again
         while self._waiting:
-            inbox, text, events = self._waiting.popleft()
-            inbox.receive(text, events)
+            self._waiting.popleft().receive()
+
+    def _hand_out_urgent(self) -> None:
+        self._called_at_once = False
+        while self._urgent:
+            self._urgent.popleft().receive()
 
 
 class Inbox:
@@ -60,14 +76,19 @@ class Inbox:
 
     def __init__(self, post: Post) -> None:
         self._post = post
+        self.begun = False
+        self.coming: deque[tuple[int, list[Event]]] = deque()  # filled by the engine's thread
         self._events: list[tuple[int, list[Event]]] = []
         self._some = asyncio.Event()
         self._closed = False
         post.open += 1
 
-    def receive(self, text: int, events: list[Event]) -> None:
-        if not self._closed:
-            self._events.append((text, events))
+    def receive(self) -> None:
+        if self._closed:
+            self.coming.clear()
+            return
+        while self.coming:
+            self._events.append(self.coming.popleft())
             self._some.set()
 
     async def take(self) -> list[tuple[int, list[Event]]]:

@@ -92,6 +92,7 @@ def serve(
         log_level="critical",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         limit_concurrency=limits.connections,
         timeout_graceful_shutdown=max(1, round(drain)),
     )
@@ -105,6 +106,7 @@ def serve(
             Server(config, ready, draining).run(sockets=[listener])
     finally:
         sys.setswitchinterval(switch)
+        gc.unfreeze()
         listener.close()
         models.close(drain=False)
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-from firth.decoding.engine import Event, Finished, Job, Ticket, Written
+from firth.decoding.jobs import EngineRestarts, Event, Finished, Job, Written
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
 from firth.serving.http.post import Post
@@ -17,6 +17,10 @@ from firth.tasks.abilities.stop_strings import StopStrings
 from firth.text import Tokenizer
 
 FinishReason = Literal["stop", "length"]
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
 
 
 class Token(NamedTuple):
@@ -44,7 +48,7 @@ class Text:
     stops: tuple[str, ...]
     keeps_tokens: bool
     ends: tuple[int, ...] = ()  # end tokens that the engine does not know of; their log-probability is kept
-    ticket: Ticket | None = None
+    ticket: Cancellable | None = None
     scored: list[Written] = field(default_factory=list)  # the prompt's tokens
     count: int = 0  # tokens generated
     log_probability: float = 0.0
@@ -101,6 +105,8 @@ class Text:
                 raise ApiError(503, "the server is shutting down. Try again in a moment.", code="shutting_down")
             case "timeout":
                 raise TimeoutError
+            case "lost":
+                raise EngineRestarts("the process of the engine ended")
             case "failed":
                 raise ApiError(500, f"the text could not be written: {event.error}")
 
