@@ -2,15 +2,16 @@
 
     pip install fastapi uvicorn
     python benchmarks/serving.py [--clients 16 64] [--tokens 64] [--rounds 3] [--threads 2]
-    python benchmarks/serving.py --device cuda --dtype bf16 --clients 64 --tokens 128 --plain-clients 16
+    python benchmarks/serving.py --device cuda --dtype bf16 --clients 64 --tokens 128 --plain-clients 16 [--answers 10]
     python benchmarks/serving.py --depth 2 --width 64 --vocab 500 --tokens 8           # in miniature
 
 A folder with GPT-2 124M (random weights; 12 layers of width 768, a vocabulary of 50,257) is served by `firth serve` and by the
 plain server at the end of this file: each request takes a lock, and generate() writes its answer to a streamer. Each is a process
 of its own, alone at its time. All clients send a prompt of 32 tokens at once, over HTTP on loopback, and read the stream of their
 answer, always the most probable tokens. Their connections stay open between the rounds, as those of the `openai` package do.
-Times are those of the clients: to the first token, and to the end of the answer. Of the rounds, the one with the median time
-counts. "of bare decoding": the same jobs given to the engine of `firth serve` in this process, without HTTP.
+Times are those of the clients: to the first token, and to the end of the answer. With --answers, each client asks for several,
+one after another, as in a server that is always busy. Of the rounds, the one with the median time counts. "of bare decoding":
+the same jobs given to the engine of `firth serve` in this process, without HTTP.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Measured:
     whole: list[float]
 
     def row(self, tokens: int) -> str:
-        rate = len(self.whole) * tokens / self.seconds
+        rate = len(self.whole) * tokens / self.seconds  # of all answers
         times = "".join(f"{quantile(times, 0.5):>11.2f}{quantile(times, 0.95):>9.2f}" for times in (self.first, self.whole))
         return f"{rate:>10,.0f}{times}"
 
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--clients", nargs="+", type=int, default=[16, 64])
     parser.add_argument("--plain-clients", nargs="+", type=int, help="of the plain server, if not the same; 0: leave it out")
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
+    parser.add_argument("--answers", type=int, default=1, help="that each client asks for in a round, one after another")
     parser.add_argument("--prompt", type=int, default=32, help="tokens")
     parser.add_argument("--rounds", type=int, default=3)
     few = max(1, (os.cpu_count() or 1) // 4)
@@ -104,7 +106,7 @@ def compare(folder: Path, clients: int, options: argparse.Namespace) -> None:
     with server([*plain, options.dtype], port, options.threads):
         theirs = median_round(port, "/generate", of_plain, options)
     print(f"{f'plain server, {of_plain} clients':<28}{theirs.row(options.tokens)}", flush=True)
-    ratio = clients / ours.seconds / (of_plain / theirs.seconds)
+    ratio = len(ours.whole) / ours.seconds / (len(theirs.whole) / theirs.seconds)
     goal = f"{CPU_GOAL} ×" if options.device == "cpu" else f"{GPU_GOAL:,} tokens/s"
     print(f"tokens per second {ratio:.2f} × the plain server's (goal {goal}), ", end="")
     print(f"p95 of whole answers {quantile(ours.whole, 0.95) / quantile(theirs.whole, 0.95):.2f} × its\n", flush=True)
@@ -114,10 +116,10 @@ def quantile(values: list[float], q: float) -> float:
     return sorted(values)[min(len(values) - 1, int(q * len(values)))]
 
 
-def prompt_of(client: int, turn: int, options: argparse.Namespace) -> list[int]:
-    """Another one in every round: firth would remember those of the last."""
+def prompts_of(client: int, turn: int, options: argparse.Namespace) -> list[list[int]]:
+    """Others in every round: firth would remember those of the last."""
     generator = torch.Generator().manual_seed(1_000 * turn + client)
-    return torch.randint(options.vocab, (options.prompt,), generator=generator).tolist()
+    return torch.randint(options.vocab, (options.answers, options.prompt), generator=generator).tolist()
 
 
 # ------------------------------------------------------------------------------------------------ clients
@@ -143,22 +145,29 @@ def median_round(port: int, path: str, clients: int, options: argparse.Namespace
     return sorted(rounds, key=lambda one: one.seconds)[len(rounds) // 2]
 
 
-def some_clients(barrier: Any, found: Any, port: int, path: str, share: Iterable[int], options: argparse.Namespace) -> None:
+def some_clients(barrier: Any, queue: Any, port: int, path: str, share: Iterable[int], options: argparse.Namespace) -> None:
     """Their times in each round: began, first event, last event."""
 
     async def rounds() -> list[list[tuple[float, float, float]]]:
         connections = [await asyncio.open_connection("127.0.0.1", port) for _ in share]
         times = []
         for turn in range(options.rounds + 1):
-            prompts = [prompt_of(client, turn, options) for client in share]
+            prompts = [prompts_of(client, turn, options) for client in share]
             barrier.wait()
             asked = zip(connections, prompts, strict=True)
-            times.append(list(await asyncio.gather(*(ask(*one, path, prompt, options.tokens) for one, prompt in asked))))
+            found = await asyncio.gather(*(ask_for_all(*one, path, own, options.tokens) for one, own in asked))
+            times.append([answer for answers in found for answer in answers])
         for _, writer in connections:
             writer.close()
         return times
 
-    found.put(asyncio.run(rounds()))
+    queue.put(asyncio.run(rounds()))
+
+
+async def ask_for_all(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, prompts: list[list[int]], tokens: int
+) -> list[tuple[float, float, float]]:
+    return [await ask(reader, writer, path, prompt, tokens) for prompt in prompts]
 
 
 async def ask(
@@ -242,21 +251,26 @@ def engine_round(engine: Any, clients: int, turn: int, options: argparse.Namespa
     from firth.decoding.sample import DecodingConfig
 
     config = DecodingConfig(tokens=options.tokens, temperature=0)
-    first, whole, done = [0.0] * clients, [0.0] * clients, threading.Semaphore(0)
-    jobs = [Job(tuple(prompt_of(client, turn, options)), config) for client in range(clients)]
-    began = time.perf_counter()
+    first, whole, done = [], [], threading.Semaphore(0)
+    waiting = [[Job(tuple(prompt), config) for prompt in prompts_of(client, turn, options)] for client in range(clients)]
 
-    def deliver_to(client: int) -> Any:
+    def submit(client: int) -> None:
+        began, begun = time.perf_counter(), False
+
         def deliver(events: list[Any]) -> None:
-            first[client] = first[client] or time.perf_counter() - began
+            nonlocal begun
+            if not begun:
+                begun = True
+                first.append(time.perf_counter() - began)
             if isinstance(events[-1], Finished):
-                whole[client] = time.perf_counter() - began
-                done.release()
+                whole.append(time.perf_counter() - began)
+                submit(client) if waiting[client] else done.release()
 
-        return deliver
+        engine.submit(waiting[client].pop(), deliver)
 
-    for client, job in enumerate(jobs):
-        engine.submit(job, deliver_to(client))
+    began = time.perf_counter()
+    for client in range(clients):
+        submit(client)
     for _ in range(clients):
         done.acquire()
     return Measured(time.perf_counter() - began, first, whole)

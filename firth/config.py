@@ -155,12 +155,16 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
     raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{hint_text}')
 
 
+_NO_NUMBERS = (str, bool, type(None))
+
+
 def expect_numbers(at: str, value: Any) -> None:
     """Refuse a number, or a list with one, that no setting can have: nan, infinity, or a whole number of more than 64 bits. With
     a config, every field of it."""
     if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            expect_numbers(_join(at, field.name), getattr(value, field.name))
+        for name, one in vars(value).items():
+            if type(one) not in _NO_NUMBERS:
+                expect_numbers(_join(at, name), one)
     elif isinstance(value, list | tuple):
         for one in value:
             expect_numbers(at, one)

@@ -88,4 +88,6 @@ def serve(
         ready=lambda: print(f"Serving {names} at {address}/v1 (see {address}/docs; Ctrl-C ends it)", flush=True),
         draining=lambda: complain("ending: no new requests; Ctrl-C again to end at once"),
     )
+    for model in models:
+        model.run.network.to("meta")  # torch complains if weights that were shared on a GPU are still there at the end
     print("The server has ended.")

@@ -148,6 +148,11 @@ def test_work_that_takes_too_long_ends(char_run: Path) -> None:
         assert served.idle("char")
 
 
+def test_a_stream_that_ends_before_its_first_token_has_a_status(char_run: Path) -> None:
+    with serving(char_run, limits=Limits(seconds=1e-6)) as served:
+        refused(served.post("/v1/completions", {**LONG, "stream": True}), 408, "took longer than the server allows")
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_work_is_cancelled_when_the_client_leaves(char_run: Path, streamed: bool) -> None:
     with serving(char_run, limits=Limits(tokens=10**6)) as served:

@@ -15,6 +15,10 @@ from firth.decoding.jobs import Event, Finished
 _PACE = 0.0004  # seconds per stream between two deliveries
 
 
+class InboxClosed(Exception):
+    """Nobody wants what else would come."""
+
+
 class Post:
     def __init__(self) -> None:
         self.open = 0  # inboxes
@@ -94,6 +98,8 @@ class Inbox:
     async def take(self) -> list[tuple[int, list[Event]]]:
         """Everything that has come, once there is something."""
         await self._some.wait()
+        if self._closed:
+            raise InboxClosed
         self._some.clear()
         events, self._events = self._events, []
         return events
@@ -102,4 +108,5 @@ class Inbox:
         if not self._closed:
             self._closed = True
             self._events = []
+            self._some.set()
             self._post.open -= 1

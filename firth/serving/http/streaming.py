@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import CLIENT_LEFT, log_failure
+from firth.serving.http.post import InboxClosed
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -42,34 +43,39 @@ async def while_connected(request: Request, seconds: float, work: Awaitable[T]) 
 
 
 class EventStream(Response):
-    """The chunks of a text as server-sent events. `stop` is called at the end, whatever the end is."""
+    """The chunks of a text as server-sent events. `stop` is called at the end, whatever the end is, and ends them."""
 
     def __init__(self, chunks: AsyncIterator[bytes], seconds: float, stop: Callable[[], None]) -> None:
         self.chunks, self.seconds, self.stop = chunks, seconds, stop
         self.status_code, self.background = 200, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        work, left = asyncio.ensure_future(self._send(send)), asyncio.ensure_future(_left(receive))
+        left = asyncio.ensure_future(_left(receive))
+        left.add_done_callback(lambda _: self.stop())
         try:
-            await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
+            await self._send(send)
         finally:
             self.stop()
-            await _cancel(work, left)
+            left.cancel()
 
     async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        """The response begins with its first chunk: what fails before it has a status of its own."""
+        begun = False
         try:
             async with asyncio.timeout(self.seconds):
                 async for chunk in self.chunks:
+                    if not begun:
+                        begun = True
+                        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": DONE})
-        except OSError as error:
-            if not isinstance(error, TimeoutError):
-                return  # the client left
-            await self._say(error, send)
+        except InboxClosed:
+            return  # the client left
         except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                return  # the client left
+            if not begun:
+                raise
             await self._say(error, send)
 
     async def _say(self, error: Exception, send: Send) -> None:
