@@ -173,9 +173,7 @@ def _fit(option: Any, value: Any) -> Any:
 def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
     """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
-    discriminators = {
-        name for table in tables for name, hint in _hints(table).items() if get_origin(hint) is Literal
-    }
+    discriminators = {name for table in tables for name, hint in _hints(table).items() if get_origin(hint) is Literal}
     shared = [name for name in discriminators if all(name in _hints(table) for table in tables)]
     for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
         choices = _choices(left, name)

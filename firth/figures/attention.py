@@ -5,7 +5,6 @@ Rows are queries, columns are keys.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,8 @@ import numpy.typing as npt
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import BLUES, COLOURS, Figure, Table, escaped
 
-# White to blue: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
-BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 _SIZE, _LARGEST_CELL = 720, 30  # pixels
 _TICKS = 60  # tick labels per axis; with more tokens, only every second, third … is labelled
 _NAMED = 128  # up to this many tokens, hovering over a cell shows its tokens; beyond that, their positions
@@ -42,7 +39,7 @@ class HeadFacts:
 
 def shown(token: str) -> str:
     """A token as a Plotly label: with visible white space, and markup escaped."""
-    return html.escape(visible(token))
+    return escaped(visible(token))
 
 
 def token_axis(tokens: Sequence[str]) -> dict[str, Any]:
@@ -85,7 +82,7 @@ def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.Arra
     left, top = (30 + 7 * max(map(len, tokens)) for tokens in (queries, keys))
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
         margin={"l": left, "r": 20, "t": top + 50, "b": 20},
         width=max(360, left + 120 + int(cell * len(keys))),
         height=top + 70 + max(40, int(cell * len(queries))),
@@ -153,7 +150,7 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
     plot.update_yaxes(visible=False, autorange="reversed")
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
+        title={"text": escaped(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
         legend={"title": {"text": "weight"}, "traceorder": "reversed"},
         margin={"l": 20, "r": 20, "t": 50, "b": 20},
         width=640,
@@ -170,7 +167,7 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
     entropy, most = np.asarray(entropy_LH, np.float64), math.log(keys) or 1.0
     heat = go.Heatmap(
         z=cells(entropy),
-        colorscale="Cividis",
+        colorscale=BLUES,
         zmin=0,
         zmax=most,
         xgap=1,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 
 class Timing(Protocol):
@@ -35,7 +34,7 @@ def cost_curves(
     for number, (name, both) in enumerate(layers.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2.5}
         of_n, of_d = exponents[name]
-        shown = f"{html.escape(name)}: n^{of_n:.2f}, d^{of_d:.2f}"
+        shown = f"{escaped(name)}: n^{of_n:.2f}, d^{of_d:.2f}"
         for column, (axis, some) in enumerate(zip(("n", "d"), both, strict=True), start=1):
             plot.add_scatter(
                 x=[getattr(one, axis) for one in some],

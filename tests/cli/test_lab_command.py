@@ -54,7 +54,9 @@ def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path
         with lab("--port", port, cwd=tmp_path) as (process, address, token):
             assert address != f"http://127.0.0.1:{port}/"
             assert [run["name"] for run in told(address, token)["runs"]] == ["gru"]
-            with pytest.raises(urllib.error.HTTPError, match="401"):  # as another user of the machine, who was not shown the token
+            with pytest.raises(
+                urllib.error.HTTPError, match="401"
+            ):  # as another user of the machine, who was not shown the token
                 urllib.request.urlopen(f"{address}api/lab")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
@@ -86,7 +88,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     from firth.cli import lab as verb
 
     libraries: Served = []
-    monkeypatch.setattr(verb, "_serve", lambda library, listener, address, token, opening: (libraries.append(library), listener.close()))
+    monkeypatch.setattr(
+        verb, "_serve", lambda library, listener, address, token, opening: (libraries.append(library), listener.close())
+    )
     return libraries
 
 

@@ -125,12 +125,26 @@ def stranger() -> Iterator[TestClient]:
 
 
 def test_without_the_token_nothing_is_answered(stranger: TestClient) -> None:
-    for path in ("/", "/page/app.js", "/plotly.js", "/api/lab", "/?token=", "/?token=guess", f"/?Token={TOKEN}", "/api/lab?token=guess"):
+    for path in (
+        "/",
+        "/page/app.js",
+        "/plotly.js",
+        "/api/lab",
+        "/?token=",
+        "/?token=guess",
+        f"/?Token={TOKEN}",
+        "/api/lab?token=guess",
+    ):
         answer = stranger.get(path)
         assert (answer.status_code, "set-cookie" in answer.headers) == (401, False), path
         assert "open the address that `firth lab` printed" in answer.json()["error"]
     assert stranger.post(VIEW, json={"of": "gpt2"}).status_code == 401
-    for headers in ({"authorization": "Bearer guess"}, {"authorization": TOKEN}, {"cookie": f"firth-lab-8420={TOKEN}"}, {"cookie": "\""}):
+    for headers in (
+        {"authorization": "Bearer guess"},
+        {"authorization": TOKEN},
+        {"cookie": f"firth-lab-8420={TOKEN}"},
+        {"cookie": '"'},
+    ):
         assert stranger.get("/api/lab", headers=headers).status_code == 401, headers
 
 
