@@ -49,6 +49,7 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
     menu = _menu(list(weights), top) if len(weights) > 1 else []
     plot.update_layout(
         template="plotly_white",
+        meta={"tokens": {"x": "source", "y": "target"}},
         plot_bgcolor="#999999",  # the grid lines; without them, white cells would have no edge
         updatemenus=menu,
         margin={"l": left, "r": 20, "t": top + 50 * len(menu), "b": 20},

@@ -54,3 +54,13 @@ class Figure:
     def save(self, path: Path) -> None:
         """Save as a standalone HTML page that works offline."""
         files.write_text(path, self.plot.to_html(include_plotlyjs=True))
+
+
+class Drawn:
+    """A result that a notebook shows as its figure."""
+
+    def figure(self) -> Figure:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self.figure()._repr_html_()

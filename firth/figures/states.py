@@ -42,6 +42,7 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
     top = 80 + 7 * max(map(len, tokens))
     plot.update_layout(
         template="plotly_white",
+        meta={"tokens": {"x": "text"}},
         title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
         margin={"l": 80, "r": 20, "t": top, "b": 20},
         width=200 + max(300, min(1000, 24 * len(tokens))),

@@ -1,6 +1,7 @@
 // A figure: a Plotly plot in the page's colours, its numbers as a table, and the Python code that draws it.
 
 import { element, table } from "./dom.js";
+import { link, unescaped } from "./tokens.js";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 let loading = null; // Plotly, which is asked for once
@@ -27,10 +28,6 @@ function merged(base, over) {
 const axis = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), linecolor: css("--line") });
 
 const dark = () => css("--paper") === "#1c1c1e";
-
-// A Plotly label as plain text: it may contain entities and line breaks, and tags such as <b>.
-const unescaped = label => label.replace(/<br>/g, "\n").replace(/<[^>]*>/g, "")
-  .replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
 const TITLE = 30; // pixels of the margin for a title, which the page shows as its own text because Plotly cuts long ones off
 const TOOLBAR = 34; // pixels above the cells and bars that Plotly's toolbar would otherwise cover
@@ -95,6 +92,7 @@ async function draw(place, plot) {
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
   drawn.set(place, plot);
   widths.observe(place);
+  link(place, plot);
 }
 
 export function redrawAll() {
