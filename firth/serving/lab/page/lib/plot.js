@@ -56,8 +56,8 @@ function dressed(given) {
 // Black, the last of the colours, is invisible on a dark background. In a heat map, white is zero: there it is the page's colour.
 const CELLS = { "#FFFFFF": () => css("--paper"), "#0072B2": () => "#56B4E9", "#D55E00": () => "#E69F00" };
 
-function visible(trace) {
-  const swap = colour => (dark() && colour === "#000000" ? "#ffffff" : colour);
+function visible(trace, faint) {
+  const swap = colour => (!dark() ? colour : colour === "#000000" ? "#ffffff" : faint ? CELLS[colour]?.() ?? colour : colour);
   const result = { ...trace };
   if (dark() && Array.isArray(trace.colorscale)) result.colorscale = trace.colorscale.map(([at, colour]) => [at, CELLS[colour]?.() ?? colour]);
   for (const part of ["line", "marker"]) {
@@ -88,7 +88,7 @@ async function draw(place, plot) {
   await loadPlotly();
   const config = { displaylogo: false, scrollZoom: plot.layout.dragmode === "pan" };
   const frames = plot.frames ? { frames: structuredClone(plot.frames) } : {};
-  const data = structuredClone(plot.data).map(visible);
+  const data = structuredClone(plot.data).map(trace => visible(trace, plot.layout.meta?.lines));
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
   drawn.set(place, plot);
   widths.observe(place);
