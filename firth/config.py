@@ -97,7 +97,7 @@ def build(
 ) -> T:
     """Build an instance of the dataclass `schema` from nested dicts. `at` is the path in error messages, `notice` gets a message
     about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
-    hints = _hints(schema) | dict(types or {})
+    hints = _hints(schema) | dict(types or {})  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     table = _with_new_names(fields, table, at, notice)
     for key in table:
