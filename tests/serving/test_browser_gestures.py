@@ -81,7 +81,8 @@ def test_enter_and_go_submit_shift_enter_is_a_new_line_and_back_returns(visit: V
 
 @pytest.mark.long
 def test_sections_keep_their_order_when_a_setting_changes(visit: Visit) -> None:
-    order = "[...document.querySelectorAll('[data-summary], [data-plain], [data-figure], [data-caption]')].map(one => JSON.stringify(one.dataset))"
+    parts = "[data-summary], [data-plain], [data-figure], [data-caption]"
+    order = f"[...document.querySelectorAll('{parts}')].map(one => JSON.stringify(one.dataset))"
     page = visit("#/describe?of=gpt2")
     before = page.page.evaluate(order)
     assert page.set("of", "gpt3").page.evaluate(order) == before
