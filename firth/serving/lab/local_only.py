@@ -93,7 +93,8 @@ def _matches(given: str, token: str) -> bool:
 
 
 def _in_address(scope: Scope) -> str:
-    return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
 def _in_cookie(scope: Scope, header: str) -> str:
