@@ -60,7 +60,7 @@ def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() 
 def test_a_growth_that_overhead_hides_is_not_told() -> None:
     def costs(*seconds: float) -> Costs:
         along = [Timing("attention", 64 << n, 128, one) for n, one in enumerate(seconds)]
-        return Costs((*along, *(Timing("attention", 256, 32 << n, 1.0 * 2**n) for n in range(3))), 256, 128)
+        return Costs((*along, *(Timing("attention", 256, 16 << n, 1.0 * 2**n) for n in range(3))), 256, 128)
 
     assert costs(1, 1.1, 4, 16, 64).growth("attention", "n") == pytest.approx(2)  # the first two sizes are overhead
     assert costs(1, 1, 1.5, 1.6, 1.9).growth("attention", "n") is None  # all of them are
