@@ -60,7 +60,7 @@ PICTURES = {
     "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
-    "playground": (_room("playground", of="scores"), 1180),
+    "playground": (_room("playground", of="scores", shown=5), 1180),
     "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1170),
     "compare": (_room("compare", look="flow"), 820),
     "describe": (_room("describe", of="gpt3"), 960),

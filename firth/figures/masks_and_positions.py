@@ -5,13 +5,12 @@ All functions take plain numbers; docs/make_pictures.py shows how to get them fr
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table, escaped
 
 Rows = Sequence[Sequence[float]]
 
@@ -33,7 +32,7 @@ def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
     """One small grid per mask: each row is a query; filled cells are the keys it may attend to."""
     from plotly.subplots import make_subplots
 
-    titles = [f"<b>{html.escape(mask.name)}</b><br>{html.escape(mask.rule)}" for mask in masks]
+    titles = [f"<b>{escaped(mask.name)}</b><br>{escaped(mask.rule)}" for mask in masks]
     lines = math.ceil(len(masks) / columns)
     plot = make_subplots(lines, columns, subplot_titles=titles, horizontal_spacing=0.05, vertical_spacing=0.3 / lines)
     for n, mask in enumerate(masks):

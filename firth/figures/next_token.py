@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, Figure, Table, escaped
 
 
 def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
@@ -19,7 +18,7 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
         raise DataError(
             f"{len(probability)} probabilities and {len(share)} shares for {len(tokens)} tokens; expected one of each per token"
         )
-    names = [html.escape(visible(token)) for token in tokens]
+    names = [escaped(visible(token)) for token in tokens]
     plot = go.Figure()
     for name, values, colour in (("probability", probability, COLOURS[0]), ("sampling probability", share, COLOURS[1])):
         plot.add_bar(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from firth.errors import ConfigError, DataError, did_you_mean, index_range
 from firth.figures.alignment import alignment_text
 from firth.figures.attention import HeadFacts, attention_lines, attention_map, attention_overview, entropy_map, entropy_text
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.inspection.inputs import Reading, word_numbers
 from firth.inspection.merge_pieces import merge
 from firth.inspection.rollout import rollout
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class Attention(Drawn):
     """The attention of one forward pass. Weights are computed from q and k on demand.
 
     `parts` is "self" for a model with a single text; "cross", "encoder" and "decoder" for an encoder–decoder Transformer; and
@@ -157,7 +157,7 @@ class Attention:
         """Thumbnails of every layer and head in one figure."""
         small, rows = zip(*(self._summary(layer, side) for layer in self.layers), strict=True)
         facts = [fact for layer, some in zip(self.layers, rows, strict=True) for fact in _facts(layer, some)]
-        return attention_overview(self.layers, np.stack(small), facts)
+        return attention_overview(self.layers, np.stack(small), facts, self.queries, self.keys)
 
     def lines(self, layer: int | None = None, head: int | None = None) -> Figure:
         """Lines from queries to keys; thicker means more weight."""

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, index_range
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
 from firth.inspection.spelling_vectors import of_equal_length, spelling_vectors
 from firth.layers import position
@@ -98,7 +98,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class PlaygroundResult:
+class PlaygroundResult(Drawn):
     """The inputs, and the result of each step. `parameters` are the random parameters of the score and the position scheme."""
 
     settings: Settings

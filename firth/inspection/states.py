@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.states import states_map, states_text
 from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
@@ -61,7 +61,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class States:
+class States(Drawn):
     levels: tuple[Level, ...]
 
     def figure(self, level: int = -1, gate: str = "h", units: int = 32) -> Figure:

@@ -55,6 +55,20 @@ class Run(ABC, Generic[N]):
         tells how many. Such a model has no gradients and cannot be moved to another device."""
         self.quantised = quantise(self.network, kind)
 
+    def _repr_html_(self) -> str:
+        """For a notebook: what the model is, as a small table."""
+        from firth.figures.figure import Table
+
+        model, weights = self.recipe.model, sum(one.numel() for one in self.network.parameters())
+        rows = [
+            ("task", self.task.name),
+            ("model", f"{model.family}, {model.kind}"),
+            ("parameters", f"{weights:,}"),
+            ("vocabulary", f"{self.tokenizer.vocab:,}"),
+            ("device", str(self.device)),
+        ]
+        return Table((type(self).__name__, ""), rows).html()
+
     @property
     def recipe(self) -> Any:
         """The run's recipe, resolved."""

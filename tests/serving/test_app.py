@@ -39,8 +39,8 @@ def test_everything_the_page_refers_to_is_served_from_here(client: TestClient) -
     index = client.get("/")
     assert index.headers["content-type"].startswith("text/html")
     referred = re.findall(r'(?:src|href)="(/[^"]*)"', index.text)
-    assert "/plotly.js" in referred
-    for path in [*referred, *(f"/page/{file.relative_to(PAGE).as_posix()}" for file in PAGE.rglob("*.js"))]:
+    assert '"/plotly.js"' in (PAGE / "lib" / "plot.js").read_text(encoding="utf-8")  # loaded when it is needed
+    for path in [*referred, "/plotly.js", *(f"/page/{file.relative_to(PAGE).as_posix()}" for file in PAGE.rglob("*.js"))]:
         assert client.get(path).status_code == 200, path
 
 

@@ -105,7 +105,7 @@ def test_a_figure_of_evil_text_runs_nothing(visit: Visit) -> None:
         assert page.page.locator("[data-summary]").text_content() == EVIL
         assert page.table("parameters") == [[EVIL]]
         assert page.table("totals") == [[EVIL]]
-        assert page.python() == EVIL
+        assert page.python() == f"{EVIL}figures['parameters'].plot\n"
         assert page.page.locator("main img, main script, main a[href^=javascript]").count() == 0
 
 

@@ -48,7 +48,8 @@ class RunLibrary:
         self._seen: dict[str, Path] = {}  # every run so far, to distinguish a deleted run from an unknown name
         self._loaded: dict[Path, _CacheEntry] = {}
         self._vectors: dict[Path, tuple[int, WordVectors]] = {}
-        self._lock = threading.Lock()  # guards the two caches above; never held while something is loaded
+        self._recipes: dict[Path, tuple[int, Recipe]] = {}
+        self._lock = threading.Lock()  # guards the three caches above; never held while something is loaded
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -73,10 +74,20 @@ class RunLibrary:
         raise ConfigError(f'there is no run "{name[:60]}" in the lab.{did_you_mean(name, known)}')
 
     def recipe(self, name: str) -> Recipe:
-        """The recipe of a run, read without its weights."""
+        """The recipe of a run, read without its weights and kept until its file changes."""
+        return self._recipe(RunFolder.open(self.path(name)).recipe)
+
+    def _recipe(self, file: Path) -> Recipe:
         from firth.api.recipe import read_run_recipe
 
-        return read_run_recipe(RunFolder.open(self.path(name)).recipe)
+        stamp = _modified(file)
+        with self._lock:
+            held = self._recipes.get(file)
+        if held is None or held[0] != stamp:
+            held = (stamp, read_run_recipe(file))
+            with self._lock:
+                self._recipes[file] = held
+        return held[1]
 
     def facts(self, name: str) -> RunFacts:
         """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""

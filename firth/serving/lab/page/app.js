@@ -2,21 +2,25 @@
 
 import { element } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
-import { redrawAll } from "./lib/plot.js";
+import { loadPlotly, redrawAll } from "./lib/plot.js";
 
 const main = document.getElementById("room");
 let open = null; // the Lab of the open room
+let known = null; // what /api/lab answered: asked once, and again whenever the first page is shown
 
-async function contents() {
+async function contents(again) {
+  if (known && !again) return known;
   const response = await fetch("/api/lab");
-  if (!response.ok) throw new Error(`the lab responded with status ${response.status}`);
-  return response.json();
+  if (response.status === 401) throw new Error("The lab was started again. Open the address that it printed in its terminal.");
+  if (!response.ok) throw new Error(`The lab responded with status ${response.status}.`);
+  return (known = await response.json());
 }
 
 function navigation(info, name) {
   document.getElementById("rooms").replaceChildren(...info.rooms.map(room => element("li", {}, element("a", {
     href: `#/${room.name}`, text: room.title, "aria-current": room.name === name ? "page" : null,
   }))));
+  document.querySelector("#rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls
 }
 
 function list(heading, rows) {
@@ -50,6 +54,8 @@ async function enter(info, room, state) {
   await lab.draw();
 }
 
+let turns = 0; // addresses opened so far
+
 async function follow() {
   const { name, state } = readAddress();
   if (open && open.room.name === name) {
@@ -61,14 +67,18 @@ async function follow() {
   delete document.body.dataset.ready;
   open?.left.abort("left");
   open = null;
+  const turn = (turns += 1);
   let info;
   try {
-    info = await contents();
-  } catch {
-    main.replaceChildren(element("p", { role: "alert", text: "The lab does not respond. Is it still running in its terminal?" }));
+    info = await contents(!name);
+  } catch (error) {
+    const lost = error instanceof TypeError; // fetch throws it if the server does not respond
+    const text = lost ? "The lab does not respond. Is it still running in its terminal?" : error.message;
+    main.replaceChildren(element("p", { role: "alert", text }));
     document.body.dataset.busy = "no";
     return undefined;
   }
+  if (turn !== turns) return undefined; // another address was opened in the meantime
   const room = info.rooms.find(one => [one.name, ...one.old_names].some(known => known === name));
   navigation(info, room?.name);
   if (room) return enter(info, room, state);
@@ -96,4 +106,4 @@ function theme() {
 document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
 addEventListener("hashchange", follow);
 theme();
-follow();
+follow().finally(() => loadPlotly()); // several megabytes: after the first room has its controls

@@ -110,7 +110,6 @@ def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls
         f"import firth\n\nmodel = firth.load({str(library.path(name))!r})\n"
         f"seen = model.attention({', '.join(given)}){'.merged()' if seen.words else ''}\n"
         f"figures = {{\n{''.join(lines)}}}\n"
-        f'figures["{next(iter(calls))}"].plot\n'
     )
     return ViewResult(figures, python, _facts(seen), headings=_HEADINGS)
 

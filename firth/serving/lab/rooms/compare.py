@@ -72,7 +72,6 @@ def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         f"results = {{name: firth.load(path).evaluate(beam={beam}) for name, path in runs.items()}}\n"
         'buckets = {name: [LengthBucket(**one) for one in result["buckets"]] for name, result in results.items()}\n'
         'figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}\n'
-        'figures["bleu"].plot\n'
     )
     return ViewResult(figures, python, headings={"bleu": "BLEU", "exact": "Exact match"})
 

@@ -134,7 +134,6 @@ def _python(name: str, settings: str, depth: int, others: list[str], seed: int) 
     lines += [
         "figures = {name: points(path.v_Lnd) for name, path in paths.items()}",
         'figures["curves"] = over_depth({name: path.curves for name, path in paths.items()})',
-        'figures["curves"].plot',
         "",
     ]
     return "\n".join(lines)

@@ -54,7 +54,7 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     if clip:
         figures["clipped"] = found.clipped(clip).figure()
         lines.append(f'figures["clipped"] = flow.clipped({clip!r}).figure()')
-    python = _opened(library, run) + "\n".join([*lines, 'figures["flow"].plot', ""])
+    python = _opened(library, run) + "\n".join([*lines, ""])
     headings = {
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",

@@ -75,7 +75,6 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         f"played = {call}\n"
         "print(played.text())\n"
         f"figures = played.figures({head})\n"
-        f"played.plot({head})\n"
     )
     facts = {
         "steps": [{"name": step.name, "equation": step.equation} for step in played.steps],

@@ -30,6 +30,7 @@ export function mount(root, lab) {
   ]);
   made.preset.addEventListener("change", () => lab.set(lab.chosen("preset").usual)); // runs after the control's own listener
   const out = lab.element("div"), pictures = lab.element("div", { class: "columns" }), trained = lab.element("section");
+  out.append(pictures);
   root.append(out, trained);
   if (lab.room.usable.length) {
     trained.append(lab.element("h2", { text: "The layers of a trained model" }));
@@ -66,7 +67,6 @@ export function mount(root, lab) {
       result = await lab.ask("path", params, { into: out });
       if (!result) return;
       drawn = key;
-      out.append(pictures);
       pictures.replaceChildren();
       places = [];
       for (const name of result.facts.systems) {

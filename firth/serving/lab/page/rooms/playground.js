@@ -17,7 +17,7 @@ const controls = lab => {
     { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
-    { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: steps },
+    { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: 1 },
     { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
     { name: "next", label: "Next step", kind: "button", main: true, press: () => lab.set({ shown: Math.min(steps, Number(lab.state.shown) + 1) }, { push: true }) },
   ];
@@ -51,6 +51,8 @@ export function mount(root, lab) {
     const { shown: count, ...settings } = lab.state;
     const result = await lab.ask("steps", settings, { into: out });
     caption.textContent = result?.facts.caption ?? "";
+    made.next.disabled = Number(count) >= places.length;
+    made.first.disabled = Number(count) <= 1;
     for (const [n, { place, equation, cells }] of places.entries()) {
       place.hidden = !result || n >= Number(count);
       if (place.hidden) continue;
