@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from firth.inspection.walk import Matrix, Walk, walk
 from firth.layers.attention.weights import weights
 from firth.layers.tap import attention_calls, outputs
 from firth.models import RecurrentConfig, TransformerConfig, language_model, seq2seq
-from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 
 VOCAB = 11
@@ -169,7 +167,7 @@ def test_cross_attention_is_the_alignment_of_the_model() -> None:
 def test_other_models_stages_and_heads_are_refused() -> None:
     prefix = PrefixConfig(kind="prefix", width=16, depth=1, heads=2, context=12)
     network: Any = randomised(seq2seq(prefix, VOCAB, VOCAB))
-    with pytest.raises(ConfigError, match="this is a PrefixDecoder. Use another run"):
+    with pytest.raises(ConfigError, match=r"this is a PrefixDecoder\. Use another run"):
         walk(Reading(network, lambda: None, ("a",)), str)
     found, _ = walked(model("transformer, rotary"))
     with pytest.raises(ConfigError, match="head is 4; block 0 has 0 to 3"):

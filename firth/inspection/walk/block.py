@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from firth.inspection.walk.attention import Names, matrices
 from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
 from firth.layers import norm as norms
+from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
 from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import GATED, FeedForward, gelu_tanh
 from firth.layers.gelu import gelu
 from firth.layers.position import RotaryTurn, Unprojected
-from firth.layers.self_attention import SelfAttention, normalised as head_normalised
+from firth.layers.self_attention import SelfAttention
+from firth.layers.self_attention import normalised as head_normalised
 
 PHI = {
     "relu": "ReLU",
@@ -71,8 +73,6 @@ def cross_call(given: BlockCall, n_1Td: Tensor) -> Call:
     q_1HTD = head_normalised(_heads(layer.query(n_1Td), layer.head_width), layer.query_norm)
     if layer.score_layer.reduces:
         q_1HTD = layer.score_layer.reduce_query(q_1HTD, layer)
-    from firth.layers.attention import mask
-
     return layer.attend.call(q_1HTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
 
 
@@ -215,8 +215,15 @@ class _Trail:
         self.turned = turn or layer.query_norm is not None or layer.score_layer.reduces
         if not self.turned:
             return
-        words = [word for word, holds in (("normalised", layer.query_norm is not None), ("reduced by the score", layer.score_layer.reduces),
-                                          ("turned by the position", turn)) if holds]  # fmt: skip
+        words = [
+            word
+            for word, holds in (
+                ("normalised", layer.query_norm is not None),
+                ("reduced by the score", layer.score_layer.reduces),
+                ("turned by the position", turn),
+            )
+            if holds
+        ]
         group = self.head // (layer.heads // layer.kv_heads)
         line = source_line(
             SelfAttention.split,
@@ -233,8 +240,6 @@ class _Trail:
             self.add(f"{letter}′", f"{letter}, {' and '.join(words)}", equation, "TD", value_TD.unsqueeze(0), line, spell)
 
     def _output(self, layer: SelfAttention | CrossAttention, call: Call, name: str, function: Any) -> Tensor:
-        from firth.layers.attention import reference
-
         o_1HTE = reference.run(call.reduced())
         o_1Tn = o_1HTE.transpose(1, 2).flatten(2)
         y_1Td: Tensor = layer.out(o_1Tn)

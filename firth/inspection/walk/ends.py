@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from firth.decoding.sample import pick
 from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
 from firth.inspection.walk.stage import Stage
 from firth.layers import norm as norms
@@ -169,10 +170,30 @@ def _output(
     bias = "" if b_V is None else " + b"
     return [
         Matrix("x", "what enters the output layer", "x", "Td", x_Td, tokens, line),
-        Matrix("logits", f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown", f"logits = x Wᵀ{bias}", "TV",
-               logits_TV[:, id_v], tokens, line, logits, names),
-        Matrix("p", "probabilities of the next token", "p = softmax(logits)", "TV", p_Tv, tokens, source_line(readout, "capped("), probability, names, unit=True),
-    ]  # fmt: skip
+        Matrix(
+            "logits",
+            f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown",
+            f"logits = x Wᵀ{bias}",
+            "TV",
+            logits_TV[:, id_v],
+            tokens,
+            line,
+            logits,
+            names,
+        ),
+        Matrix(
+            "p",
+            "probabilities of the next token",
+            "p = softmax(logits)",
+            "TV",
+            p_Tv,
+            tokens,
+            source_line(pick, "torch.softmax("),
+            probability,
+            names,
+            unit=True,
+        ),
+    ]
 
 
 def _named(side: str, name: str) -> str:

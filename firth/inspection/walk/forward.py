@@ -15,9 +15,9 @@ from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import attention, block, ends, recurrent
 from firth.inspection.walk.block import BlockCall
-from firth.inspection.walk.matrix import source_line
+from firth.inspection.walk.matrix import Matrix, source_line
 from firth.inspection.walk.recurrent import CellCall, MemoryCall
-from firth.inspection.walk.stage import Stage, StageKind, Walk
+from firth.inspection.walk.stage import Stage, Walk
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
 from firth.layers.block import Block
 from firth.layers.recurrent import Recurrent
@@ -177,9 +177,17 @@ class _Builder:
         return found
 
     def _cell(
-        self, module: Recurrent, n: int, direction: int, x_1Ti: Tensor, y_1Td: Tensor, state: RecurrentState,
-        tokens: tuple[str, ...], side: str, below: int,
-    ) -> Stage:  # fmt: skip
+        self,
+        module: Recurrent,
+        n: int,
+        direction: int,
+        x_1Ti: Tensor,
+        y_1Td: Tensor,
+        state: RecurrentState,
+        tokens: tuple[str, ...],
+        side: str,
+        below: int,
+    ) -> Stage:
         cell: Any = module.layers[n]
         first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
         given = CellCall(cell, x_1Ti, first, tokens, direction == 1)
@@ -187,10 +195,9 @@ class _Builder:
         h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
         line = source_line(type(cell).step, "def step")
         name = _named(side, f"layer {below + n}{way}")
-        kind: StageKind = "recurrent"
+        inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
         equation = CELL_EQUATIONS[cell.kind]
-        inside = lambda head: recurrent.cell_matrices(given)  # noqa: E731
-        return Stage(name, kind, side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
+        return Stage(name, "recurrent", side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
 
     def _attentive(self, module: AttentiveRecurrent, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
         called = next(one for one in self.calls if one.module is module)
@@ -200,12 +207,17 @@ class _Builder:
         first = tuple(part_LBd[0] for part_LBd in state.parts)
         cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens)
         return Stage(
-            "decoder layer 0", "recurrent", "decoder", tokens,
-            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {CELL_EQUATIONS[module.kind].replace('x_t', '[x_t; c_t]')}", "Td",
-            source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts"), h_1Td[0],
-            lambda head: recurrent.attentive_matrices(attend, cell, x_1Ti.shape[-1]),
+            "decoder layer 0",
+            "recurrent",
+            "decoder",
+            tokens,
+            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {CELL_EQUATIONS[module.kind].replace('x_t', '[x_t; c_t]')}",
+            "Td",
+            source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts"),
+            h_1Td[0],
+            partial(_without_heads, partial(recurrent.attentive_matrices, attend, cell, x_1Ti.shape[-1])),
             links={"cross": lambda: attention.mean_weights(attend.call())},
-        )  # fmt: skip
+        )
 
     def _attentional(self, module: AttentionalState, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
         calls = [one for one in self.calls if one.module is module]
@@ -213,15 +225,26 @@ class _Builder:
         out_Td = torch.cat([one.output for one in calls], dim=1)[0]
         given = MemoryCall(module, h_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
         return Stage(
-            "decoder attention", "attention", "decoder", tokens, "α_t = softmax(a(h_t, m)),  c_t = Σ α m,  h̃_t = tanh(W_c [c_t; h_t])",
-            "Td", source_line(AttentionalState.forward, "self.contexts(h_BTd, memory)"), out_Td,
-            lambda head: recurrent.attentional_matrices(given, module), links={"cross": lambda: attention.mean_weights(given.call())},
-        )  # fmt: skip
+            "decoder attention",
+            "attention",
+            "decoder",
+            tokens,
+            "α_t = softmax(a(h_t, m)),  c_t = Σ α m,  h̃_t = tanh(W_c [c_t; h_t])",
+            "Td",
+            source_line(AttentionalState.forward, "self.contexts(h_BTd, memory)"),
+            out_Td,
+            partial(_without_heads, partial(recurrent.attentional_matrices, given, module)),
+            links={"cross": lambda: attention.mean_weights(given.call())},
+        )
 
     def _one(self, embedding: nn.Embedding, side: str) -> _Called:
         """The call of an embedding; one that both sides share is called for the source first."""
         calls = [one for one in self.calls if one.module is embedding]
         return calls[-1 if side == "decoder" else 0]
+
+
+def _without_heads(matrices: Callable[[], Sequence[Matrix]], head: int) -> Sequence[Matrix]:
+    return matrices()
 
 
 def _named(side: str, name: str) -> str:

@@ -15,7 +15,7 @@ from firth.inspection.walk import attention
 from firth.inspection.walk.matrix import Line, Linear, Matrix, SourceLine, Spell, number, product, source_line
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
-from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory, MemoryAttention
+from firth.layers.attentive_recurrence import AttentionalState, Memory, MemoryAttention
 from firth.layers.recurrent import Cell
 from firth.layers.recurrent.cell import State
 
@@ -66,10 +66,18 @@ def cell_matrices(given: CellCall) -> list[Matrix]:
         letter = spelled.letter(name)
         found.append(
             Matrix(
-                letter, TITLES[name] + _update_note(cell, name), spelled.equation(name), "Td", trace[name], given.tokens, step[name],
-                spelled.lines(name), step=True, unit=name in ("input", "forget", "output", "reset", "update"),
+                letter,
+                TITLES[name] + _update_note(cell, name),
+                spelled.equation(name),
+                "Td",
+                trace[name],
+                given.tokens,
+                step[name],
+                spelled.lines(name),
+                step=True,
+                unit=name in ("input", "forget", "output", "reset", "update"),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -187,12 +195,15 @@ def _update_note(cell: Cell, name: str) -> str:
 def _step_line(cell: Cell, name: str) -> SourceLine:
     """The line of the cell's `step` that computes this gate or state."""
     parts = {
-        ("rnn", "h"): "torch.tanh(", ("lstm", "c"): "f * c_Bd + i * g", ("lstm", "h"): "o * c_next_Bd.tanh()",
-        ("gru", "h"): "(1 - z) * n", ("gru", "candidate"): "r * h_n" if cell.reset == "after" else "F.linear(r * h_Bd",
+        ("rnn", "h"): "torch.tanh(",
+        ("lstm", "c"): "f * c_Bd + i * g",
+        ("lstm", "h"): "o * c_next_Bd.tanh()",
+        ("gru", "h"): "(1 - z) * n",
+        ("gru", "candidate"): "r * h_n" if cell.reset == "after" else "F.linear(r * h_Bd",
         ("gru", "reset"): "(x_r + h_r)" if cell.reset == "after" else "F.linear(h_Bd, U_r",
         ("gru", "update"): "(x_z + h_z)" if cell.reset == "after" else "F.linear(h_Bd, U_z",
         ("mingru", "h"): "(1 - z) * h_Bd",
-    }  # fmt: skip
+    }
     usual = "i.sigmoid()" if cell.kind == "lstm" else "_gates(" if cell.kind == "mingru" else "def step"
     return source_line(type(cell).step, parts.get((cell.kind, name), usual))
 
@@ -266,11 +277,11 @@ def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
 @torch.no_grad()
 def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[Matrix]:
     """RNNsearch: attention with the state before the step, then the step with [x; c]."""
-    given = replace_names(cell_matrices(cell), inputs)
+    given = _with_context(cell_matrices(cell), inputs)
     return [given[1], *memory_matrices(attend, "h_t−1"), given[0], *given[2:]]
 
 
-def replace_names(found: Sequence[Matrix], inputs: int) -> list[Matrix]:
+def _with_context(found: Sequence[Matrix], inputs: int) -> list[Matrix]:
     first = replace(
         found[0], name="[x; c]", title=f"what enters the cell: {inputs} columns of x, then the context c", equation="[x; c]"
     )
@@ -293,7 +304,3 @@ def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[Mat
     states = Matrix("h", "the states that ask", "h", "Td", given.query_1Td[0], given.tokens, line)
     title = "attentional state: context and state together"
     return [states, *found, Matrix("h̃", title, "h̃ = tanh(W_c [c; h])", "Td", value_Td, given.tokens, line, lines)]
-
-
-def is_attentive(module: Any) -> bool:
-    return isinstance(module, AttentiveRecurrent)

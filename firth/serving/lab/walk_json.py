@@ -71,9 +71,15 @@ def line_json(line: Line) -> dict[str, Any]:
     order = sorted(range(len(products)), key=lambda n: -abs(products[n]))
     top, rest = sorted(order[:TERMS]) if len(order) > TERMS else range(len(order)), order[TERMS:]
     terms = [
-        {"n": n, "label": line.terms[n] if line.terms else str(n), "left": plain(left[n]), "right": plain(right[n]), "product": plain(products[n])}
+        {
+            "n": n,
+            "label": line.terms[n] if line.terms else str(n),
+            "left": plain(left[n]),
+            "right": plain(right[n]),
+            "product": plain(products[n]),
+        }
         for n in top
-    ]  # fmt: skip
+    ]
     rested = {"count": len(rest), "value": plain(sum(products[n] for n in rest))} if rest else None
     return found | {"names": list(line.names), "terms": terms, "rest": rested, "count": len(products)}
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
 from firth.errors import ConfigError, DataError
+from firth.models import Seq2Seq
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -128,7 +129,7 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
     generator = random_numbers(config.seed, 0)
     generator.random(found.written)
     drawn = int(pick(logits_1V, config, torch.tensor([generator.random()], dtype=torch.float64)))
-    ends = end_tokens(run)
+    ends = _ends(run)
     chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
 
     def candidate(id: int) -> dict[str, Any]:
@@ -146,6 +147,13 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
         "entropy": float(torch.special.entr(share_V).sum() / torch.log(torch.tensor(2.0))),
         "ended": bool(found.ids) and found.ids[-1] in ends,
     }
+
+
+def _ends(run: LoadedRun) -> tuple[int, ...]:
+    """The tokens that end a text or a translation."""
+    if isinstance(run.network, Seq2Seq):
+        return tuple({*run.tokenizer.ends, *(() if run.tokenizer.eos is None else (run.tokenizer.eos,))})
+    return end_tokens(run)
 
 
 def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
