@@ -118,7 +118,7 @@ export function mount(root, lab) {
 
   function tell(stage) {
     const { name, equation, axes, shape } = facts.stages[stage];
-    caption.replaceChildren(`${stage + 1} of ${facts.stages.length}: ${name}, `, named("", axes), ` ${shape.join(" × ")}. `, element("span", { class: "walk-equation", text: equation }));
+    caption.replaceChildren(`${stage + 1} of ${facts.stages.length}: ${name}, `, named("out", axes), ` ${shape.join(" × ")}. `, element("span", { class: "walk-equation", text: equation }));
   }
 
   async function whole() {
@@ -180,15 +180,18 @@ export function mount(root, lab) {
     if (before && (before.run !== run || before.text !== text)) {
       player.pause();
       made.play.textContent = "Play";
-      lab.set({ ids: before.ids === lab.state.ids ? null : lab.state.ids, last: null, cell: null, token: null, ...(before.run !== run ? { stage: null, head: "0" } : {}) }, { render: false });
+      const first = { ids: null, last: null, cell: null, token: null, ...(before.run === run ? {} : { stage: null, head: "0", from: "0" }) };
+      const kept = Object.keys(first).filter(name => before[name] === lab.state[name]); // an address that names others brings them
+      lab.set(Object.fromEntries(kept.map(name => [name, first[name]])), { render: false });
     }
-    before = { run, text, ids: lab.state.ids };
+    before = { ...lab.state };
   }
 
   return async () => {
     forget();
     if (!lab.state.run) return;
     const there = await whole();
+    before = { ...lab.state };
     for (const part of [stageLook, cellLook]) part.hidden = part.hidden || !there;
     if (!there) return;
     const { next } = facts, writes = facts.stages.at(-1).tokens;

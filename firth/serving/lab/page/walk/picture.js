@@ -3,7 +3,7 @@
 import { element } from "../lib/dom.js";
 import { fillCell, palette, percent, sized, visible } from "./format.js";
 
-const ROW = 22, HEAD = 58, LABEL = 92, STRIP = 48, CELL = 3, GAP = 34, NEXT = 190, SIDE_GAP = 40;
+const ROW = 22, HEAD = 58, LABEL = 92, STRIP = 48, CELL = 3, NARROW = 34, WIDE = 120, NEXT = 190, SIDE_GAP = 40;
 const SVG = "http://www.w3.org/2000/svg";
 
 function drawing(tag, attributes) {
@@ -12,9 +12,11 @@ function drawing(tag, attributes) {
   return made;
 }
 
-// Where everything is: x of each stage's strip, and of the labels of each side.
-function layout(stages) {
-  const x = [], labels = [];
+// Where everything is: x of each stage's strip, and of the labels of each side. The gaps fill the width that there is.
+function layout(stages, available) {
+  const x = [], labels = [], sides = new Set(stages.map(stage => stage.side)).size;
+  const fixed = stages.length * STRIP + sides * LABEL + (sides - 1) * SIDE_GAP + NEXT;
+  const gap = Math.max(NARROW, Math.min(WIDE, Math.floor((available - fixed) / (stages.length + 1))));
   let at = 0, side = null;
   stages.forEach((stage, n) => {
     if (stage.side !== side) {
@@ -23,11 +25,11 @@ function layout(stages) {
       at += LABEL;
       side = stage.side;
     }
-    x.push(at + GAP);
-    at += GAP + STRIP;
+    x.push(at + gap);
+    at += gap + STRIP;
   });
   const rows = Math.max(...stages.map(stage => stage.tokens.length));
-  return { x, labels, width: at + GAP + NEXT, next: at + GAP, height: HEAD + Math.max(rows, 13) * ROW + 6 };
+  return { x, labels, gap, width: at + gap + NEXT, next: at + gap, height: HEAD + Math.max(rows, 13) * ROW + 6 };
 }
 
 const middle = row => HEAD + row * ROW + ROW / 2;
@@ -54,7 +56,7 @@ export class Picture {
 
   show(facts, chosen, pinned) {
     this.stages = facts.stages;
-    this.place = layout(this.stages);
+    this.place = layout(this.stages, this.scroll.clientWidth);
     this.chosen = chosen;
     this.pinned = pinned;
     this.hover = null;
@@ -79,8 +81,9 @@ export class Picture {
         type: "button", class: "walk-stage", "data-stage": n, "aria-pressed": n === this.chosen, text: stage.name,
         title: `${stage.equation}\n${stage.axes}: ${stage.shape.join(" × ")}`, onclick: () => this.actions.choose(n),
       });
-      made.style.left = `${this.place.x[n] - GAP / 2}px`;
-      made.style.width = `${STRIP + GAP - 2}px`;
+      const beside = Math.min(NARROW, this.place.gap);
+      made.style.left = `${this.place.x[n] - beside / 2}px`;
+      made.style.width = `${STRIP + beside - 2}px`;
       return made;
     });
   }
@@ -181,6 +184,8 @@ export class Picture {
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
     const writing = this.stages.at(-1), focus = this.focus();
+    // The lines to the memory are those of one stage: the chosen one, or the first that has some.
+    const crossing = this.stages[this.chosen]?.links.cross ? this.chosen : this.stages.findIndex(stage => stage.links.cross);
     this.stages.forEach((stage, n) => {
       const same = n > 0 && this.stages[n - 1].side === stage.side;
       const start = same ? x[n - 1] + STRIP : labels.find(one => one.stage === n).x + LABEL - 4;
@@ -191,7 +196,7 @@ export class Picture {
       if (stage.links.self) {
         stage.links.self[focus.row].forEach((weight, key) => { if (weight > 0.01) found.push(this.link(start, key, x[n], focus.row, weight)); });
       } else found.push(drawing("path", { d: `M${start} ${middle(focus.row)}L${x[n]} ${middle(focus.row)}`, class: "walk-line" }));
-      if (stage.links.cross && (n === this.chosen || !this.stages[this.chosen]?.links.cross)) {
+      if (stage.links.cross && n === crossing) {
         const memory = this.stages.findLastIndex(one => one.side === "encoder");
         stage.links.cross[focus.row].forEach((weight, key) => {
           if (weight > 0.01) found.push(this.link(x[memory] + STRIP, key, x[n], focus.row, weight, "walk-line walk-cross"));
