@@ -126,13 +126,13 @@ def _scores(one: Seen, named: Names) -> Spell:
     q_QD, k_KD = call.q_BHQD[0, 0], call.k_BGKC[0, 0]
 
     def lines(t: int, k: int) -> list[Line]:
-        names, terms = (f"{named.query}", f"{named.key}"), ()
+        names = (named.query, named.key)
         match call.score:
             case Additive(w_HA=w_HA):
                 inner = torch.tanh(q_QD[t] + k_KD[k])
-                found = [product(f"w · tanh({names[0]} + {names[1]})", w_HA[0], inner, ("w", "tanh(…)"), terms)]
+                found = [product(f"w · tanh({names[0]} + {names[1]})", w_HA[0], inner, ("w", "tanh(…)"))]
             case Dot():
-                found = [product(f"{names[0]} · {names[1]}", q_QD[t], k_KD[k], names, terms)]
+                found = [product(f"{names[0]} · {names[1]}", q_QD[t], k_KD[k], names)]
             case Gaussian():
                 apart = q_QD[t] - k_KD[k]
                 found = [product(f"−½ |{names[0]} − {names[1]}|²", -apart / 2, apart, (f"−½({names[0]} − {names[1]})", "same"))]

@@ -188,8 +188,8 @@ class _Trail:
             return y_1Td
         self._projections(layer, n_1Td[0], n)
         call = self_call(self.given, n_1Td)
-        self._turned(call, n_1Td, layer)
-        letters = Names(query=self.found[-2].name if self.turned else "q", key=self.found[-1].name if self.turned else "k")
+        turned = self._turned(call, layer)
+        letters = Names("q′", "k′") if turned else Names()
         self.found += matrices(call, self.head, self.given.tokens, self.given.tokens, letters)
         return self._output(layer, call, "a", SelfAttention.forward)
 
@@ -209,12 +209,9 @@ class _Trail:
             value_1TD = nn.functional.linear(n_Td, W_ni[rows], bias).unsqueeze(0)
             self.add(letter, f"{title} of the head", equation, "TD", value_1TD, line, linear.spell(letter))
 
-    def _turned(self, call: Call, n_1Td: Tensor, layer: SelfAttention) -> None:
-        """q and k after what a norm, the score and rotations do to them, if anything does."""
+    def _turned(self, call: Call, layer: SelfAttention) -> bool:
+        """Add q and k after what a norm, the score and rotations do to them; False if nothing does."""
         turn = isinstance(self.given.position, RotaryTurn)
-        self.turned = turn or layer.query_norm is not None or layer.score_layer.reduces
-        if not self.turned:
-            return
         words = [
             word
             for word, holds in (
@@ -224,6 +221,8 @@ class _Trail:
             )
             if holds
         ]
+        if not words:
+            return False
         group = self.head // (layer.heads // layer.kv_heads)
         line = source_line(
             SelfAttention.split,
@@ -238,6 +237,7 @@ class _Trail:
             raw = next(one for one in reversed(self.found) if one.name == letter)
             spell = _turn_lines(raw.value, self.given.position, f"{letter}′") if words == ["turned by the position"] else None
             self.add(f"{letter}′", f"{letter}, {' and '.join(words)}", equation, "TD", value_TD.unsqueeze(0), line, spell)
+        return True
 
     def _output(self, layer: SelfAttention | CrossAttention, call: Call, name: str, function: Any) -> Tensor:
         o_1HTE = reference.run(call.reduced())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +116,7 @@ class _Spelled:
     def lines(self, name: str) -> Spell:
         kind = self.cell.kind
         if (kind, name) == ("lstm", "c"):
-            return self._mixed("c", (("f", "forget"), ("c_t−1", None)), (("i", "input"), ("g", "candidate")), "c")
+            return self._cell_state
         if (kind, name) == ("lstm", "h"):
             return self._shown
         if name == "h" and kind != "rnn":
@@ -164,17 +164,10 @@ class _Spelled:
                 return total + 0.5 if total >= 0 else float(x.sigmoid())
         return float(x.sigmoid())
 
-    def _mixed(self, name: str, *pairs: Any) -> Spell:
-        (f, forget), (c, _) = pairs[0]
-        (i, gate), (g, candidate) = pairs[1]
-
-        def lines(t: int, j: int) -> list[Line]:
-            left = torch.stack([self.trace[forget][t, j], self.trace[gate][t, j]])
-            right = torch.stack([self.before["c"][t, j], self.trace[candidate][t, j]])
-            total = product(f"{name} = {f} · {c} + {i} · {g}", left, right, ("gate", "value"), (f"{f} · {c}", f"{i} · {g}"))
-            return [total]
-
-        return lines
+    def _cell_state(self, t: int, j: int) -> list[Line]:
+        gates = torch.stack([self.trace["forget"][t, j], self.trace["input"][t, j]])
+        values = torch.stack([self.before["c"][t, j], self.trace["candidate"][t, j]])
+        return [product("c = f · c_t−1 + i · g", gates, values, ("gate", "value"), ("f · c_t−1", "i · g"))]
 
     def _shown(self, t: int, j: int) -> list[Line]:
         o, c = number(self.trace["output"][t, j]), self.trace["c"][t, j].double()
