@@ -73,6 +73,7 @@ export class Picture {
     this.pinned = pinned;
     this.board.querySelectorAll("[data-stage]").forEach(one => one.setAttribute("aria-pressed", String(Number(one.dataset.stage) === stage)));
     this.redraw();
+    this.follow(stage);
   }
 
   headings() {
@@ -255,8 +256,9 @@ export class Picture {
     this.lines();
   }
 
-  follow() {
-    const x = this.place.x[Math.min(this.stages.length - 1, Math.max(0, Math.floor(Number.isFinite(this.at) ? this.at : 0)))];
-    if (x < this.scroll.scrollLeft || x + STRIP > this.scroll.scrollLeft + this.scroll.clientWidth) this.scroll.scrollLeft = x - this.scroll.clientWidth / 2;
+  // Scrolls to a stage that a narrow screen does not show.
+  follow(stage = Math.floor(this.at)) {
+    const x = this.place.x[Math.max(0, Math.min(this.stages.length - 1, stage))], { scrollLeft, clientWidth } = this.scroll;
+    if (x < scrollLeft || x + STRIP > scrollLeft + clientWidth) this.scroll.scrollLeft = x - clientWidth / 2;
   }
 }
