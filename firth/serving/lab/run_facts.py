@@ -33,6 +33,7 @@ class RunFacts:
     recurrent: bool = False  # has hidden states and, except for a plain RNN, gates
     attention: bool = False
     multi_head: bool = False
+    walks: bool = False  # a language model or an encoder–decoder over text: inspection/walk
 
     def json(self) -> dict[str, object]:
         return asdict(self)
@@ -60,6 +61,9 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
         recurrent=isinstance(model, RecurrentConfig | RecurrentEncoderConfig | RecurrentSeq2SeqConfig),
         attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
         multi_head=transformer,
+        walks=model.family in ("language", "seq2seq")
+        and model.kind != "prefix"
+        and (hasattr(task.run_class, "generate") or hasattr(task.run_class, "translate")),
     )
 
 

@@ -15,8 +15,23 @@ from firth.serving.lab.rooms import (
     search,
     training,
     translate,
+    walk,
     words,
 )
 
-_IN_ORDER = (words, search, generate, chat, inspect, attention, translate, playground, dynamics, compare, describe, training)
+_IN_ORDER = (
+    walk,
+    words,
+    search,
+    generate,
+    chat,
+    inspect,
+    attention,
+    translate,
+    playground,
+    dynamics,
+    compare,
+    describe,
+    training,
+)
 ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}
