@@ -36,6 +36,10 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+# Plotly's toolbar would offer to upload the chart to a server.
+PRIVATE = {"plotlyServerURL": "", "modeBarButtonsToRemove": ["sendChartToCloud"]}
+
+
 @dataclass(frozen=True)
 class Figure:
     plot: Any  # plotly.graph_objects.Figure
@@ -43,7 +47,7 @@ class Figure:
 
     def html(self) -> str:
         """The figure as a <div>; the page around it must load plotly.js."""
-        text: str = self.plot.to_html(full_html=False, include_plotlyjs=False)
+        text: str = self.plot.to_html(PRIVATE, full_html=False, include_plotlyjs=False)
         return text
 
     def _repr_html_(self) -> str:
@@ -53,7 +57,7 @@ class Figure:
 
     def save(self, path: Path) -> None:
         """Save as a standalone HTML page that works offline."""
-        files.write_text(path, self.plot.to_html(include_plotlyjs=True))
+        files.write_text(path, self.plot.to_html(PRIVATE, include_plotlyjs=True))
 
 
 class Drawn:

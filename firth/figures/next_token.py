@@ -30,7 +30,7 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
             hovertext=names,
             hovertemplate="%{hovertext}<br>%{x:.4f}<extra></extra>",
         )
-    plot.update_xaxes(title_text="probability", range=[0, 1.05 * max(*probability, *share)])
+    plot.update_xaxes(title_text="probability", range=[0, 1])
     # Ticks are numbers, not tokens: two tokens may look the same.
     plot.update_yaxes(
         tickvals=list(range(len(tokens))), ticktext=names, range=[len(tokens) - 0.5, -0.5], zeroline=False, ticklabelstandoff=6

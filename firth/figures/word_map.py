@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, Figure, Table, escaped
+from firth.figures.figure import COLOURS, PRIVATE, Figure, Table, escaped
 
 LABELLED = 150  # with more words, only those under the pointer or found by the search are labelled
 _BLUE, _ORANGE = COLOURS[:2]
@@ -48,7 +48,7 @@ class SearchableMap(Figure):
     """A figure with a search box above it."""
 
     def html(self) -> str:
-        drawn: str = self.plot.to_html({"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
+        drawn: str = self.plot.to_html(PRIVATE | {"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
         script = _SEARCH
         for name, value in {"ID": _ID, "LABELLED": LABELLED, "HIT": _HIT, "DOT": _DOT, "ORANGE": _ORANGE, "BLUE": _BLUE}.items():
             script = script.replace(name, str(value))

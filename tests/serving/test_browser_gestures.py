@@ -34,7 +34,7 @@ def test_a_token_lights_up_in_every_figure_and_a_click_pins_it(visit: Visit, bpe
     assert not [url for url in asked if url.endswith("/api/lab")]  # what there is has been asked before
     seen = load(bpe_run).attention(TEXT)
     tokens = page.page.locator("[data-tokens] button")
-    assert [text.strip("␣") for text in tokens.all_text_contents()] == [text.strip("␣ ") for text in seen.queries]
+    assert [text.strip("␣ ") for text in tokens.all_text_contents()] == [text.strip("␣ ") for text in seen.queries]
     assert '"' in "".join(tokens.all_text_contents())
     assert '"' in "".join(page.page.locator("[data-figure=map] .ytick text").all_text_contents())  # not &quot;
     everything, weight = _lines(page), seen.weights(0, 0)[0]
@@ -53,7 +53,9 @@ def test_a_token_lights_up_in_every_figure_and_a_click_pins_it(visit: Visit, bpe
     assert _lines(page) == everything
     tokens.nth(0).focus()
     page.until("document.querySelector('[data-figure=map] .plot').layout.shapes?.length === 2")
-    assert page.page.locator("[data-figure=map] [data-title]").text_content() == "layer 0, head 0"
+    assert page.page.locator("[data-figure=map] p[data-title]").text_content() == "layer 0, head 0"
+    assert page.page.locator(".modebar-btn[data-title^='Zoom']").count()
+    assert not page.page.locator(".modebar-btn[data-title^='Share']").count()  # nothing is uploaded
     (frame,) = page.plot("overview")["layout"]["shapes"]
     size = len(seen.queries)
     assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (-0.5, size - 0.5, -0.5, size - 0.5)

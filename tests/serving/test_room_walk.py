@@ -102,7 +102,7 @@ def test_translators_start_with_their_own_translation_and_go_on_from_any(pair_li
         json.dumps(facts)
         own = load(pair_library.path(name)).translate(["1 2"])[0]
         assert " ".join(facts["tokens"]) == own  # type: ignore[arg-type]
-        empty = ask(walk.whole, pair_library, run=name, text="1 2", ids="none").facts
+        empty = ask(walk.whole, pair_library, run=name, text="1 2", ids="-").facts
         assert empty["stages"][-1]["tokens"] == ["<eos>"]  # type: ignore[index]
         sides = [one["side"] for one in facts["stages"]]  # type: ignore[attr-defined]
         assert sides == sorted(sides, reverse=True)

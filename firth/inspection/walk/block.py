@@ -258,7 +258,9 @@ class _Trail:
         D, H = layer.head_width, layer.query.out_features // layer.head_width
         G = layer.kv.out_features // (2 * D)
         group, rows = self.head // (H // G), self.given.source_tokens
-        parts = [("q", "queries", layer.query, self.head * D, n_1Td, n, CrossAttention.forward, "self.query(x_BTd)", "TD")]
+        parts: list[tuple[str, str, Any, int, Tensor, str, Any, str, str]] = [
+            ("q", "queries", layer.query, self.head * D, n_1Td, n, CrossAttention.forward, "self.query(x_BTd)", "TD")
+        ]
         if memory_1Sd is not None:
             parts += [
                 (
@@ -333,7 +335,7 @@ class _Trail:
             )
             inner_1Th = apply(up_1Th)
             equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
-        line = source_line(forward, f'case "{layer.activation}"')
+        line = source_line(FeedForward.activated, f'case "{layer.activation}"')
         self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = Linear(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
@@ -344,7 +346,7 @@ class _Trail:
             equation,
             "Td",
             f_1Td,
-            source_line(forward, "self.down(inner_BTh)"),
+            source_line(forward, "self.down(self.activated"),
             down.spell("f"),
         )
         return f_1Td

@@ -125,8 +125,9 @@ class _Builder:
     def _block(self, call: _Called, n: int, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None) -> Stage:
         one = call.module
         assert isinstance(one, Block)
-        rest = (*call.given[1:], *[None] * (5 - len(call.given)))
-        given = BlockCall(one, call.given[0], *rest, tokens, self.reading.tokens, memory_1Sd)
+        rest: list[Any] = [*call.given[1:], *[None] * (5 - len(call.given))]
+        allowed, position, past, source = rest
+        given = BlockCall(one, call.given[0], allowed, position, past, source, tokens, self.reading.tokens, memory_1Sd)
         links: dict[str, Callable[[], Tensor]] = {}
         if isinstance(one.attention, SelfAttention):
             links["self"] = lambda: attention.mean_weights(block.self_call(given, block.normed(given)))

@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from firth.serving.lab.examples import ENGLISH, source_sentence
+from firth.serving.lab.examples import ENGLISH, PYTHON, SENTENCES, source_sentence
 
 if TYPE_CHECKING:
     from firth.api import Recipe
@@ -27,6 +27,9 @@ class RunFacts:
     generates: bool = False  # continues a prompt token by token
     chats: bool = False  # answers messages: trained on conversations, or imported with a chat template
     translates: bool = False
+    tags: bool = False
+    classifies: bool = False
+    captions: bool = False
     learns_in_context: bool = False
     takes_target: bool = False  # an encoder–decoder also encodes the text that it is to produce
     takes_context: bool = False  # a reader searches a context for the answer
@@ -55,6 +58,9 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
         generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
         chats=hasattr(task.run_class, "chat") and (task.reads == "conversations" or _has_template(folder)),
         translates=hasattr(task.run_class, "translate"),
+        tags=hasattr(task.run_class, "tag"),
+        classifies=hasattr(task.run_class, "classify"),
+        captions=hasattr(task.run_class, "caption"),
         learns_in_context=task.draws_several,
         takes_target=model.family == "seq2seq",
         takes_context=task.reads == "questions",
@@ -79,6 +85,10 @@ def _has_template(folder: RunFolder | None) -> bool:
 def _example(data: DataConfig) -> str:
     from firth.text.config import PairsConfig
 
+    if data.has_tags:
+        return PYTHON if {"keyword", "operator"} <= set(getattr(data, "labels", None) or ()) else SENTENCES
+    if data.text:  # its own words, which its vocabulary has
+        return next((line.strip()[:60] for line in data.text.splitlines() if line.strip()), ENGLISH)
     if isinstance(data, PairsConfig):
         return source_sentence(data.name, data.source)
     return source_sentence(data.name, None) if data.name == "chats" else ENGLISH

@@ -29,8 +29,9 @@ function list(heading, rows) {
 
 function home(info) {
   document.title = info.title;
-  const cards = info.rooms.map(room => element("li", {},
-    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about })));
+  const cards = info.rooms.map(room => element("li", { "data-card": room.name },
+    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about }),
+    element("p", { class: "card-state", "data-works": String(room.works), text: room.works ? "Works now" : room.if_none })));
   main.replaceChildren(
     element("h1", { text: "Explore your models" }),
     ...(info.no_runs ? [element("p", { "data-no-runs": true, text: info.no_runs })] : []),
@@ -41,12 +42,24 @@ function home(info) {
   document.body.dataset.ready = "home";
 }
 
+// What to notice in a room, and settings that show it.
+function guide(lab, { notice, examples, works }) {
+  if (!works) return [];
+  const buttons = examples.map(({ label, settings }) => element("button", {
+    type: "button", "data-example": label, text: label, onclick: () => lab.set(settings, { push: true }),
+  }));
+  return [
+    ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), notice)] : []),
+    ...(buttons.length ? [element("p", { class: "examples", role: "group", "aria-label": "examples" }, element("span", { text: "Try:" }), ...buttons)] : []),
+  ];
+}
+
 async function enter(info, room, state) {
   const lab = new Lab(info, room, state);
   open = lab;
   lab.root = element("div", { "data-room": room.name });
   document.title = `${room.title} · ${info.title}`;
-  main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), lab.root);
+  main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
   const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
   if (!room.usable.length && room.if_none) lab.root.append(element("p", { role: "status", "data-if-none": true, text: room.if_none }));
@@ -105,5 +118,6 @@ function theme() {
 
 document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
 addEventListener("hashchange", follow);
+addEventListener("runs-changed", () => { known = null; });
 theme();
 follow().finally(() => loadPlotly()); // several megabytes: after the first room has its controls

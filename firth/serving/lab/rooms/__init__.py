@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import (
+    answer,
     attention,
+    build,
+    caption,
     chat,
+    classify,
     compare,
     describe,
     dynamics,
@@ -13,6 +17,7 @@ from firth.serving.lab.rooms import (
     inspect,
     playground,
     search,
+    tag,
     training,
     translate,
     walk,
@@ -21,6 +26,7 @@ from firth.serving.lab.rooms import (
 
 _IN_ORDER = (
     walk,
+    build,
     words,
     search,
     generate,
@@ -28,6 +34,10 @@ _IN_ORDER = (
     inspect,
     attention,
     translate,
+    classify,
+    tag,
+    answer,
+    caption,
     playground,
     dynamics,
     compare,

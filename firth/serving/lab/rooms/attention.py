@@ -15,7 +15,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable, choices
+from firth.serving.lab.room import Choice, Example, Room, Usable, choices
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 
 if TYPE_CHECKING:
@@ -163,4 +163,10 @@ ROOM = Room(
     "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
     usable,
+    notice="Some heads look at the previous token, some at the first one, and some spread over all of them.",
+    examples=(
+        Example("The mean of all heads", {"head": MEAN}),
+        Example("Words instead of subwords", {"words": "true"}),
+        Example("One head", {"head": "0", "words": "false"}),
+    ),
 )

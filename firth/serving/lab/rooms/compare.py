@@ -17,7 +17,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, named
+from firth.serving.lab.room import Choice, Example, Room, named
 from firth.serving.lab.run_facts import RunFacts
 
 MOST_RUNS = len(COLOURS)
@@ -188,4 +188,10 @@ ROOM = Room(
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
     choices=offered,
     facts={"most_runs": MOST_RUNS},
+    notice="The gradient of an RNN fades within some tokens; attention reaches every token in one step.",
+    examples=(
+        Example("Vanishing gradients", {"look": "flow", "gain": "1"}),
+        Example("Exploding gradients", {"look": "flow", "gain": "5"}),
+        Example("Time against length", {"look": "cost"}),
+    ),
 )

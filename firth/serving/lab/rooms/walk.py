@@ -16,7 +16,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.room import Example, Room, Usable
 from firth.serving.lab.token_count import count_source_tokens
 from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
 from firth.tasks.abilities.continuation import end_tokens
@@ -106,9 +106,9 @@ def _walked(request: ViewRequest, run: LoadedRun, progress: Progress) -> Walked:
 
 
 def _ids(given: str) -> Sequence[int] | None:
-    """The ids that the page sends, separated by commas; "none" for none, "" for those of the text."""
+    """The ids that the page sends, separated by commas; "-" for none, "" for those of the text."""
     try:
-        return None if not given else [] if given == "none" else [int(id) for id in given.split(",")]
+        return None if not given else [] if given == "-" else [int(id) for id in given.split(",")]
     except ValueError:
         raise ConfigError(f'ids is "{given[:60]}"; expected token ids separated by commas') from None
 
@@ -187,4 +187,10 @@ ROOM = Room(
     {"whole": whole, "next": next_token, "stage": stage, "cell": cell},
     usable,
     facts={"window": WINDOW, "most_tokens": MOST_TOKENS},
+    notice="A Transformer block adds to what enters it; a recurrent layer passes its state on from token to token.",
+    examples=(
+        Example("Inside the first layer", {"stage": "1"}),
+        Example("Always the most probable token", {"temperature": "0"}),
+        Example("From scores to probabilities", {"stage": "99"}),
+    ),
 )

@@ -13,7 +13,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable, choices, named
+from firth.serving.lab.room import Choice, Example, Room, Usable, choices, named
 from firth.vectors import WordVectors
 from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
@@ -225,4 +225,10 @@ ROOM = Room(
     usable,
     offered,
     {"most_words": MOST_WORDS},
+    notice="Words that are used alike are neighbours, even if they never occur together.",
+    examples=(
+        Example("The neighbours of a word", {"look": "neighbours"}),
+        Example("A map of words", {"look": "map"}),
+        Example("The contexts of a word", {"look": "contexts"}),
+    ),
 )

@@ -29,6 +29,9 @@ const axis = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), li
 
 const dark = () => css("--paper") === "#1c1c1e";
 
+// Nothing leaves this machine: Plotly's toolbar would offer to upload a chart.
+const CONFIG = { displaylogo: false, plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud"] };
+
 const TITLE = 30; // pixels of the margin for a title, which the page shows as its own text because Plotly cuts long ones off
 const TOOLBAR = 34; // pixels above the cells and bars that Plotly's toolbar would otherwise cover
 
@@ -86,7 +89,7 @@ function forget() {
 
 async function draw(place, plot) {
   await loadPlotly();
-  const config = { displaylogo: false, scrollZoom: plot.layout.dragmode === "pan" };
+  const config = { ...CONFIG, scrollZoom: plot.layout.dragmode === "pan" };
   const frames = plot.frames ? { frames: structuredClone(plot.frames) } : {};
   const data = structuredClone(plot.data).map(trace => visible(trace, plot.layout.meta?.lines));
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
@@ -141,7 +144,7 @@ export async function figure(into, result, name, { heading = result.headings[nam
     into.append(section);
   }
   const place = section.querySelector(".plot"), title = chosen.plot.layout.title?.text;
-  section.querySelector(":scope > [data-title]")?.remove();
+  section.querySelector(":scope > p[data-title]")?.remove();
   if (title) place.before(element("p", { "data-title": true, text: unescaped(title) }));
   forget();
   await draw(place, chosen.plot);

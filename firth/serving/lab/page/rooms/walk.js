@@ -52,7 +52,7 @@ export function mount(root, lab) {
   const picture = new Picture(out, {
     choose: (stage, row) => { player.pause(); lab.set({ stage, cell: null, ...(row === undefined ? {} : { token: row }) }); },
     token: row => lab.set({ token: row === Number(lab.state.token ?? -1) ? null : row }),
-    retype: text => lab.set({ last: text, ids: ids().join(",") || "none", cell: null, token: null }, { push: true }),
+    retype: text => lab.set({ last: text, ids: ids().join(",") || "-", cell: null, token: null }, { push: true }),
     take: id => grow([...ids(), id]),
   });
   const scrub = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, "data-scrub": true, "aria-label": "position in the model" });
@@ -89,7 +89,7 @@ export function mount(root, lab) {
   });
 
   const ids = () => facts?.ids ?? [];
-  const grow = now => lab.set({ ids: now.join(",") || "none", last: null, cell: null, token: null }, { push: true });
+  const grow = now => lab.set({ ids: now.join(",") || "-", last: null, cell: null, token: null }, { push: true });
   const drawn = () => (facts.next.ended ? undefined : grow([...ids(), facts.next.drawn.id]));
   const chosen = () => Math.min(Number(lab.state.stage ?? 1), facts.stages.length - 1);
   const row = () => Math.min(Number(lab.state.token ?? Infinity), facts.stages[chosen()].tokens.length - 1);
@@ -128,7 +128,7 @@ export function mount(root, lab) {
       const result = await lab.ask("whole", lab.state, { into: out });
       facts = result?.facts ?? null;
       if (!facts) return false;
-      if (last) lab.set({ last: null, ids: facts.ids.join(",") || "none" }, { render: false });
+      if (last) lab.set({ last: null, ids: facts.ids.join(",") || "-" }, { render: false });
       keys = { whole: JSON.stringify([run, text, lab.state.ids, lab.state.last]), sampling };
       scrub.max = facts.stages.length - 1;
       picture.at = player.playing ? player.at : Infinity;
