@@ -1,6 +1,6 @@
 """Attention figures: one head, thumbnails of all layers and heads, lines between tokens, entropy by layer and head.
 
-Rows are queries, columns are keys.
+Rows are queries, columns are keys. Layers and heads are numbers from 0, as everywhere in Python; labels count from 1.
 """
 
 from __future__ import annotations
@@ -121,9 +121,11 @@ def attention_overview(
     if (rows, columns) == (len(queries), len(keys)) and z.size <= _LISTED:
         plot.update_traces(hovertext=_over_thumbnails(layers, p_LHrc, queries, keys), hoverinfo="text")
     marks = {"showgrid": False, "zeroline": False, "ticks": ""}
-    plot.update_xaxes(tickvals=_middles(heads, columns), ticktext=[f"head {head}" for head in range(heads)], side="top", **marks)
+    plot.update_xaxes(
+        tickvals=_middles(heads, columns), ticktext=[f"head {head + 1}" for head in range(heads)], side="top", **marks
+    )
     plot.update_yaxes(
-        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer}" for layer in layers], autorange="reversed", **marks
+        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer + 1}" for layer in layers], autorange="reversed", **marks
     )
     plot.update_layout(
         template="plotly_white",
@@ -132,7 +134,10 @@ def attention_overview(
         width=190 + _extent(heads),
         height=70 + _extent(len(layers)),
     )
-    table = [(f"{one.layer}", f"{one.head}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}") for one in facts]
+    table = [
+        (f"{one.layer + 1}", f"{one.head + 1}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}")
+        for one in facts
+    ]
     return Figure(plot, Table(("layer", "head", "mean entropy, nats", "mean largest weight", "mean distance"), table))
 
 
@@ -147,7 +152,8 @@ def _over_thumbnails(
             line: list[str] = []
             for head, p_rc in enumerate(p_Hrc):
                 line += [
-                    f"layer {layer}, head {head}<br>{query} → {key}: {p:.3f}" for key, p in zip(above, p_rc[row], strict=True)
+                    f"layer {layer + 1}, head {head + 1}<br>{query} → {key}: {p:.3f}"
+                    for key, p in zip(above, p_rc[row], strict=True)
                 ]
                 line.append("")
             found.append(line[:-1])
@@ -207,14 +213,18 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
         zmax=most,
         xgap=1,
         ygap=1,
-        hovertemplate="layer %{y}, head %{x}<br>%{z:.3f} nats<extra></extra>",
+        hovertext=[[f"layer {layer + 1}, head {head + 1}" for head in range(entropy.shape[1])] for layer in layers],
+        hovertemplate="%{hovertext}<br>%{z:.3f} nats<extra></extra>",
         colorbar={"title": "nats", "thickness": 12, "outlinewidth": 1},
     )
     plot = go.Figure(heat)
-    plot.update_xaxes(tickvals=list(range(entropy.shape[1])), title_text="head", showgrid=False, zeroline=False)
+    heads = list(range(entropy.shape[1]))
+    plot.update_xaxes(
+        tickvals=heads, ticktext=[str(head + 1) for head in heads], title_text="head", showgrid=False, zeroline=False
+    )
     plot.update_yaxes(
         tickvals=list(range(len(layers))),
-        ticktext=[str(layer) for layer in layers],
+        ticktext=[str(layer + 1) for layer in layers],
         title_text="layer",
         autorange="reversed",
         showgrid=False,
@@ -232,7 +242,7 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
         height=130 + max(120, 36 * len(layers)),
     )
     rows = [
-        (f"{layer}", f"{head}", f"{value:.4f}")
+        (f"{layer + 1}", f"{head + 1}", f"{value:.4f}")
         for layer, row in zip(layers, entropy.tolist(), strict=True)
         for head, value in enumerate(row)
     ]
@@ -242,8 +252,10 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
 def entropy_text(layers: Sequence[int], entropy_LH: npt.ArrayLike) -> str:
     """One line per layer, one number per head."""
     entropy = np.asarray(entropy_LH, np.float64)
-    head = "".join(f"{f'head {n}':>9}" for n in range(entropy.shape[1]))
-    rows = [f"layer {layer:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)]
+    head = "".join(f"{f'head {n + 1}':>9}" for n in range(entropy.shape[1]))
+    rows = [
+        f"layer {layer + 1:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)
+    ]
     return "\n".join(["mean attention entropy in nats; 0 is a single key", " " * 9 + head, *rows])
 
 

@@ -139,7 +139,7 @@ def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR:
     colours = sample_colorscale("Cividis", [0.9 * n / max(1, len(slopes) - 1) for n in range(len(slopes))])
     for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True)):
         line = {"color": colours[n], "dash": DASHES[n % len(DASHES)], "width": 2}
-        style = {"mode": "lines", "line": line, "name": f"head {n}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
+        style = {"mode": "lines", "line": line, "name": f"head {n + 1}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
         plot.add_scatter(x=list(distances), y=list(bias), **style, row=1, col=1)
         plot.add_scatter(x=list(distances), y=[math.exp(value) for value in bias], **style, showlegend=False, row=1, col=2)
     plot.update_xaxes(title_text="distance k − q")

@@ -172,7 +172,7 @@ class Attention(Drawn):
         if not -count <= layer < count:
             raise ConfigError(f"layer is {layer}; expected {index_range(count)}")
         number = self.layers[layer]
-        title = f"attention rollout through layers 0 to {number}: contribution of each input token to a position"
+        title = f"attention rollout through layers 1 to {number + 1}: contribution of each input token to a position"
         return attention_map(self.queries, self.keys, R_LTT[layer], title)
 
     def plot(self, layer: int | None = None, head: int | None = None) -> Any:
@@ -225,9 +225,9 @@ class Attention(Drawn):
         return found
 
     def _title(self, layer: int | None, head: int | None) -> str:
-        which = f"head {head}" if head is not None else f"mean of {self.heads} heads" if self.heads > 1 else "its only head"
+        which = f"head {head + 1}" if head is not None else f"mean of {self.heads} heads" if self.heads > 1 else "its only head"
         kind = "" if self.part == "self" else f"{self.part}, "
-        return f"{kind}layer {self.layers[-1] if layer is None else layer}, {which}"
+        return f"{kind}layer {(self.layers[-1] if layer is None else layer) + 1}, {which}"  # labels count from 1
 
 
 def attention(reading: Reading, part: str | None = None, layers: Sequence[int] | None = None) -> Attention:

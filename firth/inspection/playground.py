@@ -147,7 +147,8 @@ class PlaygroundResult(Drawn):
         """Every step of every head as numbers."""
         several = self.settings.heads > 1
         parts = [
-            (f"head {head}\n\n" if several else "") + panels_text(self.panels(head), width) for head in range(self.settings.heads)
+            (f"head {head + 1}\n\n" if several else "") + panels_text(self.panels(head), width)
+            for head in range(self.settings.heads)
         ]
         return "\n\n".join([*parts, self.caption] if self.caption else parts)
 

@@ -144,7 +144,7 @@ def test_blocks_leave_what_the_model_left_and_names_are_as_in_the_other_rooms() 
     found, _ = walked(network)
     with torch.no_grad(), outputs(network.blocks) as x:
         network(torch.tensor([IDS]))
-    assert [one.name for one in found.stages] == ["embedding", "block 0", "block 1", "norm", "probabilities"]
+    assert [one.name for one in found.stages] == ["embedding", "block 1", "block 2", "norm", "probabilities"]
     for stage, x_1Td in zip(found.stages[1:3], x, strict=True):
         torch.testing.assert_close(stage.out_Td, x_1Td[0], rtol=0, atol=EXACT)
     names = [one.name for one in found.stages[1].matrices()]
@@ -157,7 +157,7 @@ def test_cross_attention_is_the_alignment_of_the_model() -> None:
     found, _ = walked_pair(network)
     with torch.no_grad():
         truth = network.alignment(torch.tensor([IDS]), torch.tensor([len(IDS)]), torch.tensor([[0, *TARGET[:-1]]]))[0]
-    stage = next(one for one in found.stages if one.name == "decoder layer 0")
+    stage = next(one for one in found.stages if one.name == "decoder layer 1")
     torch.testing.assert_close(stage.links["cross"](), truth, rtol=0, atol=EXACT)
     alpha = next(one for one in stage.matrices() if one.name == "α")
     torch.testing.assert_close(alpha.value, truth, rtol=0, atol=EXACT)
@@ -170,7 +170,7 @@ def test_other_models_stages_and_heads_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"this is a PrefixDecoder\. Use another run"):
         walk(Reading(network, lambda: None, ("a",)), str)
     found, _ = walked(model("transformer, rotary"))
-    with pytest.raises(ConfigError, match="head is 4; block 0 has 0 to 3"):
+    with pytest.raises(ConfigError, match="head is 4; block 1 has 0 to 3"):
         found.stage(1).matrices(4)
     with pytest.raises(ConfigError, match="stage is 9; expected 0 to 4"):
         found.stage(9)

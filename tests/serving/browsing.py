@@ -128,7 +128,9 @@ class Watched:
         control = self.page.locator(f"[data-control={name}]")
         match control.evaluate("box => box.tagName === 'SELECT' ? 'select' : box.type"):
             case "select":
-                control.select_option(value)
+                # by its place: select_option(value) also takes an option whose label is that text, such as head "1" of value 0
+                place = control.evaluate("(box, value) => [...box.options].findIndex(one => one.value === value)", value)
+                control.select_option(index=place)
             case "range":
                 control.fill(value)
             case "checkbox":

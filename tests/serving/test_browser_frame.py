@@ -121,6 +121,9 @@ def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     keys.press("Enter")
     assert page.page.evaluate(f"{focused}.id") == "room"
     assert page.hash().startswith("#/describe?of=gpt2")
+    for example in ROOMS["describe"].examples:
+        keys.press("Tab")
+        assert page.page.evaluate(f"{focused}.dataset.example") == example.label
     keys.press("Tab")
     assert page.page.evaluate(f"{focused}.dataset.control") == "of"
     outline = page.page.evaluate(f"getComputedStyle({focused}).outlineStyle")

@@ -53,7 +53,7 @@ def test_a_token_lights_up_in_every_figure_and_a_click_pins_it(visit: Visit, bpe
     assert _lines(page) == everything
     tokens.nth(0).focus()
     page.until("document.querySelector('[data-figure=map] .plot').layout.shapes?.length === 2")
-    assert page.page.locator("[data-figure=map] p[data-title]").text_content() == "layer 0, head 0"
+    assert page.page.locator("[data-figure=map] p[data-title]").text_content() == "layer 1, head 1"
     assert page.page.locator(".modebar-btn[data-title^='Zoom']").count()
     assert not page.page.locator(".modebar-btn[data-title^='Share']").count()  # nothing is uploaded
     (frame,) = page.plot("overview")["layout"]["shapes"]

@@ -140,7 +140,7 @@ class _Builder:
         inside, out_Td = partial(block.block_matrices, given), call.output[0][0]
         equation = EQUATIONS[kind] + (",  with cross-attention between them" if one.cross is not None else "")
         return Stage(
-            _named(side, f"block {n}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
+            _named(side, f"block {n + 1}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
         )
 
     # Recurrent models
@@ -195,7 +195,7 @@ class _Builder:
         way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
         h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
         line = source_line(type(cell).step, "def step")
-        name = _named(side, f"layer {below + n}{way}")
+        name = _named(side, f"layer {below + n + 1}{way}")
         inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
         equation = CELL_EQUATIONS[cell.kind]
         return Stage(name, "recurrent", side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
@@ -208,7 +208,7 @@ class _Builder:
         first = tuple(part_LBd[0] for part_LBd in state.parts)
         cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens)
         return Stage(
-            "decoder layer 0",
+            "decoder layer 1",
             "recurrent",
             "decoder",
             tokens,

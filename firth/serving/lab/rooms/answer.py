@@ -39,8 +39,8 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.takes_context),
-        "There is no run that answers questions about a text. Train one on your own questions with a recipe that has "
-        '`objective.kind = "answer"`.',
+        "There is no run that answers questions about a text. Train one with a recipe of your own, in which objective.kind is "
+        '"answer": `firth train questions.toml --out runs/answer`.',
     )
 
 

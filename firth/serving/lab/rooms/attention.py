@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -134,8 +134,8 @@ def _inputs(request: ViewRequest) -> _Inputs:
 
 
 def _facts(seen: Attention) -> dict[str, object]:
-    heads = (*choices(str(n) for n in range(seen.heads)), Choice(MEAN, "mean of all heads"))
-    offered = {"part": choices(seen.parts, _PARTS), "layer": choices(map(str, seen.layers)), "head": heads}
+    heads = (*_counted(range(seen.heads)), Choice(MEAN, "mean of all heads"))
+    offered = {"part": choices(seen.parts, _PARTS), "layer": _counted(seen.layers), "head": heads}
     return {
         "choices": {name: [one.json() for one in some] for name, some in offered.items()},
         "part": seen.part,
@@ -145,6 +145,11 @@ def _facts(seen: Attention) -> dict[str, object]:
         "keys": len(seen.keys),
         "pieces": seen.pieces,
     }
+
+
+def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
+    """Layers or heads, whose labels count from 1."""
+    return tuple(Choice(str(n), str(n + 1)) for n in numbers)
 
 
 def usable(library: RunLibrary) -> Usable:

@@ -66,7 +66,7 @@ _STEPS = {"scores": "Scores", "scaled": "Scaled scores", "masked": "Masked score
 def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """Every step of one head for an example, for the sentence in `text`, or for `table` and `query`; `of` names which."""
     settings = _settings(request)
-    head = request.number("head", int, 0, least=0, most=settings.heads - 1)
+    head = request.number("head", int, 1, least=1, most=settings.heads) - 1
     progress("computing", 0, 1)
     played, call = _played(request, library, settings)
     python = (

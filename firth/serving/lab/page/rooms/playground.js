@@ -13,7 +13,7 @@ const controls = lab => {
     { name: "position", label: "Position", kind: "choice", value: usual.position },
     { name: "scale", label: "Scale (if empty, the score's own)", kind: "number", value: "" },
     { name: "heads", label: "Heads", kind: "number", min: 1, step: 1, value: usual.heads },
-    { name: "head", label: "Head shown", kind: "number", min: 0, step: 1, value: 0 },
+    { name: "head", label: "Head shown", kind: "number", min: 1, step: 1, value: 1 },
     { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },

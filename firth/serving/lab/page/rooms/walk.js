@@ -155,7 +155,7 @@ export function mount(root, lab) {
       keys.stage = key;
       heading.textContent = `Inside ${result.facts.name}`;
       about.replaceChildren(element("p", { class: "walk-equation", text: facts.stages[stage].equation }), where(source));
-      lab.offer(inside.head, Array.from({ length: heads }, (_, n) => ({ value: String(n), label: String(n) })), wanted);
+      lab.offer(inside.head, Array.from({ length: heads }, (_, n) => ({ value: String(n), label: String(n + 1) })), wanted);
       lab.show(inside.head, heads > 1);
       lab.show(inside.from, shownMatrices.some(one => one.shape[1] > lab.room.facts.window));
     }
