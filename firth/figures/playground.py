@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from firth.errors import DataError
@@ -28,13 +28,14 @@ class Panel:
     columns: Sequence[str]
     values: Rows
     share: bool
+    tokens: Mapping[str, str] = field(default_factory=dict)  # whose tokens the axes have, for the lab: see figures/attention.py
 
 
 def panel_figure(panel: Panel) -> Figure:
     """A single step without its title, which the caller shows."""
     figure = panels_figure([panel])
     figure.plot.layout.annotations = ()
-    figure.plot.update_layout(margin={"t": 34}, height=figure.plot.layout.height - 46)
+    figure.plot.update_layout(margin={"t": 34}, height=figure.plot.layout.height - 46, meta={"tokens": dict(panel.tokens)})
     return figure
 
 

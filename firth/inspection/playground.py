@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, index_range
+from firth.figures.attention import token_names
 from firth.figures.figure import Drawn, Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
 from firth.inspection.spelling_vectors import of_equal_length, spelling_vectors
@@ -126,10 +127,13 @@ class PlaygroundResult(Drawn):
     def panels(self, head: int = 0) -> list[Panel]:
         if not 0 <= head < self.settings.heads:
             raise ConfigError(f"head is {head}; expected {index_range(self.settings.heads)}")
-        return [
-            Panel(step.name, step.equation, self.queries, step.columns, step.values_HQn[head].tolist(), step.name == "weights")
-            for step in self.steps
-        ]
+        names = token_names(self.queries, self.keys)
+        found = []
+        for step in self.steps:
+            values, of_keys = step.values_HQn[head].tolist(), step.columns == self.keys  # the sums have dimensions instead
+            tokens = names if of_keys else {"y": names["y"]}
+            found.append(Panel(step.name, step.equation, self.queries, step.columns, values, step.name == "weights", tokens))
+        return found
 
     def figure(self, head: int = 0) -> Figure:
         """All steps of one head, from the scores to the sums."""
