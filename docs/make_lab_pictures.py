@@ -3,8 +3,9 @@
     firth tour --out tour
     python docs/make_lab_pictures.py tour [name …]
 
-The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. The room Chat shows
-a run that a tour does not have: tour/runs/chat, trained as docs/chat.md says.
+The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. Some rooms show
+runs that a tour does not have, in tour/runs: chat, trained as docs/chat.md says; sst2, made by `firth train sst2-average`;
+scenes, made by `firth train scenes-lstm`; and questions, a run with objective.kind = "answer".
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def _room(name: str, **state: object) -> str:
     return f"#/{name}?{urlencode(state)}"
 
 
+ABOUT = "Anna lives in Rome . Bert lives in Kyiv ."
 CHAT = [
     ["user", "name 7"],
     ["assistant", "seven"],
@@ -52,6 +54,12 @@ CHAT = [
 # The address of each picture, and its height in pixels.
 PICTURES = {
     "first": ("", 800),
+    "walk": (_room("walk", run="transformer", text="the list is empty", stage=1), 1000),
+    "build": (_room("build", kind="transformer", width=64, depth=2), 1000),
+    "classify": (_room("classify", run="sst2", text="a warm and funny film"), 640),
+    "tag": (_room("tag", run="tags-lstm"), 760),
+    "answer": (_room("answer", run="questions", question="Where does Bert live ?", context=ABOUT), 640),
+    "caption": (_room("caption", run="scenes", number=3), 1180),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth", most=120), 1000),
     "search": (_room("search", query="heavy rain in the mountains", vectors="words.firth", run="", top=4), 900),
@@ -60,7 +68,7 @@ PICTURES = {
     "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026"), 1180),
-    "playground": (_room("playground", of="scores"), 1180),
+    "playground": (_room("playground", of="scores", shown=5), 1180),
     "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1170),
     "compare": (_room("compare", look="flow"), 820),
     "describe": (_room("describe", of="gpt3"), 960),

@@ -8,6 +8,7 @@ An unknown key, a wrong type or a missing key raises a ConfigError with the full
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import tomllib
 import types
@@ -101,7 +102,7 @@ def build(
 ) -> T:
     """Build an instance of the dataclass `schema` from nested dicts. `at` is the path in error messages, `notice` gets a message
     about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
-    hints = typing.get_type_hints(schema) | dict(types or {})
+    hints = _hints(schema) | dict(types or {})  # type: ignore[arg-type]
     fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     table = _with_new_names(fields, table, at, notice)
     for key in table:
@@ -115,6 +116,12 @@ def build(
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             values[name] = _convert_missing(hints[name], _join(at, name))
     return schema(**values)
+
+
+@functools.cache
+def _hints(schema: type[Any]) -> dict[str, Any]:
+    """The annotations of a dataclass. Evaluating them takes most of the time of reading a recipe."""
+    return typing.get_type_hints(schema)
 
 
 def _with_new_names(fields: Mapping[str, Any], table: Mapping[str, Any], at: str, notice: Notice) -> Mapping[str, Any]:
@@ -196,10 +203,8 @@ def _fit(option: Any, value: Any) -> Any:
 def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
     """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
-    discriminators = {
-        name for table in tables for name, hint in typing.get_type_hints(table).items() if get_origin(hint) is Literal
-    }
-    shared = [name for name in discriminators if all(name in typing.get_type_hints(table) for table in tables)]
+    discriminators = {name for table in tables for name, hint in _hints(table).items() if get_origin(hint) is Literal}
+    shared = [name for name in discriminators if all(name in _hints(table) for table in tables)]
     for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
         choices = _choices(left, name)
         if len(left) == 1:
@@ -208,7 +213,7 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
             if value[name] not in choices:
                 shown = _shown(value[name])
                 raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, choices))}.')
-            left = [table for table in left if value[name] in get_args(typing.get_type_hints(table)[name])]
+            left = [table for table in left if value[name] in get_args(_hints(table)[name])]
     if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
         usual = _literal_default(left[0], "family")
         left = [table for table in left if _literal_default(table, "family") == usual]
@@ -219,7 +224,7 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
 
 def _choices(tables: list[Any], name: str) -> list[Any]:
     """The allowed values of the Literal field `name` over all tables, without duplicates."""
-    return list(dict.fromkeys(choice for table in tables for choice in get_args(typing.get_type_hints(table).get(name))))
+    return list(dict.fromkeys(choice for table in tables for choice in get_args(_hints(table).get(name))))
 
 
 def _literal_default(table: Any, name: str) -> Any:

@@ -75,9 +75,9 @@ def inspect(
     ] = None,
     layer: Annotated[
         int | None,
-        typer.Option(help="Layer, counted from 0.  [default: the last; for --what attention, an overview of all]"),
+        typer.Option(help="Layer, counted from 1.  [default: the last; for --what attention, an overview of all]"),
     ] = None,
-    head: Annotated[int | None, typer.Option(help="Attention head, counted from 0.  [default: mean of all heads]")] = None,
+    head: Annotated[int | None, typer.Option(help="Attention head, counted from 1.  [default: mean of all heads]")] = None,
     part: Annotated[
         str | None,
         typer.Option(help="Attention of a translation Transformer: cross, encoder or decoder.  [default: cross]"),
@@ -111,7 +111,7 @@ def inspect(
         raise ConfigError(f'unknown view "{what}"; choose one of: {", ".join(get_args(ViewName))}')
     model = load(run)
     kind = what or _default_view(model)
-    options = Options(text, target, context, part, layer, head, words, gate, top)
+    options = Options(text, target, context, part, _index("layer", layer), _index("head", head), words, gate, top)
     for option, views in _VIEWS_OF_OPTION.items():
         given = getattr(options, option)
         if given is not None and given is not False and kind not in views:  # 0 is a valid head
@@ -127,6 +127,22 @@ def inspect(
     print(view.text)
     if save is not None:
         print(f"\n{save}: {len(figures)} {'figure' if len(figures) == 1 else 'figures'}")
+
+
+def _index(name: str, given: int | None) -> int | None:
+    """The index in Python, which counts from 0; on the command line and in figures, layers and heads count from 1."""
+    from firth.errors import ConfigError
+
+    if given is not None and given < 1:
+        raise ConfigError(f"--{name} is {given}; expected 1 or more")
+    return None if given is None else given - 1
+
+
+def _expect_index(name: str, given: int | None, known: Sequence[int]) -> None:
+    from firth.errors import ConfigError
+
+    if given is not None and given not in known:
+        raise ConfigError(f"--{name} is {given + 1}; this model has {', '.join(str(n + 1) for n in known) or 'none'}")
 
 
 def _default_view(model: Run[Any]) -> ViewName:
@@ -154,6 +170,8 @@ def _attention(model: Run[Any], what: str, options: Options) -> View:
     found = model.attention(options.text, target=options.target, context=options.context, part=options.part)
     found = found.merged() if options.words else found
     layer, head = options.layer, options.head
+    _expect_index("layer", layer, found.layers)
+    _expect_index("head", head, range(found.heads))
     facts: dict[str, Any] = {"part": found.part, "parts": found.parts, "queries": found.queries, "keys": found.keys}
     lead = "Rows are queries, columns are keys; each row sums to 1."
     if what == "rollout":
@@ -163,13 +181,13 @@ def _attention(model: Run[Any], what: str, options: Options) -> View:
         lead += " Rollout is the product of ½(A + I) over the layers."
         return View(text, lambda: [figure], facts | {"rollout": R_TT.tolist()}, lead)
     if what == "entropy" or (what == "attention" and layer is None and head is None):
-        facts |= {"layers": found.layers, "heads": found.heads, "entropy": found.entropy().tolist()}
+        facts |= {"layers": [one + 1 for one in found.layers], "heads": found.heads, "entropy": found.entropy().tolist()}
         every = [found.entropy_figure] if what == "entropy" else [found.overview, found.entropy_figure]
         return View(found.text(options.width), lambda: [draw() for draw in every], facts, lead)
     chosen = found.layers[-1] if layer is None else layer
     weights = found.weights(chosen, head).mean(0)
     draw = found.lines if what == "lines" else found.figure
-    facts |= {"layer": chosen, "head": head, "weights": weights.tolist()}
+    facts |= {"layer": chosen + 1, "head": None if head is None else head + 1, "weights": weights.tolist()}
     return View(found.text(options.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
 
 
@@ -193,6 +211,7 @@ def _predictions(model: Run[Any], options: Options) -> View:
 
 def _states(model: Run[Any], options: Options) -> View:
     found = model.states(options.text, target=options.target, context=options.context)
+    _expect_index("layer", options.layer, range(len(found.levels)))
     number = -1 if options.layer is None else options.layer
     text = found.text(options.width, number)
     level = found.levels[number]

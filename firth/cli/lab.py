@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,14 +44,15 @@ def lab(
     """Explore your runs in a web page on this machine.
 
     Its rooms show word vectors, text generation, attention, translations, attention dynamics, model sizes and learning curves.
-    Press Ctrl-C to close the lab.
+    The address contains a token, without which other users of this machine cannot use the lab. Press Ctrl-C to close the lab.
     """
     library = _library(runs or [], vectors or [], corpus or [])
     listener = _listener(port)
-    address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    token = secrets.token_urlsafe(24)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
     if not library.runs and not library.vectors:
         complain("note: no run was given, and there is none in ./tour or ./runs; the page explains how to train one")
-    _serve(library, listener, address, opening=not no_open)
+    _serve(library, listener, address, token, opening=not no_open)
 
 
 def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
@@ -99,7 +101,7 @@ def _listener(port: int) -> socket.socket:
     raise ConfigError(f"no port from {port} to {number} is free; choose another with --port")
 
 
-def _serve(library: RunLibrary, listener: socket.socket, address: str, *, opening: bool) -> None:
+def _serve(library: RunLibrary, listener: socket.socket, address: str, token: str, *, opening: bool) -> None:
     import uvicorn
 
     from firth.serving.lab.app import build
@@ -115,7 +117,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, *, openin
                 webbrowser.open(address)
 
     level = "info" if debugging() else "error"
-    config = uvicorn.Config(build(library), log_level=level, timeout_graceful_shutdown=_GRACE)
+    config = uvicorn.Config(build(library, token=token), log_level=level, timeout_graceful_shutdown=_GRACE)
     try:
         with warnings_as_notes():
             Server(config).run(sockets=[listener])

@@ -114,5 +114,5 @@ def _play(
 def _save(path: Path, found: PlaygroundResult) -> None:
     lead = f"Queries: {' '.join(found.queries)}. Keys: {' '.join(found.keys)}. Steps: scores, softmax, weighted sum."
     heads = range(found.settings.heads)
-    sections = [section(f"Head {head}" if len(heads) > 1 else "Attention", lead, [found.figure(head)]) for head in heads]
+    sections = [section(f"Head {head + 1}" if len(heads) > 1 else "Attention", lead, [found.figure(head)]) for head in heads]
     save_page(path, "Attention step by step", sections, "firth playground")

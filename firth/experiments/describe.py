@@ -85,7 +85,12 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
         raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
     if is_model(path):
         return _of_recipe(name, *network_of(path))
-    recipe, first = with_kept_run(find_recipe(name, assignments).resolved())
+    return describe_recipe(name, find_recipe(name, assignments), progress)
+
+
+def describe_recipe(name: str, given: Recipe, progress: Progress = silent) -> Description:
+    """As `describe`, of a recipe that no file has."""
+    recipe, first = with_kept_run(given.resolved())
     init = recipe.training.init
     tokenizers: TokenizerConfig | Tokenizers = recipe.tokenizer
     if init is not None and first is None and can_start_from(init):

@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import BLUES, Figure, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
-# Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. 0 is black and 1 is
-# white, as in Bahdanau et al. 2015, figure 3.
-_GREYS = [[0.0, "#000000"], [1.0, "#FFFFFF"]]
 _SHADES = " ░▒▓█"
 _CELL = 30  # pixels
 _LEGEND = "░ from 0.125, ▒ from 0.375, ▓ from 0.625, █ from 0.875"
@@ -29,7 +25,7 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
 
     for alpha_TS in weights.values():
         _refuse_misfit(source, target, alpha_TS)
-    above, beside = ([html.escape(visible(word)) for word in words] for words in (source, target))  # <b> would be markup
+    above, beside = ([escaped(visible(word)) for word in words] for words in (source, target))  # <b> would be markup
     pairs = [[f"{right} ← {left}" for left in above] for right in beside]
     plot = go.Figure()
     for n, (name, alpha_TS) in enumerate(weights.items()):
@@ -37,9 +33,9 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
             z=[list(map(float, alpha_S)) for alpha_S in alpha_TS],
             hovertext=pairs,
             hovertemplate="%{hovertext}<br>%{z:.3f}<extra></extra>",
-            name=html.escape(name),
+            name=escaped(name),
             visible=n == 0,
-            colorscale=_GREYS,
+            colorscale=BLUES,
             zmin=0,
             zmax=1,
             xgap=1,
@@ -53,6 +49,7 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
     menu = _menu(list(weights), top) if len(weights) > 1 else []
     plot.update_layout(
         template="plotly_white",
+        meta={"tokens": {"x": "source", "y": "target"}},
         plot_bgcolor="#999999",  # the grid lines; without them, white cells would have no edge
         updatemenus=menu,
         margin={"l": left, "r": 20, "t": top + 50 * len(menu), "b": 20},
@@ -119,8 +116,7 @@ def _axis(labels: Sequence[str]) -> dict[str, Any]:
 def _menu(names: Sequence[str], above: int) -> list[dict[str, Any]]:
     """A menu that shows one matrix at a time, `above` pixels above the cells."""
     buttons = [
-        {"label": html.escape(name), "method": "restyle", "args": [{"visible": [name == other for other in names]}]}
-        for name in names
+        {"label": escaped(name), "method": "restyle", "args": [{"visible": [name == other for other in names]}]} for name in names
     ]
     return [{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": above}}]
 

@@ -1,11 +1,10 @@
 """Attention figures: one head, thumbnails of all layers and heads, lines between tokens, entropy by layer and head.
 
-Rows are queries, columns are keys.
+Rows are queries, columns are keys. Layers and heads are numbers from 0, as everywhere in Python; labels count from 1.
 """
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,8 @@ import numpy.typing as npt
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import BLUES, COLOURS, Figure, Table, escaped
 
-# White to blue: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
-BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 _SIZE, _LARGEST_CELL = 720, 30  # pixels
 _TICKS = 60  # tick labels per axis; with more tokens, only every second, third … is labelled
 _NAMED = 128  # up to this many tokens, hovering over a cell shows its tokens; beyond that, their positions
@@ -42,7 +39,7 @@ class HeadFacts:
 
 def shown(token: str) -> str:
     """A token as a Plotly label: with visible white space, and markup escaped."""
-    return html.escape(visible(token))
+    return escaped(visible(token))
 
 
 def token_axis(tokens: Sequence[str]) -> dict[str, Any]:
@@ -50,6 +47,11 @@ def token_axis(tokens: Sequence[str]) -> dict[str, Any]:
     every = math.ceil(len(tokens) / _TICKS)
     places = list(range(0, len(tokens), every))
     return {"tickvals": places, "ticktext": [shown(tokens[n]) for n in places], "showgrid": False, "zeroline": False}
+
+
+def token_names(queries: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
+    """Whose tokens the axes have, for the lab, which lights a token up in every figure."""
+    return {"x": "text", "y": "text"} if queries == keys else {"x": "keys", "y": "queries"}
 
 
 def cells(z: npt.ArrayLike, digits: int = 5) -> Any:
@@ -81,11 +83,12 @@ def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.Arra
     )
     plot.update_xaxes(**token_axis(keys), side="top", tickangle=-60)
     plot.update_yaxes(**token_axis(queries), autorange="reversed")
+    plot.update_layout(meta={"tokens": token_names(queries, keys)})
     cell = min(_LARGEST_CELL, _SIZE / max(len(queries), len(keys)))
     left, top = (30 + 7 * max(map(len, tokens)) for tokens in (queries, keys))
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
         margin={"l": left, "r": 20, "t": top + 50, "b": 20},
         width=max(360, left + 120 + int(cell * len(keys))),
         height=top + 70 + max(40, int(cell * len(queries))),
@@ -93,9 +96,16 @@ def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.Arra
     return Figure(plot, Table(("query", "at", "key", "at", "weight"), list(_pairs(queries, keys, p_QK))))
 
 
-def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: Sequence[HeadFacts]) -> Figure:
+def attention_overview(
+    layers: Sequence[int],
+    thumbnails: npt.ArrayLike,
+    facts: Sequence[HeadFacts],
+    queries: Sequence[str] = (),
+    keys: Sequence[str] = (),
+) -> Figure:
     """All maps in one figure: one band of rows per layer, with a square for each head. Each square is scaled to its own largest
-    cell, so that faint heads are visible, too; the table has the absolute weights.
+    cell, so that faint heads are visible, too; the table has the absolute weights. Hovering over a cell shows its tokens, unless
+    there are so many that a cell stands for several.
 
     The square of layer l and head h starts at row l·(r + 1) and column h·(c + 1), where thumbnails have r rows and c columns."""
     import plotly.graph_objects as go
@@ -108,10 +118,14 @@ def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: 
     z = spaced_LHrc.transpose(0, 2, 1, 3).reshape(len(layers) * (rows + 1), heads * (columns + 1))[:-1, :-1]
     bar = {"title": "share of<br>maximum", "thickness": 12, "outlinewidth": 1}
     plot = go.Figure(go.Heatmap(z=cells(z, 3), colorscale=BLUES, zmin=0, zmax=1, hoverinfo="none", colorbar=bar))
+    if (rows, columns) == (len(queries), len(keys)) and z.size <= _LISTED:
+        plot.update_traces(hovertext=_over_thumbnails(layers, p_LHrc, queries, keys), hoverinfo="text")
     marks = {"showgrid": False, "zeroline": False, "ticks": ""}
-    plot.update_xaxes(tickvals=_middles(heads, columns), ticktext=[f"head {head}" for head in range(heads)], side="top", **marks)
+    plot.update_xaxes(
+        tickvals=_middles(heads, columns), ticktext=[f"head {head + 1}" for head in range(heads)], side="top", **marks
+    )
     plot.update_yaxes(
-        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer}" for layer in layers], autorange="reversed", **marks
+        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer + 1}" for layer in layers], autorange="reversed", **marks
     )
     plot.update_layout(
         template="plotly_white",
@@ -120,8 +134,31 @@ def attention_overview(layers: Sequence[int], thumbnails: npt.ArrayLike, facts: 
         width=190 + _extent(heads),
         height=70 + _extent(len(layers)),
     )
-    table = [(f"{one.layer}", f"{one.head}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}") for one in facts]
+    table = [
+        (f"{one.layer + 1}", f"{one.head + 1}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}")
+        for one in facts
+    ]
     return Figure(plot, Table(("layer", "head", "mean entropy, nats", "mean largest weight", "mean distance"), table))
+
+
+def _over_thumbnails(
+    layers: Sequence[int], p_LHrc: npt.NDArray[np.float64], queries: Sequence[str], keys: Sequence[str]
+) -> list[list[str]]:
+    """What each cell of an overview is, laid out as its cells are; nothing for the gaps."""
+    above, beside = [shown(key) for key in keys], [shown(query) for query in queries]
+    found = []
+    for layer, p_Hrc in zip(layers, p_LHrc, strict=True):
+        for row, query in enumerate(beside):
+            line: list[str] = []
+            for head, p_rc in enumerate(p_Hrc):
+                line += [
+                    f"layer {layer + 1}, head {head + 1}<br>{query} → {key}: {p:.3f}"
+                    for key, p in zip(above, p_rc[row], strict=True)
+                ]
+                line.append("")
+            found.append(line[:-1])
+        found.append([""] * len(found[-1]))
+    return found[:-1]
 
 
 def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:
@@ -147,14 +184,15 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
     for x, tokens, side in ((-0.03, queries, "middle left"), (1.03, keys, "middle right")):
         words, down = [shown(token) for token in tokens], list(range(len(tokens)))
         plot.add_scatter(
-            x=[x] * len(words), y=down, mode="text", text=words, textposition=side, showlegend=False, hoverinfo="skip"
+            x=[x] * len(words), y=down, mode="text", text=words, textposition=side, showlegend=False, hoverinfo="none"
         )
     plot.update_xaxes(visible=False, range=[-0.6, 1.6])
     plot.update_yaxes(visible=False, autorange="reversed")
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
+        title={"text": escaped(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
         legend={"title": {"text": "weight"}, "traceorder": "reversed"},
+        meta={"tokens": token_names(queries, keys), "lines": True},
         margin={"l": 20, "r": 20, "t": 50, "b": 20},
         width=640,
         height=max(340, 90 + 22 * max(len(queries), len(keys))),
@@ -170,19 +208,23 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
     entropy, most = np.asarray(entropy_LH, np.float64), math.log(keys) or 1.0
     heat = go.Heatmap(
         z=cells(entropy),
-        colorscale="Cividis",
+        colorscale=BLUES,
         zmin=0,
         zmax=most,
         xgap=1,
         ygap=1,
-        hovertemplate="layer %{y}, head %{x}<br>%{z:.3f} nats<extra></extra>",
+        hovertext=[[f"layer {layer + 1}, head {head + 1}" for head in range(entropy.shape[1])] for layer in layers],
+        hovertemplate="%{hovertext}<br>%{z:.3f} nats<extra></extra>",
         colorbar={"title": "nats", "thickness": 12, "outlinewidth": 1},
     )
     plot = go.Figure(heat)
-    plot.update_xaxes(tickvals=list(range(entropy.shape[1])), title_text="head", showgrid=False, zeroline=False)
+    heads = list(range(entropy.shape[1]))
+    plot.update_xaxes(
+        tickvals=heads, ticktext=[str(head + 1) for head in heads], title_text="head", showgrid=False, zeroline=False
+    )
     plot.update_yaxes(
         tickvals=list(range(len(layers))),
-        ticktext=[str(layer) for layer in layers],
+        ticktext=[str(layer + 1) for layer in layers],
         title_text="layer",
         autorange="reversed",
         showgrid=False,
@@ -200,7 +242,7 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
         height=130 + max(120, 36 * len(layers)),
     )
     rows = [
-        (f"{layer}", f"{head}", f"{value:.4f}")
+        (f"{layer + 1}", f"{head + 1}", f"{value:.4f}")
         for layer, row in zip(layers, entropy.tolist(), strict=True)
         for head, value in enumerate(row)
     ]
@@ -210,8 +252,10 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
 def entropy_text(layers: Sequence[int], entropy_LH: npt.ArrayLike) -> str:
     """One line per layer, one number per head."""
     entropy = np.asarray(entropy_LH, np.float64)
-    head = "".join(f"{f'head {n}':>9}" for n in range(entropy.shape[1]))
-    rows = [f"layer {layer:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)]
+    head = "".join(f"{f'head {n + 1}':>9}" for n in range(entropy.shape[1]))
+    rows = [
+        f"layer {layer + 1:>3}" + "".join(f"{value:>9.3f}" for value in row) for layer, row in zip(layers, entropy, strict=True)
+    ]
     return "\n".join(["mean attention entropy in nats; 0 is a single key", " " * 9 + head, *rows])
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import Figure, Table, escaped
 
 # Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. The ends are far enough
 # apart for black and white numbers on them.
@@ -23,7 +22,7 @@ def confusion_map(labels: Sequence[str], confusion_CC: Sequence[Sequence[int]]) 
 
     if len(confusion_CC) != len(labels) or any(len(row) != len(labels) for row in confusion_CC):
         raise DataError(f"the confusion matrix has {len(confusion_CC)} rows; expected {len(labels)} rows of {len(labels)} counts")
-    names = [html.escape(label) for label in labels]  # <b> would be markup
+    names = [escaped(label) for label in labels]  # <b> would be markup
     shares = [_shares(row) for row in confusion_CC]
     hover = [
         [

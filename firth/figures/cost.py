@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 
 class Timing(Protocol):
@@ -24,18 +23,19 @@ class Timing(Protocol):
 
 def cost_curves(
     layers: Mapping[str, tuple[Sequence[Timing], Sequence[Timing]]],
-    exponents: Mapping[str, tuple[float, float]],
+    exponents: Mapping[str, tuple[float | None, float | None]],
     n: int,
     d: int,
 ) -> Figure:
-    """For each layer, its timings along n at width `d` (left) and along d at length `n` (right), with the fitted exponents."""
+    """For each layer, its timings along n at width `d` (left) and along d at length `n` (right), with the exponents that could be
+    fitted."""
     from plotly.subplots import make_subplots
 
     plot = make_subplots(1, 2, subplot_titles=(f"against n, at d = {d}", f"against d, at n = {n}"), horizontal_spacing=0.1)
     for number, (name, both) in enumerate(layers.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2.5}
-        of_n, of_d = exponents[name]
-        shown = f"{html.escape(name)}: n^{of_n:.2f}, d^{of_d:.2f}"
+        powers = [f"{axis}^{found:.2f}" for axis, found in zip("nd", exponents[name], strict=True) if found is not None]
+        shown = ": ".join([escaped(name), *([", ".join(powers)] if powers else [])])
         for column, (axis, some) in enumerate(zip(("n", "d"), both, strict=True), start=1):
             plot.add_scatter(
                 x=[getattr(one, axis) for one in some],

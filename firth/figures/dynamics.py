@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 _FRAMES = 60  # largest number of layers drawn, including the first and the last
 
@@ -69,7 +68,7 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
         line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
         drawn = (of.effective_rank, of.mean_distance, of.clusters, of.attention_rank)
         for k, (values, (row, column)) in enumerate(zip(drawn, places, strict=False)):
-            shown = {"name": html.escape(name), "legendgroup": name, "showlegend": k == 0}
+            shown = {"name": escaped(name), "legendgroup": name, "showlegend": k == 0}
             plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=row, col=column, **shown)
     plot.update_xaxes(title_text="layer")
     height = 620 if with_attention else 360

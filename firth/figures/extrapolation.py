@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 _BINS = 32  # points of a curve over positions
 _SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon")
@@ -20,7 +19,7 @@ def by_length(lengths: Sequence[int], losses: Mapping[str, Sequence[float | None
     plot, styles = go.Figure(), _styles(list(losses))
     for name, values in losses.items():
         places = [f"{length:,} ({length / trained:g}×)" for length in lengths]
-        plot.add_scatter(x=places, y=list(values), mode="lines+markers", name=html.escape(name), **styles[name])
+        plot.add_scatter(x=places, y=list(values), mode="lines+markers", name=escaped(name), **styles[name])
     _lay_out(plot, "tokens per window (times the trained length)")
     plot.update_xaxes(type="category")
     rows = [
@@ -40,7 +39,7 @@ def by_position(losses: Mapping[str, Sequence[float]], trained: int) -> Figure:
         bins = [values[at : at + size] for at in range(0, len(values), size)]
         means = [sum(some) / len(some) for some in bins]
         places = [at * size + (len(some) + 1) / 2 for at, some in enumerate(bins)]  # positions count from 1
-        plot.add_scatter(x=places, y=means, mode="lines", name=html.escape(name), line=styles[name]["line"])
+        plot.add_scatter(x=places, y=means, mode="lines", name=escaped(name), line=styles[name]["line"])
         rows += [(name, f"{place:g}", _shown(mean)) for place, mean in zip(places, means, strict=True)]
     _lay_out(plot, "position in the window")
     plot.add_vline(x=trained, line={"color": "#888888", "dash": "dot"}, annotation_text="trained length")

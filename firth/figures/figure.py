@@ -13,8 +13,16 @@ from firth import files
 # Okabe & Ito 2008: distinct for all common types of colour vision. Line styles differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+# White to blue: only lightness encodes the value, so that it reads the same for all types of colour vision and in print. Zero is
+# always white; the lab draws white as its page, also a dark one.
+BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 # Blue, white, orange: the ends differ in hue for all common types of colour vision, and the middle is light.
 DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
+
+
+def escaped(text: str) -> str:
+    """A text as a Plotly label, which reads <b> and &lt; as markup, but not &quot;."""
+    return html.escape(text, quote=False)
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,10 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+# Plotly's toolbar would offer to upload the chart to a server.
+PRIVATE = {"plotlyServerURL": "", "modeBarButtonsToRemove": ["sendChartToCloud"]}
+
+
 @dataclass(frozen=True)
 class Figure:
     plot: Any  # plotly.graph_objects.Figure
@@ -35,9 +47,24 @@ class Figure:
 
     def html(self) -> str:
         """The figure as a <div>; the page around it must load plotly.js."""
-        text: str = self.plot.to_html(full_html=False, include_plotlyjs=False)
+        text: str = self.plot.to_html(PRIVATE, full_html=False, include_plotlyjs=False)
+        return text
+
+    def _repr_html_(self) -> str:
+        """For a notebook, by the renderer that Plotly uses there."""
+        text: str = self.plot._repr_html_()
         return text
 
     def save(self, path: Path) -> None:
         """Save as a standalone HTML page that works offline."""
-        files.write_text(path, self.plot.to_html(include_plotlyjs=True))
+        files.write_text(path, self.plot.to_html(PRIVATE, include_plotlyjs=True))
+
+
+class Drawn:
+    """A result that a notebook shows as its figure."""
+
+    def figure(self) -> Figure:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self.figure()._repr_html_()

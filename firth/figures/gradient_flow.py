@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from firth.figures.alignment import visible
 from firth.figures.attention import shown
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 
 def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Sequence[str] | None = None) -> Figure:
@@ -26,7 +25,7 @@ def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Se
             x=list(range(len(norms))),
             y=[norm if norm > 0 else None for norm in norms],
             mode="lines",
-            name=html.escape(name),
+            name=escaped(name),
             text=named,
             hovertemplate=("%{text}<br>" if named else "%{x} tokens before<br>") + "%{y:.3e}",
             line={"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)], "width": 2.5},
@@ -35,7 +34,7 @@ def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Se
     plot.update_yaxes(title_text="‖∂ loss / ∂ h‖", type="log", exponentformat="power")
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
         showlegend=True,
         legend={"orientation": "h", "y": -0.2},
         margin={"l": 80, "r": 20, "t": 50, "b": 60},

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import Figure, Table, escaped
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ def overlay_figure(image_HWC: Bytes, words: Sequence[str], alpha_TRK: Floats) ->
 
     _refuse_misfit(words, alpha_TRK)
     rows = -(-len(words) // _ACROSS)
-    titles = [f"{html.escape(visible(word))}" for word in words]
+    titles = [f"{escaped(visible(word))}" for word in words]
     plot = make_subplots(
         rows, min(_ACROSS, len(words)), subplot_titles=titles, horizontal_spacing=0.02, vertical_spacing=0.3 / rows
     )
@@ -55,7 +54,7 @@ def overlay_figure(image_HWC: Bytes, words: Sequence[str], alpha_TRK: Floats) ->
             zmax=float(alpha_RK.max()),
             colorscale=_VEIL,
             showscale=False,
-            hovertemplate=html.escape(visible(word)) + "<br>%{z:.3f}<extra></extra>",
+            hovertemplate=escaped(visible(word)) + "<br>%{z:.3f}<extra></extra>",
             **place,
         )
     plot.update_xaxes(visible=False)

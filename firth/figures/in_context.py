@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from firth.errors import DataError
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 Measure = Literal["accuracy", "squared_error"]
 Rows = Sequence[Mapping[str, Any]]  # one row for 0, 1, … examples: "by_examples" in the result of `evaluate`
@@ -38,7 +37,7 @@ def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
         line = {"color": colour, "dash": DASHES[n % len(DASHES)]}
         marker = {"color": colour, "size": 7}
         # Plotly interprets <b> and similar as markup.
-        plot.add_scatter(x=examples, y=values, mode="lines+markers", name=html.escape(name), line=line, marker=marker)
+        plot.add_scatter(x=examples, y=values, mode="lines+markers", name=escaped(name), line=line, marker=marker)
     for (title, values), dash in zip(beside.items(), ("solid", "dot"), strict=False):
         plot.add_scatter(x=examples, y=values, mode="lines", name=title, line={"color": _GREY, "width": 1, "dash": dash})
     plot.update_layout(

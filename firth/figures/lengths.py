@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 _NAMES = {"bleu": "BLEU", "exact": "exact match, %"}
 
@@ -39,7 +38,7 @@ def score_by_length(
             x=[_label(bucket) for bucket in buckets],
             y=[_score(bucket, measure) for bucket in buckets],
             mode="lines+markers",
-            name=html.escape(name),  # Plotly interprets <b> and similar as markup
+            name=escaped(name),  # Plotly interprets <b> and similar as markup
             line={"color": colour, "dash": DASHES[n % len(DASHES)]},
             marker={"color": colour, "size": 8},
             text=[f"{bucket.sentences:,} sentences" for bucket in buckets],
@@ -49,7 +48,7 @@ def score_by_length(
         template="plotly_white",
         # Explicit categories: Plotly would treat "11–20" as text, but a single length such as "7" as a number.
         xaxis={"type": "category", "categoryorder": "array", "categoryarray": list(dict.fromkeys(map(_label, every)))},
-        xaxis_title=html.escape(f"source length, {unit}"),
+        xaxis_title=escaped(f"source length, {unit}"),
         yaxis={"title": {"text": _NAMES[measure]}, "rangemode": "tozero"},
         showlegend=True,
         legend={"orientation": "h", "y": -0.2},

@@ -5,13 +5,12 @@ All functions take plain numbers; docs/make_pictures.py shows how to get them fr
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table, escaped
 
 Rows = Sequence[Sequence[float]]
 
@@ -33,7 +32,7 @@ def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
     """One small grid per mask: each row is a query; filled cells are the keys it may attend to."""
     from plotly.subplots import make_subplots
 
-    titles = [f"<b>{html.escape(mask.name)}</b><br>{html.escape(mask.rule)}" for mask in masks]
+    titles = [f"<b>{escaped(mask.name)}</b><br>{escaped(mask.rule)}" for mask in masks]
     lines = math.ceil(len(masks) / columns)
     plot = make_subplots(lines, columns, subplot_titles=titles, horizontal_spacing=0.05, vertical_spacing=0.3 / lines)
     for n, mask in enumerate(masks):
@@ -140,7 +139,7 @@ def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR:
     colours = sample_colorscale("Cividis", [0.9 * n / max(1, len(slopes) - 1) for n in range(len(slopes))])
     for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True)):
         line = {"color": colours[n], "dash": DASHES[n % len(DASHES)], "width": 2}
-        style = {"mode": "lines", "line": line, "name": f"head {n}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
+        style = {"mode": "lines", "line": line, "name": f"head {n + 1}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
         plot.add_scatter(x=list(distances), y=list(bias), **style, row=1, col=1)
         plot.add_scatter(x=list(distances), y=[math.exp(value) for value in bias], **style, showlegend=False, row=1, col=2)
     plot.update_xaxes(title_text="distance k − q")

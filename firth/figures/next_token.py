@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, Figure, Table, escaped
 
 
 def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
@@ -19,7 +18,7 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
         raise DataError(
             f"{len(probability)} probabilities and {len(share)} shares for {len(tokens)} tokens; expected one of each per token"
         )
-    names = [html.escape(visible(token)) for token in tokens]
+    names = [escaped(visible(token)) for token in tokens]
     plot = go.Figure()
     for name, values, colour in (("probability", probability, COLOURS[0]), ("sampling probability", share, COLOURS[1])):
         plot.add_bar(
@@ -31,7 +30,7 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
             hovertext=names,
             hovertemplate="%{hovertext}<br>%{x:.4f}<extra></extra>",
         )
-    plot.update_xaxes(title_text="probability", range=[0, 1.05 * max(*probability, *share)])
+    plot.update_xaxes(title_text="probability", range=[0, 1])
     # Ticks are numbers, not tokens: two tokens may look the same.
     plot.update_yaxes(
         tickvals=list(range(len(tokens))), ticktext=names, range=[len(tokens) - 0.5, -0.5], zeroline=False, ticklabelstandoff=6

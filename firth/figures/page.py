@@ -17,9 +17,28 @@ table { border-collapse: collapse; margin: 1rem 0; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); }
 td { font-variant-numeric: tabular-nums; }
 pre { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 1rem; }
-.plot { background: #fff; border-radius: 4px; }
+.plot { overflow-x: auto; }
+table { display: block; overflow-x: auto; max-width: 100%; }
 details { margin: .5rem 0; }
 footer { color: #777; margin-top: 3rem; }
+"""
+
+# Plots take the colours of the page, also when the system changes from light to dark.
+_DRESS = """
+const system = matchMedia("(prefers-color-scheme: dark)");
+function dress() {
+  const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  for (const plot of document.querySelectorAll(".js-plotly-plot")) {
+    const layout = { paper_bgcolor: "rgba(0,0,0,0)", "font.color": colour("--ink") };
+    if (!plot.layout.plot_bgcolor) layout.plot_bgcolor = "rgba(0,0,0,0)"; // a figure's own lies between its cells
+    for (const axis of Object.keys(plot._fullLayout).filter(name => /^[xy]axis/.test(name))) {
+      Object.assign(layout, { [`${axis}.gridcolor`]: colour("--line"), [`${axis}.zerolinecolor`]: colour("--line") });
+    }
+    Plotly.relayout(plot, layout);
+  }
+}
+addEventListener("load", dress);
+system.addEventListener("change", dress);
 """
 
 
@@ -48,7 +67,9 @@ def page(title: str, sections: Sequence[Section], footer: str) -> str:
 
     body = "\n".join(section.html() for section in sections)
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>'
         f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>{html.escape(footer)}</footer></body></html>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>{html.escape(footer)}</footer>"
+        f"<script>{_DRESS}</script></body></html>\n"
     )

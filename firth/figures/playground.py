@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import COLOURS, DIVERGING, Figure, Table
+from firth.figures.figure import BLUES, DIVERGING, Figure, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
-_BLUE = COLOURS[0]
-_BLUES = [[0.0, "#FFFFFF"], [1.0, _BLUE]]  # 0 to 1
 _CELL, _SMALL_CELL = 58, 20  # pixels
 _NARROWEST = 420  # pixels, room for a title
 _WRITTEN = 12  # largest number of columns with numbers in the cells
@@ -31,13 +28,14 @@ class Panel:
     columns: Sequence[str]
     values: Rows
     share: bool
+    tokens: Mapping[str, str] = field(default_factory=dict)  # whose tokens the axes have, for the lab: see figures/attention.py
 
 
 def panel_figure(panel: Panel) -> Figure:
     """A single step without its title, which the caller shows."""
     figure = panels_figure([panel])
     figure.plot.layout.annotations = ()
-    figure.plot.update_layout(margin={"t": 20}, height=figure.plot.layout.height - 60)
+    figure.plot.update_layout(margin={"t": 34}, height=figure.plot.layout.height - 46, meta={"tokens": dict(panel.tokens)})
     return figure
 
 
@@ -55,7 +53,7 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
     plot = make_subplots(
         len(panels),
         1,
-        subplot_titles=[f"<b>{html.escape(panel.name)}</b>  {html.escape(panel.equation)}" for panel in panels],
+        subplot_titles=[f"<b>{escaped(panel.name)}</b>  {escaped(panel.equation)}" for panel in panels],
         row_heights=heights,
         vertical_spacing=gap / height if len(panels) > 1 else 0,
     )
@@ -103,15 +101,15 @@ def _cells(panel: Panel) -> Any:
 
     seen = [abs(value) for row in panel.values for value in row if math.isfinite(value)]
     edge = 1.0 if panel.share else max(seen, default=0.0) or 1.0
-    rows, columns = ([html.escape(_label(word)) for word in words] for words in (panel.rows, panel.columns))
+    rows, columns = ([escaped(_label(word)) for word in words] for words in (panel.rows, panel.columns))
     return go.Heatmap(
         z=[[value if math.isfinite(value) else None for value in row] for row in panel.values],
         text=[[_number(value) for value in row] for row in panel.values],
         texttemplate="%{text}" if len(panel.columns) <= _WRITTEN else "",
         hovertext=[[f"{row} → {column}" for column in columns] for row in rows],
         hovertemplate="%{hovertext}<br>%{text}<extra></extra>",
-        name=html.escape(panel.name),
-        colorscale=_BLUES if panel.share else DIVERGING,
+        name=escaped(panel.name),
+        colorscale=BLUES if panel.share else DIVERGING,
         zmin=0 if panel.share else -edge,
         zmax=edge,
         xgap=1,
@@ -135,7 +133,7 @@ def _axis(words: Sequence[str]) -> dict[str, Any]:
     """Ticks are numbers, not words: a word may occur twice."""
     return {
         "tickvals": list(range(len(words))),
-        "ticktext": [html.escape(_label(word)) for word in words],
+        "ticktext": [escaped(_label(word)) for word in words],
         "showgrid": False,
         "zeroline": False,
     }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
 from firth.figures.alignment import visible
-from firth.figures.attention import BLUES, cells, shown
-from firth.figures.figure import Figure, Table
+from firth.figures.attention import cells, shown
+from firth.figures.figure import BLUES, Figure, Table, escaped
 
 _LINE = 100  # characters of text in a row of the strip
 _MOST_BITS = 12.0  # the darkest colour; a probability below 1 in 4,096 looks the same
@@ -99,7 +98,7 @@ def _wrapped(values: Sequence[Any], columns: int) -> list[list[Any]]:
 
 
 def _expected(likely: Likely) -> str:
-    return html.escape(_named(likely))
+    return escaped(_named(likely))
 
 
 def _named(likely: Likely) -> str:

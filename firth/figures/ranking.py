@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, Figure, Table, escaped
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0], negative: str | None = None) -> Figure:
@@ -28,12 +27,12 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
     plot.update_layout(
         template="plotly_white",
         height=100 + 26 * len(rows),
-        xaxis={"title": html.escape(measure)},
+        xaxis={"title": escaped(measure)},
         yaxis={
             "autorange": "reversed",
             "automargin": True,
             "tickvals": places,
-            "ticktext": [html.escape(word) for word, _ in rows],  # Plotly interprets <b> and similar as markup
+            "ticktext": [escaped(word) for word, _ in rows],  # Plotly interprets <b> and similar as markup
         },
         margin={"l": 20, "r": 60, "t": 20, "b": 60},
     )

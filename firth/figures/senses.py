@@ -5,16 +5,14 @@ Each matrix is N × N: the cosine between the word's vectors in sentence m and i
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import BLUES, Figure, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
 # White to blue, 0 to 1: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
-_BLUES = [[0.0, "#FFFFFF"], [1.0, "#0072B2"]]
 _CELL = 56  # pixels
 _LONGEST = 48  # characters of a sentence label
 _GAP = "   "
@@ -35,12 +33,12 @@ def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], laye
     numbers = [str(n + 1) for n in range(count)]
     plot.update_xaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, constrain="domain")
     plot.update_yaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, autorange="reversed")
-    beside = [f"{n + 1}  {html.escape(_short(sentence))}" for n, sentence in enumerate(sentences)]
+    beside = [f"{n + 1}  {escaped(_short(sentence))}" for n, sentence in enumerate(sentences)]
     plot.update_yaxes(ticktext=beside, ticklabelstandoff=4, row=1, col=1)
     left, size = 40 + 7 * max(map(len, map(_short, sentences))), max(160, _CELL * count)
     plot.update_layout(
         template="plotly_white",
-        title=f"“{html.escape(word)}”: cosine similarity of its vectors across sentences",
+        title=f"“{escaped(word)}”: cosine similarity of its vectors across sentences",
         updatemenus=_menu(names, layer),
         margin={"l": left, "r": 20, "t": 150, "b": 40},
         width=left + 140 + int(2.2 * size),
@@ -82,7 +80,7 @@ def _name(layer: int, last: int) -> str:
 def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, bar: bool) -> Any:
     import plotly.graph_objects as go
 
-    shown = [html.escape(_short(sentence)) for sentence in sentences]
+    shown = [escaped(_short(sentence)) for sentence in sentences]
     return go.Heatmap(
         z=[list(map(float, row)) for row in matrix],
         hovertext=[[f"{one}<br>{other}" for other in shown] for one in shown],
@@ -90,7 +88,7 @@ def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, 
         texttemplate="%{z:.2f}",
         name=name,
         visible=visible,
-        colorscale=_BLUES,
+        colorscale=BLUES,
         zmin=0,
         zmax=1,
         xgap=1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from firth.errors import DataError
 from firth.figures.alignment import bands, visible
 from firth.figures.attention import cells, shown, token_axis
-from firth.figures.figure import DIVERGING, Figure, Table
+from firth.figures.figure import BLUES, DIVERGING, Figure, Table, escaped
 
 _OPEN = ("input", "forget", "output", "reset", "update")  # gates range from 0 (closed) to 1 (open); the others have a sign
 _BARS = "▁▂▃▄▅▆▇█"
@@ -30,7 +29,7 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
             z=cells(values),
             hovertext=[[f"unit {unit} at {word}" for word in words] for unit in units] if named else None,
             hovertemplate=("%{hovertext}" if named else "%{y} at token %{x}") + "<br>%{z:.3f}<extra></extra>",
-            colorscale="Cividis" if is_open else DIVERGING,
+            colorscale=BLUES if is_open else DIVERGING,
             zmin=0 if is_open else -most,
             zmax=1 if is_open else most,
             colorbar={"title": "open" if is_open else "value", "thickness": 12, "outlinewidth": 1},
@@ -43,7 +42,8 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
     top = 80 + 7 * max(map(len, tokens))
     plot.update_layout(
         template="plotly_white",
-        title={"text": html.escape(title), "x": 0.01, "xanchor": "left"},
+        meta={"tokens": {"x": "text"}},
+        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
         margin={"l": 80, "r": 20, "t": top, "b": 20},
         width=200 + max(300, min(1000, 24 * len(tokens))),
         height=top + 30 + 18 * len(units),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
 
 Against = Literal["step", "tokens", "seconds"]
 Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
@@ -37,7 +36,7 @@ def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Agai
                 x=[line[against] for line, _ in points],
                 y=[value for _, value in points],
                 mode=mode,
-                name=html.escape(f"{name}, {split}"),
+                name=escaped(f"{name}, {split}"),
                 line={"color": colour, "dash": dash},
                 marker={"symbol": "diamond", "size": 7},
             )
@@ -46,7 +45,7 @@ def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Agai
     plot.update_layout(
         template="plotly_white",
         xaxis={"title": _TITLES[against], "rangemode": "tozero"},
-        yaxis={"title": html.escape(metric.replace("_", " ")), "type": scale},
+        yaxis={"title": escaped(metric.replace("_", " ")), "type": scale},
         legend={"orientation": "h", "y": -0.2},
         margin={"l": 60, "r": 20, "t": 20, "b": 60},
         height=480,

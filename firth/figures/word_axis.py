@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, Figure, Table, escaped
 from firth.figures.ranking import ranking
 from firth.figures.word_map import SearchableMap, embedding_map
 
@@ -22,7 +21,7 @@ def axis_bars(rows: Sequence[tuple[str, float]], axis: str) -> Figure:
 
 def axis_plane(words: Sequence[str], points: Sequence[tuple[float, float]], axes: tuple[str, str]) -> SearchableMap:
     """Each word at its place on both axes; the lines are the zeros of the axes."""
-    figure = embedding_map(words, points, [html.escape(axis) for axis in axes])
+    figure = embedding_map(words, points, [escaped(axis) for axis in axes])
     figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
     figure.plot.update_yaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
     return SearchableMap(figure.plot, Table(("word", *axes), figure.table.rows))

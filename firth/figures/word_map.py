@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, PRIVATE, Figure, Table, escaped
 
 LABELLED = 150  # with more words, only those under the pointer or found by the search are labelled
 _BLUE, _ORANGE = COLOURS[:2]
@@ -49,7 +48,7 @@ class SearchableMap(Figure):
     """A figure with a search box above it."""
 
     def html(self) -> str:
-        drawn: str = self.plot.to_html({"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
+        drawn: str = self.plot.to_html(PRIVATE | {"scrollZoom": True}, full_html=False, include_plotlyjs=False, div_id=_ID)
         script = _SEARCH
         for name, value in {"ID": _ID, "LABELLED": LABELLED, "HIT": _HIT, "DOT": _DOT, "ORANGE": _ORANGE, "BLUE": _BLUE}.items():
             script = script.replace(name, str(value))
@@ -60,7 +59,7 @@ def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes:
     """Each word at its 2- or 3-dimensional point; `axes` are the axis titles."""
     import plotly.graph_objects as go
 
-    labels = [html.escape(word) for word in words]  # Plotly interprets <b> and similar as markup
+    labels = [escaped(word) for word in words]  # Plotly interprets <b> and similar as markup
     columns = [list(column) for column in zip(*points, strict=True)]
     common: dict[str, Any] = {
         "mode": "markers+text",

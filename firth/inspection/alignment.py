@@ -17,7 +17,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.figures.alignment import alignment_map, alignment_text
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.inspection.merge_pieces import merge, words_of
 from firth.layers.attention.weights import weights
 from firth.layers.cross_attention import Source
@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class Alignment(Drawn):
     """Rows are target words, columns are source words; both end with <eos>. A row holds the attention weights from which its
     word was predicted, and sums to 1. The first matrix of `weights` is the recommended one; for a Transformer there is one for
     each layer (the mean over its heads) and one for each head."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from firth.errors import ConfigError, DataError, did_you_mean, index_range
 from firth.figures.alignment import alignment_text
 from firth.figures.attention import HeadFacts, attention_lines, attention_map, attention_overview, entropy_map, entropy_text
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.inspection.inputs import Reading, word_numbers
 from firth.inspection.merge_pieces import merge
 from firth.inspection.rollout import rollout
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class Attention(Drawn):
     """The attention of one forward pass. Weights are computed from q and k on demand.
 
     `parts` is "self" for a model with a single text; "cross", "encoder" and "decoder" for an encoder–decoder Transformer; and
@@ -157,7 +157,7 @@ class Attention:
         """Thumbnails of every layer and head in one figure."""
         small, rows = zip(*(self._summary(layer, side) for layer in self.layers), strict=True)
         facts = [fact for layer, some in zip(self.layers, rows, strict=True) for fact in _facts(layer, some)]
-        return attention_overview(self.layers, np.stack(small), facts)
+        return attention_overview(self.layers, np.stack(small), facts, self.queries, self.keys)
 
     def lines(self, layer: int | None = None, head: int | None = None) -> Figure:
         """Lines from queries to keys; thicker means more weight."""
@@ -172,7 +172,7 @@ class Attention:
         if not -count <= layer < count:
             raise ConfigError(f"layer is {layer}; expected {index_range(count)}")
         number = self.layers[layer]
-        title = f"attention rollout through layers 0 to {number}: contribution of each input token to a position"
+        title = f"attention rollout through layers 1 to {number + 1}: contribution of each input token to a position"
         return attention_map(self.queries, self.keys, R_LTT[layer], title)
 
     def plot(self, layer: int | None = None, head: int | None = None) -> Any:
@@ -225,9 +225,9 @@ class Attention:
         return found
 
     def _title(self, layer: int | None, head: int | None) -> str:
-        which = f"head {head}" if head is not None else f"mean of {self.heads} heads" if self.heads > 1 else "its only head"
+        which = f"head {head + 1}" if head is not None else f"mean of {self.heads} heads" if self.heads > 1 else "its only head"
         kind = "" if self.part == "self" else f"{self.part}, "
-        return f"{kind}layer {self.layers[-1] if layer is None else layer}, {which}"
+        return f"{kind}layer {(self.layers[-1] if layer is None else layer) + 1}, {which}"  # labels count from 1
 
 
 def attention(reading: Reading, part: str | None = None, layers: Sequence[int] | None = None) -> Attention:

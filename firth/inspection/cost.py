@@ -17,7 +17,7 @@ import numpy as np
 
 from firth.errors import ConfigError, DataError
 from firth.figures.cost import cost_curves
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.layers.linear_attention.chunked import CHUNK
 from firth.layers.recurrent import CellKind, cell_class
 
@@ -26,6 +26,7 @@ LinearLayer = Literal["linear attention", "gated linear attention"]
 Layer = CellKind | AttentionLayer | LinearLayer
 LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer), *get_args(LinearLayer))
 HEADS = 4
+_OVERHEAD = 2  # times the time of the smallest size: below that, constant overhead hides the growth
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Costs:
+class Costs(Drawn):
     """Timings along n at a fixed d, and along d at a fixed n."""
 
     timings: tuple[Timing, ...]
@@ -110,12 +111,22 @@ class Costs:
         some = some[(len(some) - 1) // 2 :]
         return exponent([getattr(one, axis) for one in some], [float(one.operations) for one in some])
 
+    def growth(self, layer: Layer, axis: Literal["n", "d"]) -> float | None:
+        """The exponent of the largest sizes, or None where it cannot be measured: a layer that takes hardly longer at its largest
+        size than at its smallest spends its time on overhead, and so does one whose time does not grow from size to size."""
+        some = self.along(layer, axis)
+        some = [one for one in some if one.seconds >= _OVERHEAD * some[0].seconds][-3:]
+        seconds = [one.seconds for one in some]
+        if len(some) < 2 or seconds != sorted(seconds):
+            return None
+        return exponent([getattr(one, axis) for one in some], seconds)
+
     @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(dict.fromkeys(one.layer for one in self.timings))
 
     def figure(self) -> Figure:
-        exponents = {str(name): (self.exponent(name, "n"), self.exponent(name, "d")) for name in self.layers}
+        exponents = {str(name): (self.growth(name, "n"), self.growth(name, "d")) for name in self.layers}
         along = {str(name): (self.along(name, "n"), self.along(name, "d")) for name in self.layers}
         return cost_curves(along, exponents, self.n, self.d)
 

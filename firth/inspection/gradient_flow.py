@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.gradient_flow import flow_by_distance
 from firth.layers.recurrent import Cell, CellKind
 from firth.layers.state import RecurrentState
@@ -47,7 +47,7 @@ KINDS: tuple[Kind, ...] = (*get_args(CellKind), "transformer")
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class Flow(Drawn):
     """Norms by distance: index 0 is the position that predicts the last token, index n is n tokens earlier."""
 
     tokens: tuple[str, ...]  # the input, by distance too

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.image_attention import overlay_figure, overlay_text
 from firth.inspection.alignment import Array, Ints, attention_weights
 from firth.inspection.merge_pieces import merge, words_of
@@ -20,7 +20,7 @@ from firth.models import Captioner
 
 
 @dataclass(frozen=True, eq=False)
-class ImageAttention:
+class ImageAttention(Drawn):
     """`weights` are α_TRK: for each word of the caption, <eos> last, the attention weights of the image's cells from which the
     word was predicted; those of a word sum to 1. The first matrix is the recommended one; for a Transformer there is one for
     each layer (the mean over its heads) and one for each head. `image` is what the network sees: bytes, height × width × 3."""

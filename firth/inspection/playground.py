@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, index_range
-from firth.figures.figure import Figure
+from firth.figures.attention import token_names
+from firth.figures.figure import Drawn, Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
 from firth.inspection.spelling_vectors import of_equal_length, spelling_vectors
 from firth.layers import position
@@ -98,7 +99,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class PlaygroundResult:
+class PlaygroundResult(Drawn):
     """The inputs, and the result of each step. `parameters` are the random parameters of the score and the position scheme."""
 
     settings: Settings
@@ -126,10 +127,13 @@ class PlaygroundResult:
     def panels(self, head: int = 0) -> list[Panel]:
         if not 0 <= head < self.settings.heads:
             raise ConfigError(f"head is {head}; expected {index_range(self.settings.heads)}")
-        return [
-            Panel(step.name, step.equation, self.queries, step.columns, step.values_HQn[head].tolist(), step.name == "weights")
-            for step in self.steps
-        ]
+        names = token_names(self.queries, self.keys)
+        found = []
+        for step in self.steps:
+            values, of_keys = step.values_HQn[head].tolist(), step.columns == self.keys  # the sums have dimensions instead
+            tokens = names if of_keys else {"y": names["y"]}
+            found.append(Panel(step.name, step.equation, self.queries, step.columns, values, step.name == "weights", tokens))
+        return found
 
     def figure(self, head: int = 0) -> Figure:
         """All steps of one head, from the scores to the sums."""
@@ -147,7 +151,8 @@ class PlaygroundResult:
         """Every step of every head as numbers."""
         several = self.settings.heads > 1
         parts = [
-            (f"head {head}\n\n" if several else "") + panels_text(self.panels(head), width) for head in range(self.settings.heads)
+            (f"head {head + 1}\n\n" if several else "") + panels_text(self.panels(head), width)
+            for head in range(self.settings.heads)
         ]
         return "\n\n".join([*parts, self.caption] if self.caption else parts)
 

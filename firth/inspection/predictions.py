@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.predictions import predictions_text, surprisal_strip
 from firth.models import ConditionalDecoder, LanguageModel
 
@@ -31,7 +31,7 @@ _PIECE = 1024  # tokens processed at once by a recurrent model
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Drawn):
     """For each token of the text: its log p in nats, its rank (1 is the most probable), and the entropy of the predicted
     distribution in nats."""
 

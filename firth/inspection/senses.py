@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from firth.errors import ConfigError, DataError
 from firth.evaluation.wic import units
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import Drawn, Figure, Table
 from firth.figures.senses import senses_map, senses_text
 from firth.text.tokenizers.offsets import Span
 
@@ -24,7 +24,7 @@ _CHOSEN = re.compile(r"(?P<word>.+)#(?P<number>[0-9]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, eq=False)
-class Senses:
+class Senses(Drawn):
     """cos(x_m, x_n) of the word's vectors in sentences m and n. Layer 0 is the embedding, where a word has the same vector in
     every sentence: all cosines of the same form are 1."""
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.figures.figure import Figure
+from firth.figures.figure import Drawn, Figure
 from firth.figures.states import states_map, states_text
 from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
@@ -61,7 +61,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class States:
+class States(Drawn):
     levels: tuple[Level, ...]
 
     def figure(self, level: int = -1, gate: str = "h", units: int = 32) -> Figure:
@@ -146,7 +146,7 @@ def _joined(calls: Sequence[_Call]) -> list[_Call]:
 def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
     side, tokens = _side(call, reading)
     if isinstance(call.module, AttentiveRecurrent):
-        yield Level(f"{side}layer 0", tokens, _plain(call.output[0][0]), lambda: _attentive_gates(call))
+        yield Level(f"{side}layer 1", tokens, _plain(call.output[0][0]), lambda: _attentive_gates(call))
         return
     # In an RNNsearch decoder, the attentive layer is the first.
     below = 1 if side == "decoder " and getattr(reading.network, "attentive", None) is not None else 0
@@ -159,7 +159,7 @@ def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
                 way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
                 h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
                 recompute = _gates_of(module, n, direction, x_1Ti, state, call.length_B)
-                yield Level(f"{side}layer {below + n}{way}", tokens, _plain(h_Td), recompute)
+                yield Level(f"{side}layer {below + n + 1}{way}", tokens, _plain(h_Td), recompute)
             x_1Ti = y_1Td
 
 

@@ -18,6 +18,7 @@ from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions
 from firth.inspection.senses import Senses
 from firth.inspection.states import States, states
+from firth.inspection.walk import Walk, walk
 from firth.layers.quantised import Quantisation
 from firth.models import Network
 from firth.models.quantisation import Quantised, quantise
@@ -54,6 +55,20 @@ class Run(ABC, Generic[N]):
         """Round the weights to int8 or int4, in place: less memory, and fewer bytes to read for each token. `self.quantised` then
         tells how many. Such a model has no gradients and cannot be moved to another device."""
         self.quantised = quantise(self.network, kind)
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what the model is, as a small table."""
+        from firth.figures.figure import Table
+
+        model, weights = self.recipe.model, sum(one.numel() for one in self.network.parameters())
+        rows = [
+            ("task", self.task.name),
+            ("model", f"{model.family}, {model.kind}"),
+            ("parameters", f"{weights:,}"),
+            ("vocabulary", f"{self.tokenizer.vocab:,}"),
+            ("device", str(self.device)),
+        ]
+        return Table((type(self).__name__, ""), rows).html()
 
     @property
     def recipe(self) -> Any:
@@ -133,6 +148,11 @@ class Run(ABC, Generic[N]):
         """Hidden states and gates of an RNN, LSTM or GRU after each token, layer by layer; `.figure()`, `.text()`.
         `target` and `context` as for `attention`."""
         return states(self.reading(text, target, context))
+
+    def walk(self, text: str, *, target: str | None = None) -> Walk:
+        """The whole forward pass of a language model or translator, as stages: `.stages[n].matrices(head)[k].lines(row, column)`
+        goes from the model to one block, one matrix, and the sum that one of its numbers is. `target` as for `attention`."""
+        return walk(self.reading(text, target), self.tokenizer.token)
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The `top` most probable tokens at each position, and the probability of the actual one; `.figure()`, `.text()`.

@@ -32,8 +32,8 @@ def told(firth: Firth, *arguments: object) -> Any:
 def test_it_prints_what_the_heads_are_like_or_one_of_them(firth: Firth, bpe_run: Path) -> None:
     seen = load(bpe_run).attention(TEXT)
     assert firth("inspect", bpe_run, TEXT).out == seen.text() + "\n"
-    assert firth("inspect", bpe_run, TEXT, "--layer", "0", "--head", "1").out == seen.text(80, 0, 1) + "\n"
-    assert firth("inspect", bpe_run, TEXT, "--layer=0", "--words").out == seen.merged().text(80, 0) + "\n"
+    assert firth("inspect", bpe_run, TEXT, "--layer", "1", "--head", "2").out == seen.text(80, 0, 1) + "\n"
+    assert firth("inspect", bpe_run, TEXT, "--layer=1", "--words").out == seen.merged().text(80, 0) + "\n"
 
 
 def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> None:
@@ -41,7 +41,7 @@ def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> Non
     every = told(firth, bpe_run, TEXT)
     assert (every["what"], every["part"], every["keys"], every["heads"]) == ("attention", "self", list(seen.keys), 2)
     np.testing.assert_allclose(every["entropy"], seen.entropy(), atol=1e-6)
-    np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--head=1")["weights"], seen.weights(0, 1)[0], atol=1e-6)
+    np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--head=2")["weights"], seen.weights(0, 1)[0], atol=1e-6)
     np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--what=lines")["weights"], seen.weights(0).mean(0), atol=1e-6)
     found = told(firth, bpe_run, TEXT, "--what=rollout", "--words")
     assert found["queries"] == ["the", "list", "is", "empty", "."]
@@ -58,7 +58,7 @@ def test_predictions_states_and_flow_as_json(firth: Firth, char_run: Path) -> No
     assert [one["rank"] for one in found["tokens"]] == expected.rank.tolist()
     assert [token for token, _ in found["next"]] == [token for token, _ in expected.next]
     states, level = told(firth, char_run, TEXT), model.states(TEXT).levels[-1]
-    assert (states["what"], states["level"], states["most"]) == ("states", "layer 0", level.most(32))
+    assert (states["what"], states["level"], states["most"]) == ("states", "layer 1", level.most(32))
     np.testing.assert_allclose(states["values"], level.h, atol=1e-6)
     np.testing.assert_allclose(told(firth, char_run, TEXT, "--gate=reset")["values"], level.gates()["reset"], atol=1e-6)
     flow = told(firth, char_run, TEXT, "--what=flow")
@@ -82,13 +82,13 @@ def test_a_page_is_written_with_the_numbers_of_each_figure(what: str, firth: Fir
 def test_the_page_of_states_has_every_gate(firth: Firth, char_run: Path, tmp_path: Path) -> None:
     firth("inspect", char_run, TEXT, "--save", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(f"layer 0: {gate}" in page for gate in ("h", "reset", "update", "candidate"))
+    assert all(f"layer 1: {gate}" in page for gate in ("h", "reset", "update", "candidate"))
 
 
 @pytest.mark.parametrize("what", ["attention", "lines", "rollout", "predictions", "flow"])
 def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
     text = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-    layer = ["--layer=0"] if what in ("attention", "lines") else []
+    layer = ["--layer=1"] if what in ("attention", "lines") else []
     answer = firth("inspect", bpe_run, text, "--what", what, *layer, "--save", tmp_path / "page.html")
     assert answer.code == 0, answer
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -103,18 +103,19 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
         (("",), "the text is empty; give at least one token"),
         ((TEXT, "--what=attenton"), 'unknown view "attenton"; choose one of: attention, lines, entropy'),
         ((TEXT, "--what=states"), "TransformerLM has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"),
-        ((TEXT, "--layer=7"), "layer is 7; expected one of 0"),
-        ((TEXT, "--layer=0", "--head=9"), "there is no head 9; choose from 0 … 1"),
-        ((TEXT, "--what=rollout", "--layer=7"), "layer is 7; expected 0"),
+        ((TEXT, "--layer=7"), "--layer is 7; this model has 1"),
+        ((TEXT, "--layer=0"), "--layer is 0; expected 1 or more"),
+        ((TEXT, "--layer=1", "--head=9"), "--head is 9; this model has 1, 2"),
+        ((TEXT, "--what=rollout", "--layer=7"), "--layer is 7; this model has 1"),
         ((TEXT, "--part=cross"), 'this model has no "cross" attention, only "self"'),
         (
-            (TEXT, "--what=flow", "--head=0"),
+            (TEXT, "--what=flow", "--head=1"),
             "--head does not apply to flow. Remove it, or set --what to one of: attention, lines",
         ),
         ((TEXT, "--gate=reset"), "--gate does not apply to attention"),
         ((TEXT, "--target=x"), "target is 'x', but this run is a language model. Remove it."),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: Firth, bpe_run: Path) -> None:
     answer = firth("inspect", bpe_run, *arguments)

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,27 +20,28 @@ import pytest
 from shell import Firth
 from tiny_runs import firth_process
 
-ADDRESS = re.compile(r"The lab is open at (http://127\.0\.0\.1:\d+/) \(Ctrl-C closes it\)\n")
+ADDRESS = re.compile(r"The lab is open at (http://127\.0\.0\.1:\d+/)\?token=([\w-]{32}) \(Ctrl-C closes it\)\n")
 
 
 @contextmanager
-def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its address. It is ended at the end, if it has not been."""
+def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """The process, its address and its token. It is ended at the end, if it has not been."""
     before = f"import os; os.chdir({str(cwd)!r}); import sys; sys.argv[0] = 'firth'"
     process = firth_process("lab", *map(str, arguments), "--no-open", before=before)
     assert process.stdout is not None
     try:
         found = ADDRESS.fullmatch(process.stdout.readline())
         assert found, process.communicate()
-        yield process, found[1]
+        yield process, found[1], found[2]
     finally:
         if process.poll() is None:
             process.kill()
         process.communicate()
 
 
-def told(address: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{address}api/lab") as answer:
+def told(address: str, token: str) -> dict[str, Any]:
+    request = urllib.request.Request(f"{address}api/lab", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 
@@ -49,9 +51,13 @@ def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path
     shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with lab("--port", port, cwd=tmp_path) as (process, address):
+        with lab("--port", port, cwd=tmp_path) as (process, address, token):
             assert address != f"http://127.0.0.1:{port}/"
-            assert [run["name"] for run in told(address)["runs"]] == ["gru"]
+            assert [run["name"] for run in told(address, token)["runs"]] == ["gru"]
+            with pytest.raises(
+                urllib.error.HTTPError, match="401"
+            ):  # as another user of the machine, who was not shown the token
+                urllib.request.urlopen(f"{address}api/lab")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
     assert process.returncode == 0
@@ -82,7 +88,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     from firth.cli import lab as verb
 
     libraries: Served = []
-    monkeypatch.setattr(verb, "_serve", lambda library, listener, address, opening: (libraries.append(library), listener.close()))
+    monkeypatch.setattr(
+        verb, "_serve", lambda library, listener, address, token, opening: (libraries.append(library), listener.close())
+    )
     return libraries
 
 
@@ -141,7 +149,7 @@ def test_the_browser_is_opened_unless_it_is_not_wanted(firth: Firth, monkeypatch
     monkeypatch.setattr(uvicorn.Server, "run", run)
     assert firth("lab", "--port", 0).code == 0
     assert len(opened) == 1
-    assert opened[0].startswith("http://127.0.0.1:")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", opened[0])
     assert firth("lab", "--port", 0, "--no-open").code == 0
     assert len(opened) == 1
 

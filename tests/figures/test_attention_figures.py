@@ -106,7 +106,7 @@ def test_each_head_of_alibi_falls_half_as_fast_as_the_one_before(pictures: Modul
         expected = [-abs(n) / 2 ** (h + 1) for n in range(-64, 65)]  # powers of two: exact also in float32
         assert list(bias[h].y) == expected
         assert list(factor[h].y) == [math.exp(value) for value in expected]
-        assert bias[h].name == f"head {h}: 1/{2 ** (h + 1)}"
+        assert bias[h].name == f"head {h + 1}: 1/{2 ** (h + 1)}"
         rows = [row for row in figure.table.rows if row[0] == f"{h}"]
         assert [(int(row[2]), row[3]) for row in rows] == [(n, f"{-abs(n) / 2 ** (h + 1):z.4f}") for n in range(-64, 65)]
 

@@ -11,6 +11,7 @@ import pytest
 from firth.figures.curves import Curve, loss_curves
 from firth.figures.figure import COLOURS, DASHES, Figure, Table
 from firth.figures.page import Section, page
+from firth.figures.ranking import ranking
 
 EVIL = "<script>alert(1)</script> & \"quoted\" </pre></td> 'x'"
 
@@ -100,7 +101,8 @@ def section(figures: tuple[Figure, ...] = ()) -> Section:
 
 def test_no_text_of_a_page_is_taken_for_markup() -> None:
     found = Texts(page(EVIL, [section()], EVIL))
-    assert found.tags.count("script") == 1  # plotly.js
+    assert found.tags.count("script") == 2  # plotly.js, and what gives the plots the colours of the page
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page(EVIL, [section()], EVIL)
     texts = dict(zip(found.tags, found.texts, strict=True))
     for tag in ("title", "h1", "h2", "p", "th", "td", "h3", "pre", "footer"):
         assert texts[tag].strip() == EVIL, tag
@@ -114,6 +116,12 @@ def test_a_name_that_looks_like_markup_does_not_end_the_script_of_a_figure() -> 
         Texts(page("title", [section((loss_curves({name: Curve([1], [1.0], [0.0])}, {}),))], "")).tags for name in ("x", EVIL)
     )
     assert evil == plain
+
+
+def test_a_notebook_shows_a_figure_and_quotes_stay_quotes() -> None:
+    figure = ranking([('"le"', 0.5), ("<b>", 0.25)], "cosine")
+    assert "plotly" in figure._repr_html_()
+    assert set(figure.plot.layout.yaxis.ticktext) == {'"le"', "&lt;b&gt;"}  # Plotly would show &quot; as it is
 
 
 def test_a_page_keeps_the_order_of_its_sections() -> None:

@@ -81,8 +81,8 @@ def test_an_overview_puts_layer_and_head_where_it_says() -> None:
     assert np.isnan(z).sum() == 14 + 2 * 4
     assert figure.plot.layout.xaxis.tickvals == (1.5, 6.5, 11.5)
     assert figure.plot.layout.yaxis.tickvals == (0.5, 3.5)
-    assert figure.plot.layout.yaxis.ticktext == ("layer 0", "layer 4")
-    assert figure.table.rows[5] == ("4", "2", "1.5000", "0.2500", "3.00")
+    assert figure.plot.layout.yaxis.ticktext == ("layer 1", "layer 5")
+    assert figure.table.rows[5] == ("5", "3", "1.5000", "0.2500", "3.00")
 
 
 def test_many_cells_go_as_an_array_and_few_as_lists() -> None:
@@ -130,8 +130,8 @@ def test_entropy_goes_from_one_key_to_all_alike() -> None:
     (heat,) = figure.plot.data
     assert (heat.zmin, heat.zmax) == (0, pytest.approx(np.log(4)))
     assert "1.39 is uniform over 4 keys" in figure.plot.layout.title.text
-    assert figure.table.rows[3] == ("1", "1", "1.3000")
+    assert figure.table.rows[3] == ("2", "2", "1.3000")
     assert entropy_map([0], [[0.0]], 1).plot.data[0].zmax == 1.0, "one key: there is nothing to be spread over"
     lines = entropy_text([0, 1], [[0.0, 1.0], [0.5, 1.3]]).splitlines()
-    assert lines[1].split() == ["head", "0", "head", "1"]
-    assert lines[3].split() == ["layer", "1", "0.500", "1.300"]
+    assert lines[1].split() == ["head", "1", "head", "2"]
+    assert lines[3].split() == ["layer", "2", "0.500", "1.300"]

@@ -32,10 +32,10 @@ def test_source_words_are_on_top_and_target_words_read_downwards() -> None:
     assert not plot.layout.updatemenus
 
 
-def test_greys_grow_lighter_from_zero_to_one_whatever_the_weights_are() -> None:
+def test_zero_is_white_and_one_is_blue_whatever_the_weights_are() -> None:
     (cells,) = alignment_map(["a"], ["b"], {"α": [[0.25]]}).plot.data
     assert (cells.zmin, cells.zmax) == (0, 1)
-    assert [colour for _, colour in cells.colorscale] == ["#000000", "#FFFFFF"]
+    assert [colour for _, colour in cells.colorscale] == ["#FFFFFF", "#0072B2"]
 
 
 def test_the_menu_shows_one_matrix_at_a_time() -> None:

@@ -318,11 +318,11 @@ def test_figures_have_the_numbers(models: dict[str, Run[Any]]) -> None:
     one = seen.figure(1, 0)
     np.testing.assert_allclose(one.plot.data[0].z, seen.weights(1)[0], atol=1e-4)
     np.testing.assert_allclose(seen.figure(1).plot.data[0].z, seen.weights(1).mean(0), atol=1e-4)
-    assert one.plot.layout.title.text == "cross, layer 1, head 0"
+    assert one.plot.layout.title.text == "cross, layer 2, head 1"
     assert one.table.rows[1] == ("one", "0", "2", "1", f"{seen.weights(1)[0, 0, 1]:.4f}")
     np.testing.assert_allclose(seen.of("encoder").rollout_figure().plot.data[0].z, seen.of("encoder").rollout()[-1], atol=1e-4)
     facts = seen.overview().table.rows
-    assert [row[:2] for row in facts] == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
+    assert [row[:2] for row in facts] == [("1", "1"), ("1", "2"), ("2", "1"), ("2", "2")]
     np.testing.assert_allclose([float(row[2]) for row in facts], seen.entropy().ravel(), atol=1e-4)
     largest = [float(maximum) for layer in seen.layers for maximum in seen.rows(layer).maximum_HQ.mean(-1)]
     np.testing.assert_allclose([float(row[3]) for row in facts], largest, atol=1e-4)

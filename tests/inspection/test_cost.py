@@ -57,6 +57,18 @@ def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() 
         assert costs.exponent(layer, "d") == pytest.approx(2)  # type: ignore[arg-type]
 
 
+def test_a_growth_that_overhead_hides_is_not_told() -> None:
+    def costs(*seconds: float) -> Costs:
+        along = [Timing("attention", 64 << n, 128, one) for n, one in enumerate(seconds)]
+        return Costs((*along, *(Timing("attention", 256, 16 << n, 1.0 * 2**n) for n in range(3))), 256, 128)
+
+    assert costs(1, 1.1, 4, 16, 64).growth("attention", "n") == pytest.approx(2)  # the first two sizes are overhead
+    assert costs(1, 1, 1.5, 1.6, 1.9).growth("attention", "n") is None  # all of them are
+    assert costs(1, 4, 16, 9, 30).growth("attention", "n") is None  # another program was busy
+    names = {trace.name for trace in costs(1, 1, 1, 1, 1).figure().plot.data}
+    assert names == {"attention: d^1.00"}
+
+
 def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> None:
     """Of four heads of width 2: q·S as torch counts it, and k vᵀ and g S, which are as many."""
     x_1HTD = torch.zeros(1, 4, 6, 2)

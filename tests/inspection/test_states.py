@@ -47,7 +47,7 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
     network = random_model(name, VOCAB)
     found = look(network)
     kind, depth = CONFIGS[name].kind, CONFIGS[name].depth
-    assert [level.name for level in found.levels] == [f"layer {n}" for n in range(depth)]
+    assert [level.name for level in found.levels] == [f"layer {n + 1}" for n in range(depth)]
     with torch.no_grad():
         top_Td = network.hidden(torch.tensor([IDS]))[0][0].numpy()
     np.testing.assert_allclose(found.levels[-1].h, top_Td, atol=1e-6)
@@ -124,12 +124,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run[Any]]:
     return {name: load(train_recipe(compose(table), folder / name).path) for name, table in tables.items()}
 
 
-BOTH = [f"encoder layer 0, {way}" for way in ("forwards", "backwards")]
+BOTH = [f"encoder layer 1, {way}" for way in ("forwards", "backwards")]
 NAMES = {
-    "classifier": ("a great film", {}, ["layer 0, forwards", "layer 0, backwards"]),
-    "tagger": ("the light bag", {}, ["layer 0, forwards", "layer 0, backwards"]),
-    "rnnsearch": ("1 2", {"target": "one two"}, [*BOTH, "decoder layer 0"]),
-    "rnnenc": ("1 2", {"target": "one two"}, [f"{side} layer {n}" for side in ("encoder", "decoder") for n in (0, 1)]),
+    "classifier": ("a great film", {}, ["layer 1, forwards", "layer 1, backwards"]),
+    "tagger": ("the light bag", {}, ["layer 1, forwards", "layer 1, backwards"]),
+    "rnnsearch": ("1 2", {"target": "one two"}, [*BOTH, "decoder layer 1"]),
+    "rnnenc": ("1 2", {"target": "one two"}, [f"{side} layer {n}" for side in ("encoder", "decoder") for n in (1, 2)]),
 }
 
 
@@ -149,7 +149,7 @@ def test_both_sides_of_a_translator_have_the_tokens_in_the_order_they_are_read(m
     assert searching[-1].tokens == reading[-1].tokens == ("<eos>", "one", "two")
     assert reading[0].tokens == ("<eos>", "2", "1")
     deep = models["deep"].states("1 2", target="one two").levels
-    assert [level.name for level in deep if level.name.startswith("decoder")] == ["decoder layer 0", "decoder layer 1"]
+    assert [level.name for level in deep if level.name.startswith("decoder")] == ["decoder layer 1", "decoder layer 2"]
     for level in deep:
         np.testing.assert_allclose(level.gates()["h"], level.h, atol=1e-6)
 
@@ -195,10 +195,10 @@ def test_what_is_not_there_is_said(char_run: Path, transformer_run: Path, models
         with pytest.raises(ConfigError, match=r"has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"):
             model.states(text)
     found = load(char_run).states("the")
-    with pytest.raises(ConfigError, match="unknown layer 3; this model has 1: layer 0"):
+    with pytest.raises(ConfigError, match="unknown layer 3; this model has 1: layer 1"):
         found.figure(3)
     with pytest.raises(
-        ConfigError, match=r'layer 0 has no gate "updaet"; choose one of: h, reset, update, candidate\. Did you mean "update"'
+        ConfigError, match=r'layer 1 has no gate "updaet"; choose one of: h, reset, update, candidate\. Did you mean "update"'
     ):
         found.figure(0, "updaet")
 

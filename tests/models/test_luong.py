@@ -181,7 +181,7 @@ def test_the_states_of_the_decoder_are_shown_for_every_token(feeding: bool) -> N
     reading = Reading(model, run, tuple("abcdefg"), tuple("vwxyz"), pieces=False)
     found = states(reading)
     names = [level.name for level in found.levels]
-    assert names[-2:] == ["decoder layer 0", "decoder layer 1"]
+    assert names[-2:] == ["decoder layer 1", "decoder layer 2"]
     with torch.no_grad():
         state = model.start(model.encode(tokens, length_1))
         for t in range(5):

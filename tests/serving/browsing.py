@@ -115,7 +115,8 @@ class Watched:
     def leave(self) -> None:
         """Whatever room is open is left for the first page, and what went wrong is forgotten."""
         self.wrong.clear()
-        self.page.evaluate("location.hash = '#/'")
+        # The page asks what there is whenever its first page opens, also if it is open already: the lab may be another one now.
+        self.page.evaluate("delete document.body.dataset.ready; location.hash = '#/'; dispatchEvent(new Event('hashchange'))")
         self.page.wait_for_selector("body[data-busy=no][data-ready=home]", timeout=60_000)
 
     def settled(self) -> Watched:
@@ -127,7 +128,9 @@ class Watched:
         control = self.page.locator(f"[data-control={name}]")
         match control.evaluate("box => box.tagName === 'SELECT' ? 'select' : box.type"):
             case "select":
-                control.select_option(value)
+                # by its place: select_option(value) also takes an option whose label is that text, such as head "1" of value 0
+                place = control.evaluate("(box, value) => [...box.options].findIndex(one => one.value === value)", value)
+                control.select_option(index=place)
             case "range":
                 control.fill(value)
             case "checkbox":

@@ -88,7 +88,7 @@ def window(chromium: Any) -> Any:
 
 
 def _window(chromium: Any, **settings: Any) -> Any:
-    context = chromium.new_context(viewport={"width": 1200, "height": 900}, **settings)
+    context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}} | settings)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     return context
 

@@ -75,6 +75,21 @@ def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
 
 
 @pytest.mark.long
+def test_playing_can_be_paused_and_goes_on_from_there(visit: Visit) -> None:
+    page = visit("#/dynamics?depth=200&beside=false&layer=0")
+    page.page.locator("[data-control=play]").click()
+    page.page.locator("[data-control=play]", has_text="Pause").wait_for()
+    page.page.wait_for_timeout(400)
+    page.page.locator("[data-control=play]").click()
+    page.page.locator("[data-control=play]", has_text="Play").wait_for()
+    page.settled()
+    layer = int(page.page.locator("[data-control=layer]").input_value())
+    assert 0 < layer < 200
+    assert f"layer={layer}" in page.hash()
+    np.testing.assert_allclose(page.plot("lecture")["data"][0]["x"], evolve(preset("lecture"), 200).v_Lnd[layer, :, 0])
+
+
+@pytest.mark.long
 def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_run: Path) -> None:
     page = visit("#/dynamics?depth=5&beside=false&text=the+list+has+a+name.").set("run", "transformer")
     model = load(transformer_run)

@@ -105,7 +105,7 @@ def test_a_figure_of_evil_text_runs_nothing(visit: Visit) -> None:
         assert page.page.locator("[data-summary]").text_content() == EVIL
         assert page.table("parameters") == [[EVIL]]
         assert page.table("totals") == [[EVIL]]
-        assert page.python() == EVIL
+        assert page.python() == f"{EVIL}figures['parameters'].plot\n"
         assert page.page.locator("main img, main script, main a[href^=javascript]").count() == 0
 
 
@@ -121,6 +121,9 @@ def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     keys.press("Enter")
     assert page.page.evaluate(f"{focused}.id") == "room"
     assert page.hash().startswith("#/describe?of=gpt2")
+    for example in ROOMS["describe"].examples:
+        keys.press("Tab")
+        assert page.page.evaluate(f"{focused}.dataset.example") == example.label
     keys.press("Tab")
     assert page.page.evaluate(f"{focused}.dataset.control") == "of"
     outline = page.page.evaluate(f"getComputedStyle({focused}).outlineStyle")

@@ -81,6 +81,40 @@ def test_a_token_is_taken_back_and_another_chosen(visit: Visit, transformer_run:
 
 
 @pytest.mark.long
+def test_percentages_are_those_of_the_draw_and_the_draw_is_not_announced(visit: Visit, transformer_run: Path) -> None:
+    page = visit("#/generate?run=transformer&prompt=the+list&seed=1&temperature=0.5&top_k=3")
+    model = load(transformer_run)
+    found = next_token(model, "the list", [], model.decoding({"temperature": 0.5, "top_k": 3, "seed": 1}))
+    texts = page.page.locator("[data-candidate]").all_text_contents()
+    assert [text.rsplit(" ", 2)[1] for text in texts] == [f"{100 * one.share:.1f}" for one in found.candidates]
+    about = page.page.locator("[data-about]").text_content()
+    assert f"{found.entropy:.2f} bits" in about
+    assert f"{found.sampling_entropy:.2f} bits" in about
+    assert "next token is" not in about
+    assert page.plot("next")["layout"]["xaxis"]["range"] == [0, 1]
+    page.press("step")
+    assert _tokens(page) == [found.drawn.id]
+    page.press("again")
+    other = next_token(model, "the list", [], model.decoding({"temperature": 0.5, "top_k": 3, "seed": 2})).drawn
+    assert (_tokens(page), "seed=2" in page.hash()) == ([other.id], True)
+    page.page.go_back()
+    page.until("location.hash.includes('seed=1')")
+    assert _tokens(page) == [found.drawn.id]
+    page.page.get_by_role("button", name="Always the most probable token").click()
+    page.until("location.hash.includes('temperature=0&')")
+    assert page.page.locator("[data-candidate]").first.text_content().endswith("100.0 %")
+
+
+@pytest.mark.long
+def test_a_click_on_a_bar_takes_its_token(visit: Visit) -> None:
+    page = visit("#/generate?run=char&prompt=the+")
+    second = page.page.locator("[data-candidate]").nth(1).get_attribute("data-candidate")
+    page.page.locator("[data-figure=next] .plot").evaluate("place => place.emit('plotly_click', { points: [{ y: 1 }] })")
+    page.until("location.hash.includes('tokens=')")
+    assert _tokens(page) == [int(second)]
+
+
+@pytest.mark.long
 def test_another_prompt_begins_anew(visit: Visit) -> None:
     page = visit("#/generate?run=char&prompt=the+")
     page.press("step")
@@ -152,6 +186,7 @@ def test_a_long_run_can_be_cancelled(visit: Visit, monkeypatch: pytest.MonkeyPat
     page.page.locator("button[data-control=write]").click()
     cancel = page.page.locator("[data-testid=cancel]")
     cancel.wait_for(timeout=60_000)
+    page.page.locator("[data-live]:not(:empty)").wait_for()  # the text grows while it is written
     cancel.click()
     page.page.wait_for_selector("[data-cancelled]")
     page.settled()

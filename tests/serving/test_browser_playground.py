@@ -22,7 +22,7 @@ def _assert_shows(page: Watched, played: PlaygroundResult, head: int = 0) -> Non
 
 
 def test_the_first_example_is_112_and_96(visit: Visit, screenshot: Screenshot) -> None:
-    page = visit("#/playground")
+    page = visit("#/playground?shown=5")
     _assert_shows(page, example("scores"))
     assert page.plot("weights")["data"][0]["text"] == [["0.88", "0.12"]]
     assert page.table("scores") == [["scores", "Thinking", "Thinking", "112"], ["scores", "Thinking", "Machines", "96"]]
@@ -31,7 +31,7 @@ def test_the_first_example_is_112_and_96(visit: Visit, screenshot: Screenshot) -
 
 @pytest.mark.long
 def test_a_name_finds_its_role_and_the_larger_the_scale_the_surer(visit: Visit) -> None:
-    page = visit("#/playground")
+    page = visit("#/playground?shown=5")
     page.set("of", "roles")
     _assert_shows(page, example("roles"))
     caption = page.page.locator("[data-caption=steps]")
@@ -48,7 +48,7 @@ def test_a_name_finds_its_role_and_the_larger_the_scale_the_surer(visit: Visit) 
 
 @pytest.mark.long
 def test_every_choice_reaches_the_picture_and_the_address_restores_it(visit: Visit) -> None:
-    page = visit("#/playground?of=sentence&text=a+b+c+d&limit=3&scale=0.5&heads=2&head=1&width=4&seed=7")
+    page = visit("#/playground?shown=5&of=sentence&text=a+b+c+d&limit=3&scale=0.5&heads=2&head=2&width=4&seed=7")
     _assert_shows(page, of_sentence("a b c d", Settings(scale=0.5, heads=2, width=4, seed=7)), head=1)
     for name, value in {"score": "additive", "mask": "window", "position": "t5"}.items():
         page.set(name, value)
@@ -64,7 +64,7 @@ def test_every_choice_reaches_the_picture_and_the_address_restores_it(visit: Vis
 @pytest.mark.long
 def test_step_by_step_with_the_keyboard(visit: Visit) -> None:
     page = visit("#/playground")
-    page.press("first")
+    assert page.page.locator("button[data-control=first]").is_disabled()
     assert [page.page.locator(f"[data-step={name}]").is_visible() for name in STEPS] == [True, False, False, False, False]
     page.page.locator("button[data-control=next]").focus()
     page.page.keyboard.press("Enter")
@@ -77,7 +77,7 @@ def test_step_by_step_with_the_keyboard(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_a_table_of_ones_own_with_vectors_of_a_file(visit: Visit, vectors_file: Path) -> None:
-    page = visit("#/playground?of=table&vectors=small.firth")
+    page = visit("#/playground?shown=5&of=table&vectors=small.firth")
     page.set("table", "king = royal\napple = fruit")
     page.set("query", "queen")
     from firth.vectors import load
@@ -87,9 +87,29 @@ def test_a_table_of_ones_own_with_vectors_of_a_file(visit: Visit, vectors_file: 
 
 
 @pytest.mark.long
+def test_a_token_lights_up_in_every_step_and_the_softmax_is_compared_without_scaling(visit: Visit) -> None:
+    page = visit("#/playground?shown=5&of=sentence&text=a+b+c+d&width=4")
+    page.page.locator("[data-tokens] button").nth(2).focus()
+    marked = "[...document.querySelectorAll('[data-step] .plot')].map(place => place.layout.shapes?.length ?? 0).join()"
+    page.until(f"{marked} === '2,2,2,2,1'")  # its row and its column; the sums have no keys
+    page.page.locator("[data-tokens] button").nth(1).click()
+    page.page.mouse.move(0, 0)
+    assert page.page.locator("[data-tokens] button").nth(1).get_attribute("aria-pressed") == "true"
+    page.set("beside", "true")
+    plain = of_sentence("a b c d", Settings(width=4, scale=1.0)).steps[STEPS.index("weights")].values_HQn[0]
+    script = "place => place.data[0].z"
+    shown = page.page.locator("[data-unscaled] .plot").evaluate(script)
+    np.testing.assert_allclose(shown, plain, rtol=1e-6)
+    scaled = page.page.locator("[data-step=weights] .plot").evaluate(script)
+    assert np.abs(np.array(scaled) - np.array(shown)).max() > 1e-3
+    page.set("beside", "false")
+    assert not page.page.locator("[data-unscaled]").is_visible()
+
+
+@pytest.mark.long
 def test_text_that_looks_like_a_script_is_shown(visit: Visit) -> None:
     text = "<img src=x onerror=alert(1)> <script>alert(2)</script> <b>x</b>"
-    page = visit(f"#/playground?of=sentence&text={quote(text)}")
+    page = visit(f"#/playground?shown=5&of=sentence&text={quote(text)}")
     _assert_shows(page, of_sentence(text))
     assert page.table("scores")[2][1:3] == ["<img", "onerror=alert(1)>"]
     assert page.page.locator("main img, main b").count() == 0
@@ -106,11 +126,11 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
         (f"#/playground?of=sentence&text={'x+' * 100}", "the sentence has 100 words"),
         ("#/playground?score=cosin", 'score is "cosin"; expected one of scaled_dot'),
         ("#/playground?heads=3", "dimension 64 cannot be split into 3 heads"),
-        ("#/playground?heads=2&head=2", "head is 2; expected a whole number from 0 to 1"),
+        ("#/playground?heads=2&head=3", "head is 3; expected a whole number from 1 to 2"),
         ("#/playground?of=table&table=nothing", 'line 1 of the table is "nothing"'),
     ):
         page.open(address)
         page.page.locator("[role=alert]", has_text=message).wait_for()
-    page.open("#/playground?of=roles")
+    page.open("#/playground?shown=5&of=roles")
     page.page.locator("[role=alert]").wait_for(state="detached")
     _assert_shows(page.settled(), example("roles"))

@@ -112,3 +112,52 @@ def test_every_answer_says_what_the_page_may_do(client: TestClient, path: str) -
     assert policy["frame-ancestors"] == policy["base-uri"] == policy["object-src"] == "'none'"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == ("no-store" if path.startswith("/api") else "no-cache")
+
+
+TOKEN = "a-token-of-this-lab"
+
+
+@pytest.fixture
+def stranger() -> Iterator[TestClient]:
+    """A program of another user of this machine, at a lab that asks for its token."""
+    with TestClient(build(RunLibrary(), token=TOKEN), base_url=OWN, follow_redirects=False) as client:
+        yield client
+
+
+def test_without_the_token_nothing_is_answered(stranger: TestClient) -> None:
+    for path in (
+        "/",
+        "/page/app.js",
+        "/plotly.js",
+        "/api/lab",
+        "/?token=",
+        "/?token=guess",
+        f"/?Token={TOKEN}",
+        "/api/lab?token=guess",
+    ):
+        answer = stranger.get(path)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (401, False), path
+        assert "open the address that `firth lab` printed" in answer.json()["error"]
+    assert stranger.post(VIEW, json={"of": "gpt2"}).status_code == 401
+    for headers in (
+        {"authorization": "Bearer guess"},
+        {"authorization": TOKEN},
+        {"cookie": f"firth-lab-8420={TOKEN}"},
+        {"cookie": '"'},
+    ):
+        assert stranger.get("/api/lab", headers=headers).status_code == 401, headers
+
+
+def test_the_address_with_the_token_opens_the_page_which_keeps_it(stranger: TestClient) -> None:
+    answer = stranger.get(f"/?token={TOKEN}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert answer.headers["set-cookie"] == f"firth-lab-8421={TOKEN}; Path=/; HttpOnly; SameSite=Lax"
+    assert stranger.get("/").status_code == 200  # the client has the cookie now
+    assert "result" in stranger.post(VIEW, json={"of": "gpt2"}).text
+    assert stranger.post(VIEW, json={"of": "gpt2"}, headers={"origin": "http://127.0.0.1:9999"}).status_code == 403
+    assert stranger.get("/", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_a_program_gives_the_token_as_a_header_or_in_the_address(stranger: TestClient) -> None:
+    assert stranger.get("/api/lab", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert stranger.get(f"/api/lab?token={TOKEN}").status_code == 200

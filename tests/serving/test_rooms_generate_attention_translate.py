@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_encoders_are_looked_into_too(encoders: RunLibrary) -> None:
     seen = load(encoders.path("answers")).attention(question["text"], context=question["context"])
     np.testing.assert_allclose(result.figures["map"].plot.data[0].z, seen.weights(0).mean(0), atol=1e-5)
     np.testing.assert_allclose(executed(result.python)["figures"]["map"].plot.data[0].z, seen.weights(0).mean(0), atol=1e-5)
+    assert result.program("lines") == result.python + "figures['lines'].plot\n"  # each figure has a program that shows it
+    assert json.loads(result.json())["programs"] == {name: result.program(name) for name in ("map", "lines")}
 
 
 def test_one_reading_serves_every_picture_of_a_text(transformer_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

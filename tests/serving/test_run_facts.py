@@ -8,13 +8,16 @@ import pytest
 from questions import RECORDS, answer_table, write_questions
 
 from firth.api import compose, find_recipe
-from firth.serving.lab.examples import ENGLISH
+from firth.serving.lab.examples import ENGLISH, SENTENCES
 from firth.serving.lab.run_facts import run_facts
 
 FLAGS = (
     "reads_text",
     "generates",
     "translates",
+    "tags",
+    "classifies",
+    "captions",
     "learns_in_context",
     "takes_target",
     "takes_context",
@@ -22,20 +25,23 @@ FLAGS = (
     "recurrent",
     "attention",
     "multi_head",
+    "walks",
 )
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("docs-char-gru", {"reads_text", "generates", "recurrent"}),
-        ("docs-char-transformer", {"reads_text", "generates", "attention", "multi_head"}),
-        ("dates-rnnsearch", {"reads_text", "translates", "takes_target", "recurrent", "attention"}),
-        ("dates-rnnenc", {"reads_text", "translates", "takes_target", "recurrent"}),
-        ("multi30k-en-de-transformer", {"reads_text", "translates", "takes_target", "attention", "multi_head"}),
-        ("chat-decoder", {"reads_text", "generates", "chats", "attention", "multi_head"}),
-        ("sst2-lstm", {"reads_text", "recurrent"}),
-        ("icl-swap", {"reads_text", "learns_in_context", "attention", "multi_head"}),
+        ("docs-char-gru", {"reads_text", "generates", "recurrent", "walks"}),
+        ("docs-char-transformer", {"reads_text", "generates", "attention", "multi_head", "walks"}),
+        ("dates-rnnsearch", {"reads_text", "translates", "takes_target", "recurrent", "attention", "walks"}),
+        ("dates-rnnenc", {"reads_text", "translates", "takes_target", "recurrent", "walks"}),
+        ("multi30k-en-de-transformer", {"reads_text", "translates", "takes_target", "attention", "multi_head", "walks"}),
+        ("chat-decoder", {"reads_text", "generates", "chats", "attention", "multi_head", "walks"}),
+        ("sst2-lstm", {"reads_text", "classifies", "recurrent"}),
+        ("ewt-pos-bilstm", {"reads_text", "tags", "recurrent"}),
+        ("scenes-lstm", {"captions"}),
+        ("icl-swap", {"reads_text", "learns_in_context", "attention", "multi_head", "walks"}),
         ("icl-regression", {"learns_in_context", "attention", "multi_head"}),
     ],
 )
@@ -63,6 +69,7 @@ def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
         ("docstrings-summary", ""),
         ("docs-char-lstm", ENGLISH),
         ("sst2-lstm", ENGLISH),
+        ("ewt-pos-bilstm", SENTENCES),
     ],
 )
 def test_the_example_suits_the_data_of_the_run(name: str, text: str) -> None:

@@ -66,6 +66,7 @@ def test_cuts_leave_shares_of_zero_and_temperature_0_leaves_one(model: Run[Any])
     sure = next_token(model, "the", [], DecodingConfig(temperature=0), top=2)
     assert [one.share for one in sure.candidates] == [1, 0]
     assert sure.drawn == sure.candidates[0]
+    assert (sure.sampling_entropy, sure.drawn.share) == (0, 1)
 
 
 def test_beyond_its_context_a_transformer_goes_on_as_generate_does(transformer_run: Path) -> None:

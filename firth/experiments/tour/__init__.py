@@ -33,5 +33,9 @@ def take(out: Path, audience: Audience, effort: float = 1.0) -> Path:
         audience.section(section)
         sections.append(section)
     report = out / "report.html"
-    files.write_text(report, page("firth tour", sections, f"Made by firth {__version__}."))
+    files.write_text(report, page("firth tour", sections, _footer(out)))
     return report
+
+
+def _footer(out: Path) -> str:
+    return f"To explore these models yourself, run: firth lab {out / 'runs'} {out / 'words.firth'}. Made by firth {__version__}."

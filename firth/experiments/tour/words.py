@@ -9,7 +9,7 @@ from pathlib import Path
 from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
-from firth.figures.word_map import embedding_map
+from firth.figures.word_map import LABELLED, embedding_map
 from firth.text.datasets.docs import docs_corpus
 from firth.vectors import WordVectors
 from firth.vectors.config import VectorsConfig
@@ -19,7 +19,7 @@ from firth.vectors.map import word_map
 from firth.vectors.trainer import TrainingCallbacks, fit, prepare_training, trained_vectors
 
 SHOWN = ("list", "tensor", "file", "error", "true", "float", "matrix", "thread")
-DRAWN = 200  # words on the map
+DRAWN = LABELLED  # words on the map
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _EPOCHS = 15
 

@@ -32,10 +32,10 @@ NO_RUNS = (
 )
 
 
-def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS) -> FastAPI:
-    """The web application for the runs in the library."""
+def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS, token: str | None = None) -> FastAPI:
+    """The web application for the runs in the library. With a `token`, it answers only requests that carry it."""
     app = FastAPI(title="firth lab", docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(LocalOnly)
+    app.add_middleware(LocalOnly, token=token)
 
     @app.get("/")
     def index() -> FileResponse:

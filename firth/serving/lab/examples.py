@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 ENGLISH = "the list is empty"
+PYTHON = "def area ( self , height ) :\nreturn self . width * height"  # for a tagger of source code
+SENTENCES = "The old man the boat .\nThey saw her duck ."  # for a tagger of words: "man" is a verb, "duck" may be one
 _BY_DATASET = {
     "dates": "samedi 14 novembre 2026",
     "scan": "jump twice and walk left",

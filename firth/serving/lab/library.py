@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.lab.run_facts import RunFacts, run_facts
+from firth.serving.lab.workshop import Workshop
 from firth.serving.run_names import by_name, runs_in
 from firth.training.folder import RunFolder
 
@@ -43,12 +44,14 @@ class RunLibrary:
 
     def __init__(self, places: Sequence[Path] = (), vectors: Sequence[Path] = (), corpora: Sequence[str] = ()) -> None:
         self.places = tuple(places)
+        self.workshop = Workshop()
         self.corpora = tuple(dict.fromkeys((*corpora, DOCS)))
         self._files = tuple(vectors)
         self._seen: dict[str, Path] = {}  # every run so far, to distinguish a deleted run from an unknown name
         self._loaded: dict[Path, _CacheEntry] = {}
         self._vectors: dict[Path, tuple[int, WordVectors]] = {}
-        self._lock = threading.Lock()  # guards the two caches above; never held while something is loaded
+        self._recipes: dict[Path, tuple[int, Recipe]] = {}
+        self._lock = threading.Lock()  # guards the three caches above; never held while something is loaded
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -72,11 +75,27 @@ class RunLibrary:
             raise RunError(f'there is no run "{name[:60]}": the lab has no runs. Start it with `firth lab RUN`.')
         raise ConfigError(f'there is no run "{name[:60]}" in the lab.{did_you_mean(name, known)}')
 
+    def add(self, run: Path) -> None:
+        """A run that was trained while the lab is open, unless its folder is known."""
+        if run not in self.places and run not in self.runs.values():
+            self.places = (*self.places, run)
+
     def recipe(self, name: str) -> Recipe:
-        """The recipe of a run, read without its weights."""
+        """The recipe of a run, read without its weights and kept until its file changes."""
+        return self.recipe_at(self.path(name))
+
+    def recipe_at(self, run: Path) -> Recipe:
         from firth.api.recipe import read_run_recipe
 
-        return read_run_recipe(RunFolder.open(self.path(name)).recipe)
+        file = RunFolder.open(run).recipe
+        stamp = _modified(file)
+        with self._lock:
+            held = self._recipes.get(file)
+        if held is None or held[0] != stamp:
+            held = (stamp, read_run_recipe(file))
+            with self._lock:
+                self._recipes[file] = held
+        return held[1]
 
     def facts(self, name: str) -> RunFacts:
         """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""

@@ -1,13 +1,18 @@
-"""LocalOnly: the lab answers only its own page in a browser on this machine.
+"""LocalOnly: the lab answers only its own page in a browser on this machine, and only the user who started it.
 
 Any web page can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host name resolves to
 127.0.0.1 (DNS rebinding), so Host is checked. It can still trigger work by posting a request, so Origin is checked too.
+Other users of the machine can connect to 127.0.0.1 as well, so the lab also asks for a token that only its terminal shows:
+in the address when the page is opened, in a cookie from then on.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
+from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 from firth.serving.requests import RequestRefused, from_another_page, headers_of, limited, to_this_machine
 
@@ -29,8 +34,9 @@ _HEADERS = {
 class LocalOnly:
     """Middleware as plain ASGI, which does not buffer the responses that the application streams."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
         self.app = app
+        self.token = token  # None: whoever can connect is answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,6 +53,11 @@ class LocalOnly:
 
         try:
             _check(scope)
+            if self.token is not None and scope["path"] == "/" and _matches(_in_address(scope), self.token):
+                await _admit(scope, self.token, guarded)
+                return
+            if self.token is not None and not _known(scope, self.token):
+                raise RequestRefused(401, "the lab needs its token; open the address that `firth lab` printed in its terminal")
             await self.app(scope, limited(receive, MOST_BYTES, _too_large), guarded)
         except RequestRefused as refusal:
             if not answered:
@@ -67,6 +78,44 @@ def _check(scope: Scope) -> None:
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BYTES:
         raise _too_large()
+
+
+def _known(scope: Scope, token: str) -> bool:
+    """Whether the request carries the token: in the cookie of the page, in its address, or as a program's bearer token."""
+    headers = headers_of(scope)
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    given = (_in_cookie(scope, headers.get("cookie", "")), _in_address(scope), bearer if kind.lower() == "bearer" else "")
+    return any(_matches(one, token) for one in given)
+
+
+def _matches(given: str, token: str) -> bool:
+    return secrets.compare_digest(given.encode(), token.encode())
+
+
+def _in_address(scope: Scope) -> str:
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
+
+
+def _in_cookie(scope: Scope, header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(_cookie(scope))
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _cookie(scope: Scope) -> str:
+    """A cookie is sent to every port of a host, so labs on different ports need different names."""
+    return f"firth-lab-{scope['server'][1]}"
+
+
+async def _admit(scope: Scope, token: str, send: Send) -> None:
+    """Keeps the token in a cookie and takes it out of the address, which users copy. Browsers keep what follows the #."""
+    cookie = f"{_cookie(scope)}={token}; Path=/; HttpOnly; SameSite=Lax"
+    headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _too_large() -> RequestRefused:

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field
 
 from firth.figures.figure import Figure, Table
 
+_SHOWN = "figure.plot\n"
+
 
 @dataclass(frozen=True)
 class ViewResult:
     figures: Mapping[str, Figure]
-    python: str  # a program that produces the same result in the folder where the lab was started
+    # A program that produces the same result in the folder where the lab was started. It ends by showing its only figure, or
+    # it keeps its figures in a dict called `figures`, and `program` adds the line that shows one of them.
+    python: str
     facts: Mapping[str, object] = field(default_factory=dict)  # plain data beside the figures: tokens, probabilities
     table: Table | None = None  # the result of a view that has no figure
     headings: Mapping[str, str] = field(default_factory=dict)  # figure name → the heading above it
+
+    def program(self, figure: str) -> str:
+        """The program that shows one of the figures."""
+        return self.python if self.python.endswith(_SHOWN) else f"{self.python}figures[{figure!r}].plot\n"
 
     def json(self) -> str:
         figures = {name: {"plot": one.plot.to_plotly_json(), "table": _table(one.table)} for name, one in self.figures.items()}
@@ -24,6 +32,7 @@ class ViewResult:
             {
                 "figures": figures,
                 "python": self.python,
+                "programs": {name: self.program(name) for name in self.figures},
                 "facts": self.facts,
                 "table": table,
                 "headings": self.headings,

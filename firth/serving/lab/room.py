@@ -37,6 +37,17 @@ class Choice:
         return {**self.facts, "value": self.value, "label": self.label}
 
 
+@dataclass(frozen=True)
+class Example:
+    """Settings of a room that show something: the page offers them as a button."""
+
+    label: str
+    settings: Mapping[str, str]
+
+    def json(self) -> dict[str, object]:
+        return {"label": self.label, "settings": dict(self.settings)}
+
+
 def choices(values: Iterable[str], labels: Mapping[str, str] | None = None) -> tuple[Choice, ...]:
     """One Choice for each value. A value without a label is shown as a phrase: scaled_dot → "scaled dot"."""
     known = labels or {}
@@ -74,6 +85,8 @@ class Room:
     choices: Callable[[RunLibrary], Mapping[str, Sequence[Choice]]] = _no_choices  # control → its options
     facts: Mapping[str, object] = field(default_factory=dict)  # limits and starting texts, for the page
     old_names: tuple[str, ...] = ()  # addresses with these names still lead here
+    notice: str = ""  # what to notice: one sentence that a look at the figures confirms
+    examples: tuple[Example, ...] = ()  # for whatever run is chosen
 
     def json(self, library: RunLibrary) -> dict[str, object]:
         """Everything that the page knows about the room before it asks for a view."""
@@ -87,4 +100,7 @@ class Room:
             "choices": {name: [one.json() for one in some] for name, some in self.choices(library).items()},
             "facts": dict(self.facts),
             "old_names": list(self.old_names),
+            "notice": self.notice,
+            "examples": [one.json() for one in self.examples],
+            "works": bool(usable.names) or not usable.if_none,
         }

@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from firth.serving.lab.examples import ENGLISH, source_sentence
+from firth.serving.lab.examples import ENGLISH, PYTHON, SENTENCES, source_sentence
 
 if TYPE_CHECKING:
     from firth.api import Recipe
@@ -27,12 +27,16 @@ class RunFacts:
     generates: bool = False  # continues a prompt token by token
     chats: bool = False  # answers messages: trained on conversations, or imported with a chat template
     translates: bool = False
+    tags: bool = False
+    classifies: bool = False
+    captions: bool = False
     learns_in_context: bool = False
     takes_target: bool = False  # an encoder–decoder also encodes the text that it is to produce
     takes_context: bool = False  # a reader searches a context for the answer
     recurrent: bool = False  # has hidden states and, except for a plain RNN, gates
     attention: bool = False
     multi_head: bool = False
+    walks: bool = False  # a language model or an encoder–decoder over text: inspection/walk
 
     def json(self) -> dict[str, object]:
         return asdict(self)
@@ -54,12 +58,18 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
         generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
         chats=hasattr(task.run_class, "chat") and (task.reads == "conversations" or _has_template(folder)),
         translates=hasattr(task.run_class, "translate"),
+        tags=hasattr(task.run_class, "tag"),
+        classifies=hasattr(task.run_class, "classify"),
+        captions=hasattr(task.run_class, "caption"),
         learns_in_context=task.draws_several,
         takes_target=model.family == "seq2seq",
         takes_context=task.reads == "questions",
         recurrent=isinstance(model, RecurrentConfig | RecurrentEncoderConfig | RecurrentSeq2SeqConfig),
         attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
         multi_head=transformer,
+        walks=model.family in ("language", "seq2seq")
+        and model.kind != "prefix"
+        and (hasattr(task.run_class, "generate") or hasattr(task.run_class, "translate")),
     )
 
 
@@ -75,6 +85,10 @@ def _has_template(folder: RunFolder | None) -> bool:
 def _example(data: DataConfig) -> str:
     from firth.text.config import PairsConfig
 
+    if data.has_tags:
+        return PYTHON if {"keyword", "operator"} <= set(getattr(data, "labels", None) or ()) else SENTENCES
+    if data.text:  # its own words, which its vocabulary has
+        return next((line.strip()[:60] for line in data.text.splitlines() if line.strip()), ENGLISH)
     if isinstance(data, PairsConfig):
         return source_sentence(data.name, data.source)
     return source_sentence(data.name, None) if data.name == "chats" else ENGLISH

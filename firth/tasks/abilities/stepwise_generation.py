@@ -43,6 +43,7 @@ class Next:
     probabilities: tuple[float | None, ...]  # of each when it was written; None for those outside a bounded context
     candidates: tuple[Candidate, ...]  # most probable first
     entropy: float  # of the model's probabilities, in bits
+    sampling_entropy: float  # of the shares, from which the next token is drawn, in bits
     drawn: Candidate  # the token that the seed samples
     ended: bool  # <eos> was written
 
@@ -84,7 +85,8 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
         pieces=_pieces(model, opening, written),
         probabilities=(*(None for _ in range(len(written) - kept)), *of_written),
         candidates=tuple(map(candidate, chosen)),
-        entropy=float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0))),
+        entropy=_bits(p_V),
+        sampling_entropy=_bits(share_V),
         drawn=candidate(int(pick(logits_1V, config, next(_draws(model, config.seed, len(written)))))),
         ended=bool(written) and ends(model, written[-1]),
     )
@@ -155,6 +157,10 @@ def _followed(held: list[int], id: int, limit: int | None) -> list[int]:
 @torch.inference_mode()
 def _prefill(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
     return prefill(model.network, torch.tensor([list(ids)], device=model.device), state)
+
+
+def _bits(p_V: Tensor) -> float:
+    return float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0)))
 
 
 def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:

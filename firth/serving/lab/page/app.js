@@ -2,21 +2,25 @@
 
 import { element } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
-import { redrawAll } from "./lib/plot.js";
+import { loadPlotly, redrawAll } from "./lib/plot.js";
 
 const main = document.getElementById("room");
 let open = null; // the Lab of the open room
+let known = null; // what /api/lab answered: asked once, and again whenever the first page is shown
 
-async function contents() {
+async function contents(again) {
+  if (known && !again) return known;
   const response = await fetch("/api/lab");
-  if (!response.ok) throw new Error(`the lab responded with status ${response.status}`);
-  return response.json();
+  if (response.status === 401) throw new Error("The lab was started again. Open the address that it printed in its terminal.");
+  if (!response.ok) throw new Error(`The lab responded with status ${response.status}.`);
+  return (known = await response.json());
 }
 
 function navigation(info, name) {
   document.getElementById("rooms").replaceChildren(...info.rooms.map(room => element("li", {}, element("a", {
     href: `#/${room.name}`, text: room.title, "aria-current": room.name === name ? "page" : null,
   }))));
+  document.querySelector("#rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls
 }
 
 function list(heading, rows) {
@@ -25,8 +29,9 @@ function list(heading, rows) {
 
 function home(info) {
   document.title = info.title;
-  const cards = info.rooms.map(room => element("li", {},
-    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about })));
+  const cards = info.rooms.map(room => element("li", { "data-card": room.name },
+    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about }),
+    element("p", { class: "card-state", "data-works": String(room.works), text: room.works ? "Works now" : room.if_none })));
   main.replaceChildren(
     element("h1", { text: "Explore your models" }),
     ...(info.no_runs ? [element("p", { "data-no-runs": true, text: info.no_runs })] : []),
@@ -37,18 +42,32 @@ function home(info) {
   document.body.dataset.ready = "home";
 }
 
+// What to notice in a room, and settings that show it.
+function guide(lab, { notice, examples, works }) {
+  if (!works) return [];
+  const buttons = examples.map(({ label, settings }) => element("button", {
+    type: "button", "data-example": label, text: label, onclick: () => lab.set(settings, { push: true }),
+  }));
+  return [
+    ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), notice)] : []),
+    ...(buttons.length ? [element("p", { class: "examples", role: "group", "aria-label": "examples" }, element("span", { text: "Try:" }), ...buttons)] : []),
+  ];
+}
+
 async function enter(info, room, state) {
   const lab = new Lab(info, room, state);
   open = lab;
   lab.root = element("div", { "data-room": room.name });
   document.title = `${room.title} · ${info.title}`;
-  main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), lab.root);
+  main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
   const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
   if (!room.usable.length && room.if_none) lab.root.append(element("p", { role: "status", "data-if-none": true, text: room.if_none }));
   lab.render = (await mount(lab.root, lab)) ?? lab.render;
   await lab.draw();
 }
+
+let turns = 0; // addresses opened so far
 
 async function follow() {
   const { name, state } = readAddress();
@@ -61,14 +80,18 @@ async function follow() {
   delete document.body.dataset.ready;
   open?.left.abort("left");
   open = null;
+  const turn = (turns += 1);
   let info;
   try {
-    info = await contents();
-  } catch {
-    main.replaceChildren(element("p", { role: "alert", text: "The lab does not respond. Is it still running in its terminal?" }));
+    info = await contents(!name);
+  } catch (error) {
+    const lost = error instanceof TypeError; // fetch throws it if the server does not respond
+    const text = lost ? "The lab does not respond. Is it still running in its terminal?" : error.message;
+    main.replaceChildren(element("p", { role: "alert", text }));
     document.body.dataset.busy = "no";
     return undefined;
   }
+  if (turn !== turns) return undefined; // another address was opened in the meantime
   const room = info.rooms.find(one => [one.name, ...one.old_names].some(known => known === name));
   navigation(info, room?.name);
   if (room) return enter(info, room, state);
@@ -95,5 +118,6 @@ function theme() {
 
 document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
 addEventListener("hashchange", follow);
+addEventListener("runs-changed", () => { known = null; });
 theme();
-follow();
+follow().finally(() => loadPlotly()); // several megabytes: after the first room has its controls

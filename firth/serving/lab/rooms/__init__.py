@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import (
+    answer,
     attention,
+    build,
+    caption,
     chat,
+    classify,
     compare,
     describe,
     dynamics,
@@ -13,10 +17,31 @@ from firth.serving.lab.rooms import (
     inspect,
     playground,
     search,
+    tag,
     training,
     translate,
+    walk,
     words,
 )
 
-_IN_ORDER = (words, search, generate, chat, inspect, attention, translate, playground, dynamics, compare, describe, training)
+_IN_ORDER = (
+    walk,
+    build,
+    words,
+    search,
+    generate,
+    chat,
+    inspect,
+    attention,
+    translate,
+    classify,
+    tag,
+    answer,
+    caption,
+    playground,
+    dynamics,
+    compare,
+    describe,
+    training,
+)
 ROOMS: dict[str, Room] = {module.ROOM.name: module.ROOM for module in _IN_ORDER}

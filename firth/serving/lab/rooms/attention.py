@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -15,7 +15,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable, choices
+from firth.serving.lab.room import Choice, Example, Room, Usable, choices
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls
         f"import firth\n\nmodel = firth.load({str(library.path(name))!r})\n"
         f"seen = model.attention({', '.join(given)}){'.merged()' if seen.words else ''}\n"
         f"figures = {{\n{''.join(lines)}}}\n"
-        f'figures["{next(iter(calls))}"].plot\n'
     )
     return ViewResult(figures, python, _facts(seen), headings=_HEADINGS)
 
@@ -135,8 +134,8 @@ def _inputs(request: ViewRequest) -> _Inputs:
 
 
 def _facts(seen: Attention) -> dict[str, object]:
-    heads = (*choices(str(n) for n in range(seen.heads)), Choice(MEAN, "mean of all heads"))
-    offered = {"part": choices(seen.parts, _PARTS), "layer": choices(map(str, seen.layers)), "head": heads}
+    heads = (*_counted(range(seen.heads)), Choice(MEAN, "mean of all heads"))
+    offered = {"part": choices(seen.parts, _PARTS), "layer": _counted(seen.layers), "head": heads}
     return {
         "choices": {name: [one.json() for one in some] for name, some in offered.items()},
         "part": seen.part,
@@ -146,6 +145,11 @@ def _facts(seen: Attention) -> dict[str, object]:
         "keys": len(seen.keys),
         "pieces": seen.pieces,
     }
+
+
+def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
+    """Layers or heads, whose labels count from 1."""
+    return tuple(Choice(str(n), str(n + 1)) for n in numbers)
 
 
 def usable(library: RunLibrary) -> Usable:
@@ -164,4 +168,10 @@ ROOM = Room(
     "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
     usable,
+    notice="Some heads look at the previous token, some at the first one, and some spread over all of them.",
+    examples=(
+        Example("The mean of all heads", {"head": MEAN}),
+        Example("Words instead of subwords", {"words": "true"}),
+        Example("One head", {"head": "0", "words": "false"}),
+    ),
 )

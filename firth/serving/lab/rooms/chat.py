@@ -77,4 +77,5 @@ ROOM = Room(
     {"reply": reply},
     usable,
     facts={"most_tokens": MOST_TOKENS},
+    notice="The model sees the whole conversation again before each answer, and nothing else.",
 )

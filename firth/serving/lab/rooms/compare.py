@@ -17,7 +17,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, named
+from firth.serving.lab.room import Choice, Example, Room, named
 from firth.serving.lab.run_facts import RunFacts
 
 MOST_RUNS = len(COLOURS)
@@ -72,7 +72,6 @@ def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         f"results = {{name: firth.load(path).evaluate(beam={beam}) for name, path in runs.items()}}\n"
         'buckets = {name: [LengthBucket(**one) for one in result["buckets"]] for name, result in results.items()}\n'
         'figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}\n'
-        'figures["bleu"].plot\n'
     )
     return ViewResult(figures, python, headings={"bleu": "BLEU", "exact": "Exact match"})
 
@@ -189,4 +188,10 @@ ROOM = Room(
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
     choices=offered,
     facts={"most_runs": MOST_RUNS},
+    notice="The gradient of an RNN fades within some tokens; attention reaches every token in one step.",
+    examples=(
+        Example("Vanishing gradients", {"look": "flow", "gain": "1"}),
+        Example("Exploding gradients", {"look": "flow", "gain": "5"}),
+        Example("Time against length", {"look": "cost"}),
+    ),
 )

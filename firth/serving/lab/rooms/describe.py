@@ -14,7 +14,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, named
+from firth.serving.lab.room import Choice, Example, Room, named
 from firth.shipped import FOLDER
 
 FIRST = "gpt3"  # described when the room opens
@@ -98,4 +98,10 @@ ROOM = Room(
     {"count": count},
     choices=offered,
     facts={"first": FIRST},
+    notice="In a large model, nearly all parameters are in the blocks; in a small one, many are in the embedding.",
+    examples=(
+        Example("GPT-3", {"of": "gpt3", "settings": ""}),
+        Example("GPT-2", {"of": "gpt2", "settings": ""}),
+        Example("GPT-2 with twice the width", {"of": "gpt2", "settings": "model.width=1536"}),
+    ),
 )

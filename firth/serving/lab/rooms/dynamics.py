@@ -18,7 +18,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable
+from firth.serving.lab.room import Choice, Example, Room, Usable
 
 NAMES: tuple[PresetName, ...] = tuple(PRESETS)
 _LABELS = {"lecture": "Lecture", "low-rank": "P of low rank", "clusters": "Geshkovski et al. 2023"}
@@ -134,7 +134,6 @@ def _python(name: str, settings: str, depth: int, others: list[str], seed: int) 
     lines += [
         "figures = {name: points(path.v_Lnd) for name, path in paths.items()}",
         'figures["curves"] = over_depth({name: path.curves for name, path in paths.items()})',
-        'figures["curves"].plot',
         "",
     ]
     return "\n".join(lines)
@@ -189,4 +188,10 @@ ROOM = Room(
     {"path": trajectory, "model": model},
     usable,
     offered,
+    notice="Where the tokens gather in clusters, their effective rank falls.",
+    examples=(
+        Example("After 20 layers", {"layer": "20"}),
+        Example("Ten tokens in the plane", {"n": "10", "d": "2"}),
+        Example("At the last layer", {"layer": "200", "depth": "200"}),
+    ),
 )

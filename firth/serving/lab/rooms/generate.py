@@ -11,7 +11,8 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable, choices
+from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
 
 if TYPE_CHECKING:
@@ -42,14 +43,15 @@ def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progres
 
 
 def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """The ids of up to `more` further tokens."""
+    """The ids of up to `more` further tokens. The message of its progress is the text of those that are there."""
     run, prompt, written = request.text("run"), request.text("prompt", ""), _written(request)
     more = request.number("more", int, 20, least=1, most=MOST_TOKENS)
     ids: list[int] = []
     with library.using(run, progress) as model:
+        before = [*model.prompt_ids(prompt).tolist(), *written]
         for id in write(model, prompt, written, _config(request, model, tokens=more)):
             ids.append(id)
-            progress(f"{len(ids)} of {more} tokens", len(ids), more)
+            progress(spelled(model, before, ids), len(ids), more)
     python = (
         "import firth\nfrom firth.tasks.abilities.stepwise_generation import write\n\n"
         f"model = firth.load({str(library.path(run))!r})\n"
@@ -122,8 +124,9 @@ def _facts(found: Next) -> dict[str, object]:
         "candidates": [
             {"id": one.id, "token": one.token, "probability": one.probability, "share": one.share} for one in found.candidates
         ],
-        "drawn": {"id": found.drawn.id, "token": found.drawn.token, "probability": found.drawn.probability},
+        "drawn": {"id": found.drawn.id, "token": found.drawn.token, "share": found.drawn.share},
         "entropy": found.entropy,
+        "sampling_entropy": found.sampling_entropy,
         "ended": found.ended,
     }
 
@@ -142,4 +145,10 @@ ROOM = Room(
     {"next": next_token_view, "write": continuation, "state": state},
     usable,
     facts={"most_tokens": MOST_TOKENS},
+    notice="A low temperature makes the sampling probabilities steeper than the model's own, a high one flatter.",
+    examples=(
+        Example("Always the most probable token", {"temperature": "0", "top_k": "0", "top_p": "1"}),
+        Example("One of the three most probable", {"temperature": "1", "top_k": "3", "top_p": "1"}),
+        Example("Nearly at random", {"temperature": "2", "top_k": "0", "top_p": "1"}),
+    ),
 )

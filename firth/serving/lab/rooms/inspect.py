@@ -7,7 +7,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable
+from firth.serving.lab.room import Choice, Example, Room, Usable
 from firth.serving.lab.rooms.generate import STATE, state_choices
 from firth.tasks.next_token import LanguageModelRun
 
@@ -54,7 +54,7 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     if clip:
         figures["clipped"] = found.clipped(clip).figure()
         lines.append(f'figures["clipped"] = flow.clipped({clip!r}).figure()')
-    python = _opened(library, run) + "\n".join([*lines, 'figures["flow"].plot', ""])
+    python = _opened(library, run) + "\n".join([*lines, ""])
     headings = {
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
@@ -133,4 +133,10 @@ ROOM = Room(
     lambda library: {"look": VIEWS},
     {"word": "list", "sentences": "the list is empty\nreturns the list of names\nlist the files of a folder"},
     old_names=("reading",),
+    notice="The beginning of a word is harder to predict than its end.",
+    examples=(
+        Example("Which tokens surprise the model", {"look": "predictions"}),
+        Example("One word in several sentences", {"look": "senses"}),
+        Example("How far the gradient reaches", {"look": "flow"}),
+    ),
 )

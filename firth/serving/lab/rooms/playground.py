@@ -26,7 +26,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, choices, named
+from firth.serving.lab.room import Choice, Example, Room, choices, named
 
 if TYPE_CHECKING:
     from firth.layers.attention.score import ScoreKind
@@ -42,14 +42,14 @@ _INPUT = {
     "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "vectors"]}),
 }
 USUAL = Settings()
-_SCORES = {
+SCORE_LABELS = {
     "scaled_dot": "scaled dot product",
     "dot": "dot product",
     "gaussian": "Gaussian",
     "bilinear": "bilinear",
     "additive": "additive (Bahdanau)",
 }
-_MASKS = {
+MASK_LABELS = {
     "full": "none: every token attends to every token",
     "causal": "causal",
     "strictly_causal": "strictly causal: without the token itself",
@@ -59,14 +59,14 @@ _MASKS = {
     "lengths": "padding",
     "documents": "separate documents",
 }
-_POSITIONS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi", "disentangled": "disentangled (DeBERTa)"}
+POSITION_LABELS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi", "disentangled": "disentangled (DeBERTa)"}
 _STEPS = {"scores": "Scores", "scaled": "Scaled scores", "masked": "Masked scores", "weights": "Softmax", "sums": "Weighted sum"}
 
 
 def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """Every step of one head for an example, for the sentence in `text`, or for `table` and `query`; `of` names which."""
     settings = _settings(request)
-    head = request.number("head", int, 0, least=0, most=settings.heads - 1)
+    head = request.number("head", int, 1, least=1, most=settings.heads) - 1
     progress("computing", 0, 1)
     played, call = _played(request, library, settings)
     python = (
@@ -75,7 +75,6 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         f"played = {call}\n"
         "print(played.text())\n"
         f"figures = played.figures({head})\n"
-        f"played.plot({head})\n"
     )
     facts = {
         "steps": [{"name": step.name, "equation": step.equation} for step in played.steps],
@@ -124,12 +123,12 @@ def _controls(of: str) -> Sequence[str]:
 
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
-    masks = (replace(one, facts={"limited": one.value in WITH_LIMIT}) for one in choices(MASKS, _MASKS))
+    masks = (replace(one, facts={"limited": one.value in WITH_LIMIT}) for one in choices(MASKS, MASK_LABELS))
     return {
         "of": tuple(_INPUT.get(name, Choice(name, name, {"controls": []})) for name in INPUTS),
-        "score": choices(SCORES, _SCORES),
+        "score": choices(SCORES, SCORE_LABELS),
         "mask": tuple(masks),
-        "position": choices(POSITIONS, _POSITIONS),
+        "position": choices(POSITIONS, POSITION_LABELS),
         "vectors": (Choice("", "none: random in a sentence, by spelling in a table"), *named(library.vectors)),
         "steps": choices(STEPS, _STEPS),
     }
@@ -141,5 +140,11 @@ ROOM = Room(
     "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
     {"steps": steps},
     choices=offered,
+    notice="Without the division by √d one weight is nearly 1; the softmax turns differences of scores into ratios of weights.",
+    examples=(
+        Example("Scores of 112 and 96", {"of": "scores", "shown": "5"}),
+        Example("Look up a name", {"of": "roles", "query": NAME, "shown": "5"}),
+        Example("A sentence with a causal mask", {"of": "sentence", "mask": "causal", "shown": "5"}),
+    ),
     facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": NAME},
 )

@@ -21,7 +21,7 @@ from firth.search.tfidf import words_of
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, named
+from firth.serving.lab.room import Choice, Example, Room, named
 
 if TYPE_CHECKING:
     from firth.tasks.run import Run
@@ -199,4 +199,10 @@ ROOM = Room(
     {"ranking": ranking, "recall": recall},
     choices=offered,
     facts={"query": QUERY},
+    notice="A document can be found by meaning although it shares no word with the query.",
+    examples=(
+        Example("Seattle motel", {"look": "ranking", "query": "Seattle motel"}),
+        Example("cheap food", {"look": "ranking", "query": "cheap food"}),
+        Example("Which method finds more", {"look": "recall"}),
+    ),
 )

@@ -13,7 +13,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable, choices
+from firth.serving.lab.room import Example, Room, Usable, choices
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -86,4 +86,10 @@ ROOM = Room(
     usable,
     lambda library: {"against": choices(AGAINST, _LABELS)},
     {"most_runs": len(COLOURS)},
+    notice="Curves over tokens compare what runs learned from equal data, curves over seconds what they cost.",
+    examples=(
+        Example("Over steps", {"against": "step"}),
+        Example("Over seconds", {"against": "seconds"}),
+        Example("On a logarithmic scale", {"log": "true"}),
+    ),
 )

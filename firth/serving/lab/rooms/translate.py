@@ -11,7 +11,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable, named
+from firth.serving.lab.room import Example, Room, Usable, named
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 from firth.tasks.translation import TranslatorRun
 
@@ -98,4 +98,10 @@ ROOM = Room(
     {"translations": translations, "alignment": alignment},
     usable,
     facts={"most_beam": MOST_BEAM},
+    notice="The alignment is not always a diagonal: where the languages order their words differently, it crosses.",
+    examples=(
+        Example("Greedy: a beam of 1", {"beam": "1"}),
+        Example("A beam of 12", {"beam": "12"}),
+        Example("No length penalty: shorter wins", {"penalty": "0"}),
+    ),
 )

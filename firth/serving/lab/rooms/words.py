@@ -13,7 +13,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room, Usable, choices, named
+from firth.serving.lab.room import Choice, Example, Room, Usable, choices, named
 from firth.vectors import WordVectors
 from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
@@ -82,6 +82,8 @@ def similarity(request: ViewRequest, library: RunLibrary, progress: Progress) ->
         f"vectors = firth.vectors.load({_path(library, name)!r})\n"
         f"words = {words!r}\n"
         "rows = [(a, *(f'{vectors.similarity(a, b):.4f}' for b in words)) for a in words]\n"
+        'for row in [("cosine", *words), *rows]:\n'
+        '    print(*row, sep="\\t")\n'
     )
     return ViewResult({}, python, {"words": words}, Table(("cosine", *words), rows))
 
@@ -132,7 +134,9 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         f"text = encoded({corpus!r}, lower={lower})\n"
         f"found = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
         'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}\n'
-        "found[0].lines\n"
+        "for one in found:\n"
+        "    for line in one.lines:\n"
+        '        print(" ".join(line.left), one.word, " ".join(line.right), sep=" | ")\n'
     )
     facts = {"words": [{"word": one.word, "count": one.count} for one in found], "shared": sorted(both)}
     return ViewResult(figures, python, facts, _concordance(found))
@@ -221,4 +225,10 @@ ROOM = Room(
     usable,
     offered,
     {"most_words": MOST_WORDS},
+    notice="Words that are used alike are neighbours, even if they never occur together.",
+    examples=(
+        Example("The neighbours of a word", {"look": "neighbours"}),
+        Example("A map of words", {"look": "map"}),
+        Example("The contexts of a word", {"look": "contexts"}),
+    ),
 )

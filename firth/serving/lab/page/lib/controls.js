@@ -41,7 +41,7 @@ function input(spec, lab) {
 function many(spec, lab) {
   const boxes = offered(spec, lab).map(({ value }) => {
     const box = element("input", { type: "checkbox", value });
-    box.addEventListener("change", () => lab.set({ [spec.name]: boxes.filter(one => one.checked).map(one => one.value).join("\n") }));
+    box.addEventListener("change", () => lab.set({ [spec.name]: boxes.filter(one => one.checked).map(one => one.value).join("\n") }, { push: true }));
     return box;
   });
   const refresh = () => {
@@ -71,7 +71,8 @@ function bound(spec, lab) {
   box.dataset.control = spec.name;
   const told = spec.kind === "range" ? element("span") : null; // not <output>, which the label would refer to
   let timer;
-  const changed = () => { clearTimeout(timer); lab.set({ [spec.name]: read(spec, box) }); };
+  // The Back button undoes a change, except for the many small moves of a slider.
+  const changed = () => { clearTimeout(timer); lab.set({ [spec.name]: read(spec, box) }, { push: spec.kind !== "range" }); };
   box.addEventListener("change", changed);
   if (spec.kind === "range") {
     box.addEventListener("input", () => {
@@ -81,7 +82,13 @@ function bound(spec, lab) {
       timer = setTimeout(changed, WAIT);
     });
   }
-  if (spec.kind === "area") box.addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) changed(); });
+  if (spec.kind === "area") {
+    box.addEventListener("keydown", event => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // Shift+Enter is a new line
+      event.preventDefault();
+      box.form.requestSubmit();
+    });
+  }
   const refresh = () => {
     write(spec, box, lab.state[spec.name] ?? "");
     if (told) told.textContent = box.value;
@@ -100,10 +107,19 @@ function first(spec, lab) {
   return String(offered(spec, lab)[0]?.value ?? "");
 }
 
+const written = spec => spec.kind === "text" || spec.kind === "area";
+
+// Enter or Go: what was written takes effect. A view that failed or was cancelled is asked for again.
+function submit(specs, made, lab) {
+  const changed = specs.filter(spec => written(spec) && made[spec.name].value !== (lab.state[spec.name] ?? ""));
+  if (changed.length) return lab.set(Object.fromEntries(changed.map(spec => [spec.name, made[spec.name].value])), { push: true });
+  return document.body.dataset.busy === "no" ? lab.draw() : undefined; // the change of a box is already on its way
+}
+
 // Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name.
 export function controls(into, specs, lab) {
-  const panel = element("form", { class: "controls", onsubmit: event => event.preventDefault() });
   const made = {};
+  const panel = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); submit(specs, made, lab); } });
   for (const spec of specs) {
     if (spec.kind === "button") {
       made[spec.name] = element("button", {
@@ -122,6 +138,7 @@ export function controls(into, specs, lab) {
     made[spec.name] = label.querySelector("[data-control]");
     panel.append(label);
   }
+  if (specs.some(written) && !specs.some(spec => spec.main)) panel.append(element("button", { type: "submit", class: "main", "data-testid": "go", text: "Go" }));
   into.append(panel);
   return made;
 }

@@ -1,9 +1,20 @@
 // A figure: a Plotly plot in the page's colours, its numbers as a table, and the Python code that draws it.
 
 import { element, table } from "./dom.js";
+import { link, unescaped } from "./tokens.js";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let loading = null; // Plotly, which is asked for once
 const drawn = new Map(); // the plots on the page and their data, to draw them again in another theme
+
+// Plotly has several megabytes, so a page without figures does not wait for it.
+export function loadPlotly() {
+  loading ??= new Promise((loaded, failed) => {
+    const lost = () => failed(new Error("Plotly could not be loaded. Is the lab still running in its terminal?"));
+    document.head.append(element("script", { src: "/plotly.js", onload: loaded, onerror: lost }));
+  });
+  return loading;
+}
 
 function merged(base, over) {
   const result = { ...base };
@@ -16,13 +27,27 @@ function merged(base, over) {
 
 const axis = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), linecolor: css("--line") });
 
+const dark = () => css("--paper") === "#1c1c1e";
+
+// Nothing leaves this machine: Plotly's toolbar would offer to upload a chart.
+const CONFIG = { displaylogo: false, plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud"] };
+
+const TITLE = 30; // pixels of the margin for a title, which the page shows as its own text because Plotly cuts long ones off
+const TOOLBAR = 34; // pixels above the cells and bars that Plotly's toolbar would otherwise cover
+
 // The figure's own settings win, except for the background and the text colour, which are the page's.
 function dressed(given) {
   const hoverlabel = { bgcolor: css("--panel"), font: { color: css("--ink") } };
   const space = { ...axis(), showbackground: false };
   const scene = { xaxis: space, yaxis: space, zaxis: space };
   const template = merged(given.template ?? {}, { layout: { xaxis: axis(), yaxis: axis(), scene, hoverlabel } });
-  const layout = merged(given, { template, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" });
+  // Lines between cells are the background behind them, which a figure with such lines sets.
+  const behind = given.plot_bgcolor ? css("--gap") : "rgba(0,0,0,0)";
+  const layout = merged(given, { template, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: behind });
+  const t = given.margin?.t ?? TOOLBAR, titled = given.title?.text ? TITLE : 0, above = Math.max(TOOLBAR, t - titled);
+  delete layout.title;
+  layout.margin = { ...layout.margin, t: above };
+  if (layout.height) layout.height += above - t;
   layout.font = merged(layout.font ?? {}, { color: css("--ink") });
   layout.autosize = true;
   delete layout.width;
@@ -31,11 +56,13 @@ function dressed(given) {
   return layout;
 }
 
-// Black, the last of the colours, is invisible on a dark background.
-function visible(trace) {
-  const dark = css("--paper") === "#1c1c1e";
-  const swap = colour => (dark && colour === "#000000" ? "#ffffff" : colour);
+// Black, the last of the colours, is invisible on a dark background. In a heat map, white is zero: there it is the page's colour.
+const CELLS = { "#FFFFFF": () => css("--paper"), "#0072B2": () => "#56B4E9", "#D55E00": () => "#E69F00" };
+
+function visible(trace, faint) {
+  const swap = colour => (!dark() ? colour : colour === "#000000" ? "#ffffff" : faint ? CELLS[colour]?.() ?? colour : colour);
   const result = { ...trace };
+  if (dark() && Array.isArray(trace.colorscale)) result.colorscale = trace.colorscale.map(([at, colour]) => [at, CELLS[colour]?.() ?? colour]);
   for (const part of ["line", "marker"]) {
     if (typeof trace[part]?.color === "string") result[part] = { ...trace[part], color: swap(trace[part].color) };
   }
@@ -61,12 +88,14 @@ function forget() {
 }
 
 async function draw(place, plot) {
-  const config = { displaylogo: false, scrollZoom: plot.layout.dragmode === "pan" };
+  await loadPlotly();
+  const config = { ...CONFIG, scrollZoom: plot.layout.dragmode === "pan" };
   const frames = plot.frames ? { frames: structuredClone(plot.frames) } : {};
-  const data = structuredClone(plot.data).map(visible);
+  const data = structuredClone(plot.data).map(trace => visible(trace, plot.layout.meta?.lines));
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
   drawn.set(place, plot);
   widths.observe(place);
+  link(place, plot);
 }
 
 export function redrawAll() {
@@ -114,19 +143,23 @@ export async function figure(into, result, name, { heading = result.headings[nam
     if (heading) section.prepend(element("h2", { text: heading }));
     into.append(section);
   }
-  const place = section.querySelector(".plot");
+  const place = section.querySelector(".plot"), title = chosen.plot.layout.title?.text;
+  section.querySelector(":scope > p[data-title]")?.remove();
+  if (title) place.before(element("p", { "data-title": true, text: unescaped(title) }));
   forget();
   await draw(place, chosen.plot);
-  tools(section, chosen.table, name, result.python);
+  tools(section, chosen.table, name, result.programs[name]);
   return place;
 }
 
 // Shows a table without a figure; with `code`, also the Python code that computes it.
 export function plainTable(into, numbers, name, { heading, code } = {}) {
-  into.querySelector(`:scope > [data-plain="${CSS.escape(name)}"]`)?.remove();
-  const section = element("section", { "data-plain": name }, table(numbers, name));
+  const old = into.querySelector(`:scope > [data-plain="${CSS.escape(name)}"]`);
+  const scroll = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": heading ?? "table" }, table(numbers, name));
+  const section = element("section", { "data-plain": name }, scroll);
   if (heading) section.prepend(element("h2", { text: heading }));
   if (code) section.append(element("div", { class: "tools" }, ...python(code)));
-  into.append(section);
+  if (old) old.replaceWith(section); // in its place, so that the order of the page stays as it is
+  else into.append(section);
   return section;
 }

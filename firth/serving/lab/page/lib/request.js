@@ -56,14 +56,15 @@ function notes(into, texts) {
 const pending = new WeakMap(); // the request of each element, which a newer request for that element replaces
 
 // The result; or null if the request failed (an alert in `into` says why), was cancelled, or was replaced by a newer one.
-// A room that shows by itself how far a view is gives `heard`, which gets each line of progress, and the signal `stopped`.
-export async function ask(address, params, into, signal, { heard = null, stopped = null } = {}) {
+// A room that shows by itself how far a view is gives `heard`, which gets each line of progress, and the signal `stopped`;
+// with `bar`, the progress bar and its Cancel button are shown all the same.
+export async function ask(address, params, into, signal, { heard = null, stopped = null, bar: shown = !heard } = {}) {
   pending.get(into)?.abort("replaced");
   const stop = new AbortController();
   pending.set(into, stop);
   signal?.addEventListener("abort", () => stop.abort("left"), { once: true });
   stopped?.addEventListener("abort", () => stop.abort("stopped"), { once: true });
-  const progress = heard ? { update() {}, end() {} } : bar(into, () => stop.abort("cancelled"));
+  const progress = !shown ? { update() {}, end() {} } : bar(into, () => stop.abort("cancelled"));
   try {
     const response = await fetch(address, {
       method: "POST",
@@ -84,7 +85,7 @@ export async function ask(address, params, into, signal, { heard = null, stopped
         notes(into, line.notes ?? []);
         return line.result;
       }
-      progress.update(line.progress, line.message);
+      progress.update(line.progress, heard ? `${Math.round(100 * line.progress)} %` : line.message);
       heard?.(line);
     }
     throw new Error("the lab stopped in the middle of a response. Is it still running in its terminal?");

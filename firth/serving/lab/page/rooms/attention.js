@@ -49,6 +49,15 @@ function openOnClick(lab, into, { layers, heads, cells: [tall, wide] }) {
   }, { push: true }));
 }
 
+// A frame around the thumbnail of the chosen head, or around a layer's if the mean of its heads is shown.
+function frame(lab, into, { layers, heads, cells: [tall, wide] }) {
+  const place = into.querySelector("[data-figure=overview] .plot"), down = (tall + 1) / layers.length, across = (wide + 1) / heads;
+  const row = layers.findIndex(one => one === Number(lab.state.layer)), head = Number(lab.state.head), one = Number.isInteger(head);
+  const x0 = one ? head * across : 0, x1 = one ? x0 + across - 1 : wide;
+  const line = { color: getComputedStyle(document.documentElement).getPropertyValue("--mark").trim(), width: 3 };
+  return Plotly.relayout(place, { shapes: [{ type: "rect", line, x0: x0 - 0.5, x1: x1 - 0.5, y0: row * down - 0.5, y1: (row + 1) * down - 1.5 }] });
+}
+
 export function mount(root, lab) {
   const made = lab.controls(root, controls(lab));
   const [all, one, through] = ["all", "one", "through"].map(name => lab.element("div", { "data-look": name }, lab.element("div", { class: "columns" })));
@@ -82,6 +91,7 @@ export function mount(root, lab) {
     if (changed) await overview();
     before = { ...lab.state };
     if (!drawn) return;
+    await frame(lab, all, drawn);
     const head = await lab.ask("head", lab.state, { into: one });
     if (head) {
       await draw(lab, one, head, ["map", "lines"]);

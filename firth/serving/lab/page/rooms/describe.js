@@ -6,6 +6,7 @@ export function mount(root, lab) {
     { name: "settings", label: "Changed settings (of a preset or recipe)", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
   ]);
   const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
+  out.append(summary);
   root.append(out);
   return async () => {
     const { of, settings } = lab.state;
@@ -13,7 +14,6 @@ export function mount(root, lab) {
     if (!result) return;
     const { summary: text, differs } = result.facts;
     summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
-    out.append(summary);
     lab.plainTable(out, result.table, "totals");
     await lab.figure(out, result, "parameters");
   };

@@ -30,6 +30,7 @@ export function mount(root, lab) {
   ]);
   made.preset.addEventListener("change", () => lab.set(lab.chosen("preset").usual)); // runs after the control's own listener
   const out = lab.element("div"), pictures = lab.element("div", { class: "columns" }), trained = lab.element("section");
+  out.append(pictures);
   root.append(out, trained);
   if (lab.room.usable.length) {
     trained.append(lab.element("h2", { text: "The layers of a trained model" }));
@@ -50,11 +51,25 @@ export function mount(root, lab) {
     await Promise.all(places.map(place => Plotly.animate(place, [String(nearest(layer))], still)));
   }
 
+  // From the layer that is shown, or from the first again; a second press stops, and the address keeps the layer reached.
+  let playing = false;
   async function play() {
     if (!result) return;
-    const names = result.facts.frames.map(String), moving = { ...still, frame: { duration: 60, redraw: true } };
-    await Promise.all(places.map(place => Plotly.animate(place, names, moving).catch(() => {}))); // another move stops it
-    await lab.set({ layer: names.at(-1) });
+    if (playing) { playing = false; return; }
+    const { frames } = result.facts, from = nearest(Number(lab.state.layer));
+    playing = true;
+    made.play.textContent = "Pause";
+    let reached = from === frames.at(-1) ? frames[0] : from;
+    for (const frame of frames.filter(one => one >= reached)) {
+      if (!playing || lab.left.signal.aborted) break;
+      reached = frame;
+      await at(frame);
+      made.layer.value = frame;
+      await new Promise(done => setTimeout(done, 60));
+    }
+    playing = false;
+    made.play.textContent = "Play";
+    if (!lab.left.signal.aborted) await lab.set({ layer: reached });
   }
 
   async function points() {
@@ -66,7 +81,6 @@ export function mount(root, lab) {
       result = await lab.ask("path", params, { into: out });
       if (!result) return;
       drawn = key;
-      out.append(pictures);
       pictures.replaceChildren();
       places = [];
       for (const name of result.facts.systems) {

@@ -10,6 +10,7 @@ const controls = (lab, actions) => [
   { name: "top", label: "Candidates shown", kind: "number", min: 1, max: 50, step: 1, value: 12 },
   { name: "more", label: "Tokens to generate", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: 20 },
   { name: "step", label: "One token", kind: "button", main: true, press: actions.step },
+  { name: "again", label: "Draw again", kind: "button", press: actions.again },
   { name: "write", label: "Generate", kind: "button", press: actions.write },
   { name: "back", label: "Undo token", kind: "button", press: actions.back },
   { name: "over", label: "Start over", kind: "button", press: actions.over },
@@ -22,6 +23,12 @@ const STATE = [
 
 const percent = share => (share === null ? "?" : `${(100 * share).toFixed(1)} %`);
 
+// How uncertain the model is, and how uncertain the draw is, which temperature, top-k and top-p change.
+function uncertainty({ entropy, sampling_entropy: sampled }) {
+  const model = `The model's probabilities have an entropy of ${entropy.toFixed(2)} bits`;
+  return Math.abs(sampled - entropy) < 0.005 ? `${model}.` : `${model}, the sampling probabilities of ${sampled.toFixed(2)} bits.`;
+}
+
 // The text, each token with a background that is stronger the more probable the token was.
 function text(lab, prompt, written) {
   return [lab.element("span", { class: "prompt", text: prompt }), ...written.map(({ piece, token, probability }) => {
@@ -33,7 +40,8 @@ function text(lab, prompt, written) {
 
 function buttons(lab, candidates, press) {
   return candidates.map(one => lab.element("button", {
-    type: "button", "data-candidate": one.id, title: percent(one.probability), text: JSON.stringify(one.token), onclick: () => press(one.id),
+    type: "button", "data-candidate": one.id, title: `the model's probability: ${percent(one.probability)}`,
+    text: `${JSON.stringify(one.token)} ${percent(one.share)}`, onclick: () => press(one.id),
   }));
 }
 
@@ -44,11 +52,20 @@ export function mount(root, lab) {
   const push = tokens => lab.set({ tokens: tokens.join(",") || null }, { push: true });
   const made = lab.controls(root, controls(lab, {
     step: () => latest && !latest.ended && push([...ids(), latest.drawn.id]),
+    // The last token is taken back, and the next seed draws another one in its place, which may be the same.
+    async again() {
+      lab.busy();
+      const fewer = ids().slice(0, -1), seed = Number(lab.state.seed || 0) + 1;
+      const result = await lab.ask("next", { ...lab.state, seed, tokens: fewer.join(",") }, { into: working });
+      return result ? lab.set({ seed, tokens: [...fewer, result.facts.drawn.id].join(",") }, { push: true }) : lab.draw();
+    },
     back: () => push(ids().slice(0, -1)),
     over: () => push([]),
     async write() {
       lab.busy();
-      const result = await lab.ask("write", lab.state, { into: working });
+      const live = element("span", { "data-live": true });
+      writtenText.append(live);
+      const result = await lab.ask("write", lab.state, { into: working, bar: true, heard: line => { live.textContent = line.message; } });
       return result ? push([...ids(), ...result.facts.ids]) : lab.draw();
     },
   }));
@@ -84,15 +101,15 @@ export function mount(root, lab) {
     latest = result?.facts ?? null;
     for (const part of [writtenText, about, candidates]) part.hidden = !result;
     for (const name of ["step", "write"]) made[name].disabled = !latest || latest.ended;
-    made.back.disabled = made.over.disabled = !ids().length;
+    made.back.disabled = made.over.disabled = made.again.disabled = !ids().length;
     if (!result) { hidden.hidden = true; return; }
     writtenText.replaceChildren(...text(lab, lab.state.prompt, latest.written));
-    const { drawn, entropy } = latest;
-    about.textContent = latest.ended
-      ? "The text has ended: the model generated <eos>."
-      : `With this seed, the next token is ${JSON.stringify(drawn.token)} (${percent(drawn.probability)}). The distribution has an entropy of ${entropy.toFixed(2)} bits.`;
-    candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Or choose the next token:" }), ...buttons(lab, latest.candidates, id => push([...ids(), id]))]));
-    await lab.figure(out, result, "next");
+    about.textContent = latest.ended ? "The text has ended: the model generated <eos>." : uncertainty(latest);
+    const take = id => push([...ids(), id]);
+    candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Choose the next token yourself:" }), ...buttons(lab, latest.candidates, take)]));
+    const place = await lab.figure(out, result, "next");
+    place.removeAllListeners("plotly_click");
+    place.on("plotly_click", ({ points: [{ y }] }) => { if (!latest.ended) take(latest.candidates[y].id); });
     await showState();
   };
 }

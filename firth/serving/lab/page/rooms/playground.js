@@ -1,5 +1,7 @@
 // Attention step by step: one figure per step, under its equation.
 
+const WEIGHTS = "weights"; // the step that is compared with and without scaling
+
 const controls = lab => {
   const { usual, text, table, query } = lab.room.facts, steps = lab.choices("steps").length;
   return [
@@ -13,11 +15,12 @@ const controls = lab => {
     { name: "position", label: "Position", kind: "choice", value: usual.position },
     { name: "scale", label: "Scale (if empty, the score's own)", kind: "number", value: "" },
     { name: "heads", label: "Heads", kind: "number", min: 1, step: 1, value: usual.heads },
-    { name: "head", label: "Head shown", kind: "number", min: 0, step: 1, value: 0 },
+    { name: "head", label: "Head shown", kind: "number", min: 1, step: 1, value: 1 },
     { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
-    { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: steps },
+    { name: "beside", label: "Softmax without scaling beside it", kind: "flag", value: "false" },
+    { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: 1 },
     { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
     { name: "next", label: "Next step", kind: "button", main: true, press: () => lab.set({ shown: Math.min(steps, Number(lab.state.shown) + 1) }, { push: true }) },
   ];
@@ -44,13 +47,26 @@ export function mount(root, lab) {
     return { place, equation, cells };
   });
   const caption = element("p", { "data-caption": "steps" });
-  out.append(grid, caption);
+  const other = element("section", { "data-unscaled": true, hidden: true }, element("h2", { text: "Without scaling: the softmax of the scores as they are" }));
+  out.append(grid, caption, other);
   root.append(out);
+
+  // The same weights with a scale of 1, to compare.
+  async function unscaled(settings, wanted) {
+    const result = wanted ? await lab.ask("steps", { ...settings, scale: "1" }, { into: other }) : null;
+    other.hidden = !result;
+    if (!result) return;
+    other.style.maxWidth = `${result.figures[WEIGHTS].plot.layout.width}px`; // cells stay square
+    await lab.figure(other, result, WEIGHTS);
+  }
+
   return async () => {
     showUsed(lab, made);
-    const { shown: count, ...settings } = lab.state;
+    const { shown: count, beside, ...settings } = lab.state;
     const result = await lab.ask("steps", settings, { into: out });
     caption.textContent = result?.facts.caption ?? "";
+    made.next.disabled = Number(count) >= places.length;
+    made.first.disabled = Number(count) <= 1;
     for (const [n, { place, equation, cells }] of places.entries()) {
       place.hidden = !result || n >= Number(count);
       if (place.hidden) continue;
@@ -59,5 +75,6 @@ export function mount(root, lab) {
       cells.style.maxWidth = `${result.figures[step.name].plot.layout.width}px`; // cells stay square
       await lab.figure(cells, result, step.name);
     }
+    await unscaled(settings, result && beside === "true");
   };
 }

@@ -59,8 +59,7 @@ export function mount(root, lab) {
     if (latest.key !== key || !latest.result) latest = { key, result: await lab.ask("translations", { run, text, beam, penalty }, { into: out }) };
     const { result } = latest;
     below.hidden = !result;
-    out.querySelector(":scope > [data-plain]")?.remove();
-    if (!result) return;
+    if (!result) { out.querySelector(":scope > [data-plain]")?.remove(); return; }
     lab.plainTable(out, result.table, "translations", { heading: "Translations, best first", code: result.python });
     await align(result.facts.found);
   };

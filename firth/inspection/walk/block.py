@@ -1,0 +1,401 @@
+"""The matrices of a Transformer block, for one head. Letters: T tokens, S source tokens, d width, D head width, h inner width of
+the feed-forward network, N heads of the fused projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from firth.inspection.walk.attention import Names, matrices
+from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
+from firth.layers import norm as norms
+from firth.layers.attention import mask, reference
+from firth.layers.attention.call import Call
+from firth.layers.block import Block
+from firth.layers.cross_attention import CrossAttention, Source
+from firth.layers.feedforward import GATED, FeedForward, gelu_tanh
+from firth.layers.gelu import gelu
+from firth.layers.position import RotaryTurn, Unprojected
+from firth.layers.self_attention import SelfAttention
+from firth.layers.self_attention import normalised as head_normalised
+
+PHI = {
+    "relu": "ReLU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELU",
+    "silu": "SiLU",
+    "swiglu": "SiLU",
+    "geglu": "GELU",
+    "geglu_tanh": "GELU",
+}
+_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "ReLU": torch.relu,
+    "SiLU": nn.functional.silu,
+    "GELU": gelu,
+}
+
+
+class BlockCall(NamedTuple):
+    """What a block got: x_1Td and the rest of its arguments."""
+
+    block: Block
+    x_1Td: Tensor
+    allowed: Any
+    position: Any
+    past: Any
+    source: Source | None
+    tokens: tuple[str, ...]
+    source_tokens: tuple[str, ...] = ()
+    memory_1Sd: Tensor | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.block.attention.heads if isinstance(self.block.attention, SelfAttention) else 0
+
+
+def self_call(given: BlockCall, n_1Td: Tensor) -> Call:
+    """The call of the block's self-attention, whose input is n."""
+    layer = given.block.attention
+    assert isinstance(layer, SelfAttention)
+    position = layer.projected(given.position) if isinstance(given.position, Unprojected) else given.position
+    turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
+    q_1HTD, k_1GTD, v_1GTD = layer.split(layer.qkv(n_1Td), turn)
+    return layer.attend.call(q_1HTD, k_1GTD, v_1GTD, layer.narrowed(given.allowed), relative, 0)
+
+
+def cross_call(given: BlockCall, n_1Td: Tensor) -> Call:
+    layer, source = given.block.cross, given.source
+    assert layer is not None
+    assert source is not None
+    q_1HTD = head_normalised(_heads(layer.query(n_1Td), layer.head_width), layer.query_norm)
+    if layer.score_layer.reduces:
+        q_1HTD = layer.score_layer.reduce_query(q_1HTD, layer)
+    return layer.attend.call(q_1HTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
+
+
+def normed(given: BlockCall) -> Tensor:
+    """The input of the block's self-attention."""
+    n_1Td: Tensor = given.x_1Td if given.block.placement == "post" else given.block.attention_norm(given.x_1Td)
+    return n_1Td
+
+
+@torch.no_grad()
+def block_matrices(given: BlockCall, head: int) -> list[Matrix]:
+    """Every matrix between what enters the block and what leaves it; the last one is what leaves it."""
+    return _Trail(given, head).walk()
+
+
+@torch.no_grad()
+def cross_input(given: BlockCall) -> Tensor:
+    """The input of the block's cross-attention."""
+    trail = _Trail(given, 0)
+    x_1Td = trail.sublayer(given.x_1Td, "a", trail.mix, given.block.attention_norm, given.block.attention_post_norm)
+    n_1Td: Tensor = x_1Td if given.block.placement == "post" else given.block.cross_norm(x_1Td)
+    return n_1Td
+
+
+class _Trail:
+    """The matrices so far, in order."""
+
+    def __init__(self, given: BlockCall, head: int) -> None:
+        self.given, self.block, self.head = given, given.block, head
+        self.found: list[Matrix] = []
+        self.x_name = "x"
+
+    def walk(self) -> list[Matrix]:
+        block, x_1Td = self.block, self.given.x_1Td
+        self.add("x", "what enters the block", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
+        if block.parallel:
+            self._parallel(x_1Td)
+            return self.found
+        x_1Td = self.sublayer(x_1Td, "a", self.mix, block.attention_norm, block.attention_post_norm)
+        if block.cross is not None:
+            x_1Td = self.sublayer(x_1Td, "c", self.cross, block.cross_norm, block.cross_post_norm)
+        self.sublayer(x_1Td, "f", self.feed, block.feedforward_norm, block.feedforward_post_norm)
+        return self.found
+
+    def add(
+        self,
+        name: str,
+        title: str,
+        equation: str,
+        axes: str,
+        value_1Tn: Tensor,
+        source: Any,
+        spell: Spell | None,
+        rows: tuple[str, ...] | None = None,
+    ) -> None:
+        self.found.append(Matrix(name, title, equation, axes, value_1Tn[0], rows or self.given.tokens, source, spell))
+
+    def sublayer(
+        self, x_1Td: Tensor, name: str, run: Callable[[Tensor, str], Tensor], norm: nn.Module, post_norm: nn.Module | None
+    ) -> Tensor:
+        """The residual equation around one layer: x ← x + A(N(x)), x ← N(x + A(x)), or x ← x + N'(A(N(x)))."""
+        x, pre = self.x_name, self.block.placement != "post"
+        y_1Td = run(self.norm(norm, x_1Td, x, _N[name]), _N[name]) if pre else run(x_1Td, x)
+        added_name = name
+        if post_norm is not None:
+            added_name = f"{name}′"
+            y_1Td = self.norm(post_norm, y_1Td, name, added_name)
+        s_1Td = x_1Td + y_1Td
+        self.x_name = f"{x}′" if pre else "r" + "′" * x.count("′")
+        self.add(
+            self.x_name,
+            "residual connection: the layer's output is added to its input",
+            f"{self.x_name} = {x} + {added_name}",
+            "Td",
+            s_1Td,
+            source_line(Block.forward, _RESIDUAL[name, pre]),
+            added([(x, x_1Td[0]), (added_name, y_1Td[0])], self.x_name),
+        )
+        if pre:
+            return s_1Td
+        r, self.x_name = self.x_name, f"{x}′"
+        return self.norm(norm, s_1Td, r, self.x_name)
+
+    def _parallel(self, x_1Td: Tensor) -> None:
+        block = self.block
+        n_1Td = self.norm(block.attention_norm, x_1Td, "x", "n")
+        a_1Td = self.mix(n_1Td, "n")
+        m_1Td, m = (self.norm(block.feedforward_norm, x_1Td, "x", "n′"), "n′") if block.parallel == "two_norms" else (n_1Td, "n")
+        f_1Td = self.feed(m_1Td, m)
+        parts = [("x", x_1Td[0]), ("a", a_1Td[0]), ("f", f_1Td[0])]
+        line = source_line(Block.forward, "self._drop(a_BTd) + self._drop(self.feedforward")
+        self.add("x′", "both layers are added to x", "x′ = x + a + f", "Td", x_1Td + a_1Td + f_1Td, line, added(parts, "x′"))
+
+    def norm(self, norm: nn.Module, x_1Td: Tensor, x: str, name: str) -> Tensor:
+        if isinstance(norm, nn.Identity):
+            return x_1Td
+        y_1Td: Tensor = norm(x_1Td)
+        rms = isinstance(norm, nn.RMSNorm)
+        equation = f"{name} = {x} / √(mean({x}²) + ε) · γ" if rms else f"{name} = ({x} − mean({x})) / √(var({x}) + ε) · γ + β"
+        line = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.norm, "nn.LayerNorm(")
+        title = "RMSNorm of each token" if rms else "LayerNorm of each token"
+        self.add(name, title, equation, "Td", y_1Td, line, normalised(norm, x_1Td[0], name))
+        return y_1Td
+
+    # Self-attention
+
+    def mix(self, n_1Td: Tensor, n: str) -> Tensor:
+        layer = self.block.attention
+        if not isinstance(layer, SelfAttention):  # linear attention
+            y_1Td: Tensor = layer(n_1Td, self.given.allowed, self.given.position, None)[0]
+            title, line = "linear attention of all heads", source_line(type(layer).forward, "def forward")
+            self.add("a", title, f"a = attention({n})", "Td", y_1Td, line, None)
+            return y_1Td
+        self._projections(layer, n_1Td[0], n)
+        call = self_call(self.given, n_1Td)
+        turned = self._turned(call, layer)
+        letters = Names("q′", "k′") if turned else Names()
+        self.found += matrices(call, self.head, self.given.tokens, self.given.tokens, letters)
+        return self._output(layer, call, "a", SelfAttention.forward)
+
+    def _projections(self, layer: SelfAttention, n_Td: Tensor, n: str) -> None:
+        D, H, G = layer.head_width, layer.heads, layer.kv_heads
+        group = self.head // (H // G)
+        W_ni, b_n, line = layer.qkv.matrix, layer.qkv.bias, source_line(SelfAttention.forward, "self.split(self.qkv(x_BTd)")
+        for letter, title, start in (
+            ("q", "queries", self.head * D),
+            ("k", "keys", (H + group) * D),
+            ("v", "values", (H + G + group) * D),
+        ):
+            rows = slice(start, start + D)
+            bias = None if b_n is None else b_n[rows]
+            linear, W = Linear(n_Td, W_ni[rows], bias, (n, f"W^{letter.upper()}")), f"W^{letter.upper()}"
+            equation = f"{letter} = {n} {W}" + ("" if bias is None else " + b")
+            value_1TD = nn.functional.linear(n_Td, W_ni[rows], bias).unsqueeze(0)
+            self.add(letter, f"{title} of the head", equation, "TD", value_1TD, line, linear.spell(letter))
+
+    def _turned(self, call: Call, layer: SelfAttention) -> bool:
+        """Add q and k after what a norm, the score and rotations do to them; False if nothing does."""
+        turn = isinstance(self.given.position, RotaryTurn)
+        words = [
+            word
+            for word, holds in (
+                ("normalised", layer.query_norm is not None),
+                ("reduced by the score", layer.score_layer.reduces),
+                ("turned by the position", turn),
+            )
+            if holds
+        ]
+        if not words:
+            return False
+        group = self.head // (layer.heads // layer.kv_heads)
+        line = source_line(
+            SelfAttention.split,
+            "rotate(q_BHTD, turn)" if turn else "reduce_query" if layer.score_layer.reduces else "normalised(q_BHTD",
+        )
+        for letter, value_TD in (("q", call.q_BHQD[0, self.head]), ("k", call.k_BGKC[0, group])):
+            equation = (
+                f"{letter}′_t = R_t {letter}_t"
+                if words == ["turned by the position"]
+                else f"{letter}′ = {letter}, {', '.join(words)}"
+            )
+            raw = next(one for one in reversed(self.found) if one.name == letter)
+            spell = _turn_lines(raw.value, self.given.position, f"{letter}′") if words == ["turned by the position"] else None
+            self.add(f"{letter}′", f"{letter}, {' and '.join(words)}", equation, "TD", value_TD.unsqueeze(0), line, spell)
+        return True
+
+    def _output(self, layer: SelfAttention | CrossAttention, call: Call, name: str, function: Any) -> Tensor:
+        o_1HTE = reference.run(call.reduced())
+        o_1Tn = o_1HTE.transpose(1, 2).flatten(2)
+        y_1Td: Tensor = layer.out(o_1Tn)
+        linear = Linear(o_1Tn[0], layer.out.matrix, layer.out.bias, ("o of all heads", "W^O"))
+        equation = f"{name} = Concat(o of all heads) W^O" + ("" if layer.out.bias is None else " + b")
+        line = source_line(function, "self.out(o_BHTD.transpose(1, 2).flatten(2))")
+        self.add(name, "output: all heads side by side, times a matrix", equation, "Td", y_1Td, line, linear.spell(name))
+        return y_1Td
+
+    # Cross-attention
+
+    def cross(self, n_1Td: Tensor, n: str) -> Tensor:
+        layer, source, memory_1Sd = self.block.cross, self.given.source, self.given.memory_1Sd
+        assert layer is not None
+        assert source is not None
+        D, H = layer.head_width, layer.query.out_features // layer.head_width
+        G = layer.kv.out_features // (2 * D)
+        group, rows = self.head // (H // G), self.given.source_tokens
+        parts: list[tuple[str, str, Any, int, Tensor, str, Any, str, str]] = [
+            ("q", "queries", layer.query, self.head * D, n_1Td, n, CrossAttention.forward, "self.query(x_BTd)", "TD")
+        ]
+        if memory_1Sd is not None:
+            parts += [
+                (
+                    letter,
+                    f"{title}, from the memory",
+                    layer.kv,
+                    start,
+                    memory_1Sd,
+                    "m",
+                    CrossAttention.remember,
+                    "self.kv(y_BSd)",
+                    "SD",
+                )
+                for letter, title, start in (("k", "keys", group * D), ("v", "values", (G + group) * D))
+            ]
+        for letter, title, projection, start, x_1Ti, x, function, part, axes in parts:
+            W_oi, b_o = (
+                projection.matrix[start : start + D],
+                None if projection.bias is None else projection.bias[start : start + D],
+            )
+            W, of_source = f"W^{letter.upper()}", axes[0] == "S"
+            value_1nD = nn.functional.linear(x_1Ti, W_oi, b_o)
+            equation = f"{letter} = {x} {W}" + ("" if b_o is None else " + b")
+            spell = Linear(x_1Ti[0], W_oi, b_o, (x, W)).spell(letter)
+            self.add(
+                letter,
+                f"{title} of the head",
+                equation,
+                axes,
+                value_1nD,
+                source_line(function, part),
+                spell,
+                rows if of_source else None,
+            )
+        call = cross_call(self.given, n_1Td)
+        self.found += matrices(call, self.head, self.given.tokens, rows, Names(axes="TS"))
+        return self._output(layer, call, "c", CrossAttention.forward)
+
+    # Feed-forward
+
+    def feed(self, n_1Td: Tensor, n: str) -> Tensor:
+        layer = self.block.feedforward
+        up_1Th, phi, forward = layer.up(n_1Td), PHI[layer.activation], FeedForward.forward
+        W_hd, b_h, up = layer.up.matrix, layer.up.bias, source_line(forward, "self.up(x_BTd)")
+        h = layer.down.in_features
+        apply = gelu_tanh if layer.activation.endswith("tanh") else _FUNCTIONS[phi]
+        bias = "" if b_h is None else " + b"
+        if layer.activation in GATED:
+            for letter, W, start in (("g", "W_g", 0), ("u", "W_1", h)):
+                rows = slice(start, start + h)
+                part = Linear(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
+                self.add(
+                    letter,
+                    "the gate" if letter == "g" else "what it lets through",
+                    f"{letter} = {n} {W}{bias}",
+                    "Th",
+                    up_1Th[..., rows],
+                    up,
+                    part.spell(letter),
+                )
+            inner_1Th = apply(up_1Th[..., :h]) * up_1Th[..., h:]
+            equation, spell = f"z = {phi}(g) ⊙ u", _gated(apply, phi, up_1Th[0, :, :h], up_1Th[0, :, h:])
+        else:
+            self.add(
+                "u",
+                "wider: a feature for each column",
+                f"u = {n} W_1{bias}",
+                "Th",
+                up_1Th,
+                up,
+                Linear(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
+            )
+            inner_1Th = apply(up_1Th)
+            equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
+        line = source_line(FeedForward.activated, f'case "{layer.activation}"')
+        self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
+        f_1Td: Tensor = layer.down(inner_1Th)
+        down = Linear(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
+        equation = "f = z W_2" + ("" if layer.down.bias is None else " + b")
+        self.add(
+            "f",
+            "back to the width of the model",
+            equation,
+            "Td",
+            f_1Td,
+            source_line(forward, "self.down(self.activated"),
+            down.spell("f"),
+        )
+        return f_1Td
+
+
+_N = {"a": "n", "c": "n′", "f": "n″"}  # the names of the normalised inputs
+_RESIDUAL = {
+    ("a", True): "_after(self.attention_post_norm",
+    ("c", True): "_after(self.cross_post_norm",
+    ("f", True): "_after(self.feedforward_post_norm",
+    ("a", False): "self.attention_norm(x_BTd + ",
+    ("c", False): "self.cross_norm(x_BTd + ",
+    ("f", False): "self.feedforward_norm(x_BTd + ",
+}
+
+
+def _heads(x_1Tn: Tensor, width: int) -> Tensor:
+    return x_1Tn.view(*x_1Tn.shape[:2], -1, width).transpose(1, 2)
+
+
+def _turn_lines(x_TD: Tensor, turn: RotaryTurn, name: str) -> Spell:
+    """x cos θ ∓ x_pair sin θ; the pairs are the two halves."""
+
+    def lines(t: int, j: int) -> list[Line]:
+        half = x_TD.shape[1] // 2
+        pair = (j + half) % (2 * half)
+        cos, sin = number(turn.cos_TD[t, j]), number(turn.sin_TD[t, j])
+        x, other = number(x_TD[t, j]), number(x_TD[t, pair])
+        return [
+            Line("x", x),
+            Line(f"its partner, column {pair}", other),
+            Line("cos θ", cos),
+            Line("± sin θ", sin),
+            Line(f"{name} = x cos θ ± partner · sin θ", x * cos + other * sin),
+        ]
+
+    return lines
+
+
+def _applied(apply: Callable[[Tensor], Tensor], phi: str, u_Th: Tensor) -> Spell:
+    def lines(t: int, j: int) -> list[Line]:
+        return [Line("u", number(u_Th[t, j])), Line(f"z = {phi}(u)", number(apply(u_Th[t, j].double())))]
+
+    return lines
+
+
+def _gated(apply: Callable[[Tensor], Tensor], phi: str, g_Th: Tensor, u_Th: Tensor) -> Spell:
+    def lines(t: int, j: int) -> list[Line]:
+        gate, value = number(apply(g_Th[t, j].double())), number(u_Th[t, j])
+        return [Line("g", number(g_Th[t, j])), Line(f"{phi}(g)", gate), Line("u", value), Line(f"z = {phi}(g) · u", gate * value)]
+
+    return lines

@@ -1,0 +1,200 @@
+"""The first and last stages of a forward pass: the embedding, the final norm, the output layer.
+
+Letters: T tokens, e embedding width, d width, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from firth.decoding.sample import pick
+from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
+from firth.inspection.walk.stage import Stage
+from firth.layers import norm as norms
+from firth.layers.cap import capped
+from firth.models.decoder import Decoder
+from firth.models.language import RecurrentLM, TransformerLM
+from firth.models.stack import Stack
+
+SHOWN = 24  # tokens of the vocabulary in the matrices of the output
+
+
+def plain_embedding_stage(embedding: nn.Embedding, id_T: Tensor, x_Te: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
+    line = source_line(RecurrentLM.hidden, "self.embedding(token_BT)")
+    matrix = Matrix("x", "the row of E for each token", "x_t = E[token_t]", "Te", x_Te, tokens, line, _row(embedding, id_T, "x"))
+    return Stage(
+        _named(side, "embedding"), "embedding", side, tokens, "x_t = E[token_t]", "Te", line, x_Te, lambda head: [matrix]
+    )
+
+
+def embedding_stage(stack: Stack, id_T: Tensor, e_1Te: Tensor, x_1Td: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
+    """The embedding with what `embed_positions` does to it."""
+    inside = _embedding(stack, id_T, e_1Te, tokens)
+    equation = " → ".join(one.equation for one in inside)
+    line = source_line(Stack.embed_positions, "self.scheme.embed(")
+    return Stage(_named(side, "embedding"), "embedding", side, tokens, equation, "Td", line, x_1Td[0], lambda head: inside)
+
+
+@torch.no_grad()
+def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...]) -> list[Matrix]:
+    of_table, found = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), []
+    embedded, x_1Td, name = Stack.embed_positions, e_1Te, "e"
+    rows = _looked_up(e_1Te[0], id_T)
+    found.append(Matrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
+    scale = stack.embedding_scale
+    if scale is not None:
+        found.append(
+            Matrix(
+                "e′",
+                "scaled",
+                "e′ = e · √d",
+                "Te",
+                x_1Td[0] * scale,
+                tokens,
+                source_line(embedded, "self.embedding_scale"),
+                _scaled(x_1Td[0], scale),
+            )
+        )
+        x_1Td, name = x_1Td * scale, "e′"
+    with_1Td = stack.scheme.embed(x_1Td, 0)
+    if not torch.equal(with_1Td, x_1Td):
+        p_Td = _positions(stack, x_1Td.shape[1], with_1Td - x_1Td)
+        line = source_line(embedded, "self.scheme.embed(")
+        found.append(Matrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
+        spell = added([(name, x_1Td[0]), ("p", p_Td)], "x")
+        found.append(Matrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
+        x_1Td, name = with_1Td, "x"
+    if stack.embedding_norm is not None:
+        line, before_Td = source_line(embedded, "self.embedding_norm(x_BTd)"), x_1Td[0]
+        x_1Td = stack.embedding_norm(x_1Td)
+        spell = normalised(stack.embedding_norm, before_Td, "n")
+        found.append(Matrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
+        name = "n"
+    if stack.embedding_projection is not None:
+        projection = stack.embedding_projection
+        linear = Linear(x_1Td[0], projection.weight, projection.bias, (name, "W"))
+        line = source_line(embedded, "self.embedding_projection(x_BTd)")
+        value_Td = projection(x_1Td)[0]
+        found.append(
+            Matrix("y", "projected to the width of the blocks", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y"))
+        )
+    return found
+
+
+def _positions(stack: Stack, length: int, difference_1Td: Tensor) -> Tensor:
+    """p_Td itself; a difference of sums would be rounded."""
+    p_Td = stack.scheme(0, length)
+    return p_Td if isinstance(p_Td, Tensor) else difference_1Td[0]
+
+
+def _looked_up(e_Te: Tensor, id_T: Tensor) -> Spell:
+    def lines(t: int, j: int) -> list[Line]:
+        return [Line(f"row {int(id_T[t])} of E, column {j}", number(e_Te[t, j]))]
+
+    return lines
+
+
+def _row(embedding: nn.Embedding, id_T: Tensor, name: str) -> Spell:
+    def lines(t: int, j: int) -> list[Line]:
+        return [Line(f"{name} = row {int(id_T[t])} of E, column {j}", number(embedding.weight[int(id_T[t]), j]))]
+
+    return lines
+
+
+def _scaled(e_Te: Tensor, scale: float) -> Spell:
+    def lines(t: int, j: int) -> list[Line]:
+        e = number(e_Te[t, j])
+        return [Line("e", e), Line("√d", scale), Line("e′", e * scale)]
+
+    return lines
+
+
+@torch.no_grad()
+def norm_stage(norm: nn.Module, x_Td: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
+    y_Td: Tensor = norm(x_Td)
+    rms = isinstance(norm, nn.RMSNorm)
+    equation = "y = x / √(mean(x²) + ε) · γ" if rms else "y = (x − mean(x)) / √(var(x) + ε) · γ + β"
+    code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.norm, "nn.LayerNorm(")
+    line = source_line(Stack.run_blocks, "return self.norm(x_BTd)")
+    matrices = [
+        Matrix("x", "what leaves the last block", "x", "Td", x_Td, tokens, line),
+        Matrix("y", "RMSNorm" if rms else "LayerNorm", equation, "Td", y_Td, tokens, code, normalised(norm, x_Td, "y")),
+    ]
+    name = "memory" if side == "encoder" else _named(side, "norm")
+    return Stage(name, "norm", side, tokens, equation, "Td", line, y_Td, lambda head: matrices)
+
+
+def output_stage(
+    network: Decoder, before: Sequence[Stage], x_Td: Tensor, logits_TV: Tensor, side: str, token: Callable[[int], str]
+) -> Stage:
+    """logits = x Wᵀ + b and their softmax, for the most probable tokens after the last one."""
+    tokens = before[-1].tokens
+    _, id_v = logits_TV[-1].topk(min(SHOWN, logits_TV.shape[1]))
+    names = tuple(token(int(id)) for id in id_v)
+    line = source_line(Decoder.readout, "self.output_layer()")
+    inside = lambda head: _output(network, x_Td, logits_TV, id_v, tokens, names)  # noqa: E731
+    return Stage(
+        "probabilities", "output", side, tokens, "p = softmax(x Wᵀ + b)", "TV", line, logits_TV[:, id_v].softmax(-1), inside
+    )
+
+
+@torch.no_grad()
+def _output(
+    network: Decoder, x_Td: Tensor, logits_TV: Tensor, id_v: Tensor, tokens: tuple[str, ...], names: tuple[str, ...]
+) -> list[Matrix]:
+    W_Vd, b_V = network.output_layer()
+    linear = Linear(x_Td, W_Vd[id_v], None if b_V is None else b_V[id_v], ("x", "W"))
+    readout, log_Z_T = Decoder.readout, logits_TV.double().logsumexp(-1)
+    cap = network.logit_cap
+
+    def logits(t: int, j: int) -> list[Line]:
+        found = linear.spell("logit")(t, j)
+        if cap is not None:
+            value = number(capped(torch.tensor(found[-1].value, dtype=torch.float64), cap))
+            found.append(Line(f"bounded by ±{cap:g}", value))
+        return found
+
+    def probability(t: int, j: int) -> list[Line]:
+        logit, log_Z = number(logits_TV[t, id_v[j]]), float(log_Z_T[t])
+        value = float(torch.tensor(logit - log_Z, dtype=torch.float64).exp())
+        return [
+            Line("logit", logit),
+            Line(f"log of Σ exp(logit), over {logits_TV.shape[1]:,} tokens", log_Z),
+            Line("p = exp(logit − log Σ)", value),
+        ]
+
+    p_Tv = (logits_TV.double() - log_Z_T[:, None]).exp()[:, id_v].to(logits_TV.dtype)
+    line = source_line(readout, "self.output_layer()")
+    bias = "" if b_V is None else " + b"
+    return [
+        Matrix("x", "what enters the output layer", "x", "Td", x_Td, tokens, line),
+        Matrix(
+            "logits",
+            f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown",
+            f"logits = x Wᵀ{bias}",
+            "TV",
+            logits_TV[:, id_v],
+            tokens,
+            line,
+            logits,
+            names,
+        ),
+        Matrix(
+            "p",
+            "probabilities of the next token",
+            "p = softmax(logits)",
+            "TV",
+            p_Tv,
+            tokens,
+            source_line(pick, "torch.softmax("),
+            probability,
+            names,
+            unit=True,
+        ),
+    ]
+
+
+def _named(side: str, name: str) -> str:
+    return f"{side} {name}" if side else name

@@ -1,0 +1,252 @@
+"""walk(): one forward pass of a model, recorded by hooks, as stages. Letters: T tokens, S source tokens, d width, e embedding
+width, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from firth.errors import ConfigError
+from firth.inspection.inputs import Reading
+from firth.inspection.walk import attention, block, ends, recurrent
+from firth.inspection.walk.block import BlockCall
+from firth.inspection.walk.matrix import Matrix, source_line
+from firth.inspection.walk.recurrent import CellCall, MemoryCall
+from firth.inspection.walk.stage import Stage, Walk
+from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
+from firth.layers.block import Block
+from firth.layers.recurrent import Recurrent
+from firth.layers.self_attention import SelfAttention
+from firth.layers.state import RecurrentState
+from firth.models import RecurrentLM, RecurrentSeq2Seq, TransformerLM, TransformerSeq2Seq
+from firth.models.decoder import Decoder
+from firth.models.stack import Stack
+
+Name = Callable[[int], str]
+_RECORDED = (nn.Embedding, Block, Recurrent, AttentiveRecurrent, AttentionalState)
+EQUATIONS = {
+    "pre": "x ← x + A(N(x)),  x ← x + F(N(x))",
+    "post": "x ← N(x + A(x)),  x ← N(x + F(x))",
+    "sandwich": "x ← x + N′(A(N(x))),  x ← x + N′(F(N(x)))",
+    "parallel": "x ← x + A(N(x)) + F(N(x))",
+}
+CELL_EQUATIONS = {
+    "rnn": "h_t = tanh(W x_t + U h_t−1 + b)",
+    "lstm": "c_t = f ⊙ c_t−1 + i ⊙ g,  h_t = o ⊙ tanh(c_t)",
+    "gru": "h_t = (1 − z) ⊙ n + z ⊙ h_t−1",
+    "mingru": "h_t = (1 − z) ⊙ h_t−1 + z ⊙ n",
+}
+
+
+class _Called(NamedTuple):
+    module: nn.Module
+    given: tuple[Any, ...]
+    output: Any
+
+
+@contextmanager
+def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Called]]:
+    calls: list[_Called] = []
+
+    def note(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        calls.append(_Called(module, args, output))
+
+    handles = [module.register_forward_hook(note) for module in modules]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def walk(reading: Reading, token: Name) -> Walk:
+    """Run the model once on its usual path and record what enters and leaves its parts; `token` names a token of the output."""
+    network = reading.network
+    if not isinstance(network, RecurrentLM | TransformerLM | RecurrentSeq2Seq | TransformerSeq2Seq):
+        raise ConfigError(
+            f"the walk shows language models and encoder–decoder models, but this is a {type(network).__name__}. Use another run"
+        )
+    found: list[Any] = []
+    modules = [one for one in network.modules() if isinstance(one, _RECORDED)]
+    kept = Reading(network, lambda: found.append(reading.forward()), reading.tokens, reading.written)
+    with _recorded(modules) as calls:
+        kept.run()
+    x_1Td = found[0][0] if isinstance(found[0], tuple) else found[0]
+    with torch.no_grad():
+        logits_TV = network.readout(x_1Td)[0]
+    return Walk(tuple(_Builder(reading, calls, x_1Td, logits_TV, token).stages()), logits_TV)
+
+
+class _Builder:
+    def __init__(self, reading: Reading, calls: Sequence[_Called], x_1Td: Tensor, logits_TV: Tensor, token: Name) -> None:
+        self.reading, self.network, self.calls = reading, reading.network, calls
+        self.x_1Td, self.logits_TV, self.token = x_1Td, logits_TV, token
+
+    def stages(self) -> list[Stage]:
+        network, tokens, given = self.network, self.reading.tokens, self.reading.given
+        match network:
+            case TransformerLM():
+                found = self._stack(network, network.embedding, tokens, "")
+            case TransformerSeq2Seq():
+                found = self._stack(network.encoder, network.source_embedding, tokens, "encoder")
+                memory_1Sd = found[-1].out_Td.unsqueeze(0)
+                found += self._stack(network.decoder, network.embedding, given, "decoder", memory_1Sd)
+            case RecurrentLM():
+                found = [self._embedded(network.embedding, tokens, ""), *self._recurrent(network.recurrent, tokens, "")]
+            case RecurrentSeq2Seq():
+                found = self._recurrent_pair(network, given)
+            case _:
+                raise AssertionError(type(network))
+        side = found[-1].side
+        assert isinstance(network, Decoder)
+        return [*found, ends.output_stage(network, found, self.x_1Td[0], self.logits_TV, side, self.token)]
+
+    # Transformers
+
+    def _stack(
+        self, stack: Stack, embedding: nn.Embedding, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None = None
+    ) -> list[Stage]:
+        called = self._one(embedding, side)
+        blocks = [one for one in self.calls if any(one.module is block for block in stack.blocks)]
+        first_1Td = blocks[0].given[0]
+        found = [ends.embedding_stage(stack, called.given[0][0], called.output, first_1Td, tokens, side)]
+        for n, call in enumerate(blocks):
+            found.append(self._block(call, n, tokens, side, memory_1Sd))
+        last_1Td = blocks[-1].output[0]
+        if not isinstance(stack.norm, nn.Identity):
+            found.append(ends.norm_stage(stack.norm, last_1Td[0], tokens, side))
+        return found
+
+    def _block(self, call: _Called, n: int, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None) -> Stage:
+        one = call.module
+        assert isinstance(one, Block)
+        rest: list[Any] = [*call.given[1:], *[None] * (5 - len(call.given))]
+        allowed, position, past, source = rest
+        given = BlockCall(one, call.given[0], allowed, position, past, source, tokens, self.reading.tokens, memory_1Sd)
+        links: dict[str, Callable[[], Tensor]] = {}
+        if isinstance(one.attention, SelfAttention):
+            links["self"] = lambda: attention.mean_weights(block.self_call(given, block.normed(given)))
+        if one.cross is not None:
+            links["cross"] = lambda: attention.mean_weights(block.cross_call(given, block.cross_input(given)))
+        kind = "parallel" if one.parallel else one.placement
+        line = source_line(
+            Block.forward, {"post": 'case "post"', "parallel": 'case "pre" if'}.get(kind, 'case "pre" | "sandwich"')
+        )
+        inside, out_Td = partial(block.block_matrices, given), call.output[0][0]
+        equation = EQUATIONS[kind] + (",  with cross-attention between them" if one.cross is not None else "")
+        return Stage(
+            _named(side, f"block {n + 1}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
+        )
+
+    # Recurrent models
+
+    def _recurrent_pair(self, network: RecurrentSeq2Seq, given: tuple[str, ...]) -> list[Stage]:
+        source = self.reading.tokens[::-1] if network.config.reverse else self.reading.tokens
+        found = [
+            self._embedded(network.source_embedding, source, "encoder"),
+            *self._recurrent(network.encoder, source, "encoder"),
+        ]
+        found.append(self._embedded(network.embedding, given, "decoder"))
+        if network.attentive is not None:
+            found.append(self._attentive(network.attentive, given, source))
+        if network.recurrent is not None:
+            found += self._recurrent(network.recurrent, given, "decoder", 1 if network.attentive is not None else 0)
+        if network.attentional is not None:
+            found.append(self._attentional(network.attentional, given, source))
+        return found
+
+    def _embedded(self, embedding: nn.Embedding, tokens: tuple[str, ...], side: str) -> Stage:
+        called = self._one(embedding, side)
+        return ends.plain_embedding_stage(embedding, called.given[0][0], called.output[0], tokens, side)
+
+    def _recurrent(self, module: Recurrent, tokens: tuple[str, ...], side: str, below: int = 0) -> list[Stage]:
+        calls = [one for one in self.calls if one.module is module]
+        x_1Ti = torch.cat([one.given[0] for one in calls], dim=1)  # with input feeding, there is a call for each step
+        state = calls[0].given[1] if len(calls[0].given) > 1 and calls[0].given[1] is not None else module.initial_state(1)
+        found = []
+        for n in range(len(module.layers)):
+            with torch.no_grad():
+                y_1Td, _ = module.run_layer(n, x_1Ti, state)
+            for direction in range(module.directions):
+                found.append(self._cell(module, n, direction, x_1Ti, y_1Td, state, tokens, side, below))
+            x_1Ti = y_1Td
+        return found
+
+    def _cell(
+        self,
+        module: Recurrent,
+        n: int,
+        direction: int,
+        x_1Ti: Tensor,
+        y_1Td: Tensor,
+        state: RecurrentState,
+        tokens: tuple[str, ...],
+        side: str,
+        below: int,
+    ) -> Stage:
+        cell: Any = module.layers[n]
+        first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
+        given = CellCall(cell, x_1Ti, first, tokens, direction == 1)
+        way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
+        h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
+        line = source_line(type(cell).step, "def step")
+        name = _named(side, f"layer {below + n + 1}{way}")
+        inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
+        equation = CELL_EQUATIONS[cell.kind]
+        return Stage(name, "recurrent", side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
+
+    def _attentive(self, module: AttentiveRecurrent, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
+        called = next(one for one in self.calls if one.module is module)
+        (x_1Ti, memory, state), (h_1Td, c_1Tm, _) = called.given, called.output
+        before_1Td = torch.cat((state.h_LBd[:1].transpose(0, 1), h_1Td[:, :-1]), dim=1)
+        attend = MemoryCall(module, before_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
+        first = tuple(part_LBd[0] for part_LBd in state.parts)
+        cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens)
+        return Stage(
+            "decoder layer 1",
+            "recurrent",
+            "decoder",
+            tokens,
+            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {CELL_EQUATIONS[module.kind].replace('x_t', '[x_t; c_t]')}",
+            "Td",
+            source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts"),
+            h_1Td[0],
+            partial(_without_heads, partial(recurrent.attentive_matrices, attend, cell, x_1Ti.shape[-1])),
+            links={"cross": lambda: attention.mean_weights(attend.call())},
+        )
+
+    def _attentional(self, module: AttentionalState, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
+        calls = [one for one in self.calls if one.module is module]
+        h_1Td, memory = torch.cat([one.given[0] for one in calls], dim=1), calls[0].given[1]
+        out_Td = torch.cat([one.output for one in calls], dim=1)[0]
+        given = MemoryCall(module, h_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
+        return Stage(
+            "decoder attention",
+            "attention",
+            "decoder",
+            tokens,
+            "α_t = softmax(a(h_t, m)),  c_t = Σ α m,  h̃_t = tanh(W_c [c_t; h_t])",
+            "Td",
+            source_line(AttentionalState.forward, "self.contexts(h_BTd, memory)"),
+            out_Td,
+            partial(_without_heads, partial(recurrent.attentional_matrices, given, module)),
+            links={"cross": lambda: attention.mean_weights(given.call())},
+        )
+
+    def _one(self, embedding: nn.Embedding, side: str) -> _Called:
+        """The call of an embedding; one that both sides share is called for the source first."""
+        calls = [one for one in self.calls if one.module is embedding]
+        return calls[-1 if side == "decoder" else 0]
+
+
+def _without_heads(matrices: Callable[[], Sequence[Matrix]], head: int) -> Sequence[Matrix]:
+    return matrices()
+
+
+def _named(side: str, name: str) -> str:
+    return f"{side} {name}" if side else name

@@ -1,0 +1,49 @@
+"""Stage: one box of the picture, in the order of the computation; Walk: all of them. Letters: T tokens, d width, K keys,
+V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from firth.errors import ConfigError, index_range
+from firth.inspection.walk.matrix import Matrix, SourceLine
+
+StageKind = Literal["embedding", "block", "recurrent", "attention", "norm", "output"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    name: str  # "block 3"
+    kind: StageKind
+    side: str  # "encoder" or "decoder" in sequence to sequence, otherwise ""
+    tokens: tuple[str, ...]
+    equation: str
+    axes: str  # of the output
+    source: SourceLine
+    out_Td: Tensor  # what leaves the box, one row per token
+    inside: Callable[[int], Sequence[Matrix]]  # the matrices of one head, in the order of the computation
+    heads: int = 0  # 0: nothing to choose
+    backwards: bool = False  # a recurrent layer that runs from the last token to the first
+    links: Mapping[str, Callable[[], Tensor]] = field(default_factory=dict)  # "self", "cross": mean attention weights, T,K
+
+    def matrices(self, head: int = 0) -> Sequence[Matrix]:
+        if not 0 <= head < max(1, self.heads):
+            raise ConfigError(f"head is {head}; {self.name} has {index_range(max(1, self.heads))}")
+        return self.inside(head)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The stages from the tokens to the logits after each token."""
+
+    stages: tuple[Stage, ...]
+    logits_TV: Tensor
+
+    def stage(self, number: int) -> Stage:
+        if not 0 <= number < len(self.stages):
+            raise ConfigError(f"stage is {number}; expected {index_range(len(self.stages))}")
+        return self.stages[number]

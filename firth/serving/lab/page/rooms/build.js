@@ -1,0 +1,110 @@
+// A model of one's own: its settings, its size, its recipe, and its training, which goes on while other rooms are open.
+
+const PAUSE = 1000; // milliseconds between two looks at a training
+
+const SETTINGS = lab => [
+  { name: "kind", label: "Kind", kind: "choice" },
+  { name: "width", label: "Width", kind: "number", min: 1, max: 512, step: 1, value: 64 },
+  { name: "depth", label: "Layers", kind: "number", min: 1, max: 12, step: 1, value: 2 },
+  { name: "heads", label: "Heads", kind: "number", min: 1, max: 16, step: 1, value: 4 },
+  { name: "score", label: "Attention score", kind: "choice" },
+  { name: "position", label: "Positions", kind: "choice" },
+  { name: "mask", label: "Mask", kind: "choice" },
+  { name: "span", label: "Tokens in the window", kind: "number", min: 1, max: 256, step: 1, value: 8 },
+  { name: "tokens", label: "Tokens", kind: "choice" },
+  { name: "source", label: "Training text", kind: "choice" },
+  { name: "text", label: "Your text", kind: "area", value: "", longest: lab.room.facts.longest },
+  { name: "steps", label: "Steps", kind: "number", min: 1, max: lab.room.facts.most_steps, step: 1, value: 300 },
+  { name: "batch", label: "Texts per step", kind: "number", min: 1, max: 64, step: 1, value: 16 },
+  { name: "context", label: "Tokens per text", kind: "number", min: 2, max: 256, step: 1, value: 64 },
+  { name: "rate", label: "Learning rate", kind: "number", min: 0, max: 1, value: 0.003 },
+  { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
+];
+const OF_SOME = ["heads", "score", "position", "mask"]; // settings that not every kind of model has
+const OPENED = { walk: "Walk through it", generate: "Generate text", attention: "Look at its attention", inspect: "Inspect it" };
+
+const minutes = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
+
+export function mount(root, lab) {
+  const { element } = lab;
+  const made = lab.controls(root, SETTINGS(lab));
+  const size = element("p", { class: "size", "data-size": true, "aria-live": "polite" });
+  const out = element("div"), place = element("div"), training = element("section", { "data-training": true });
+  const name = element("input", { type: "text", "data-control": "name", value: "mine", maxlength: 40, autocomplete: "off", spellcheck: "false" });
+  const begin = element("button", { type: "submit", class: "main", "data-control": "train", text: "Train" });
+  const stop = element("button", { type: "button", "data-control": "stop", text: "Stop", disabled: true, onclick: () => halt() });
+  const form = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); start(); } },
+    element("label", {}, element("span", { text: "Name of the run" }), name), begin, stop);
+  const told = element("p", { "data-told": true, role: "status" }), links = element("p", { class: "examples", "data-links": true }), curves = element("div");
+  training.append(element("h2", { text: "Training" }), form, told, links, curves);
+  const recipe = element("section", {}, element("h2", { text: "Recipe" })), source = element("pre", { "data-recipe": true, tabindex: 0 });
+  const saved = element("a", { text: "Download the recipe", "data-download": true });
+  recipe.append(saved, source);
+  out.append(size);
+  root.append(out, training, place, recipe);
+  let timer, url = null, latest = null, fits = false;
+  lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
+
+  function showRecipe(text) {
+    source.textContent = text;
+    if (url) URL.revokeObjectURL(url);
+    url = URL.createObjectURL(new Blob([text], { type: "application/toml" }));
+    saved.href = url;
+    saved.download = `${name.value || "model"}.toml`;
+  }
+
+  function tell({ name: built, run, running, ready, step, steps, loss, seconds, error, opens }) {
+    begin.disabled = running || !fits;
+    stop.disabled = !running;
+    if (!built) { told.textContent = ""; return; }
+    const far = steps ? `step ${step} of ${steps}, loss ${loss === null ? "?" : loss.toFixed(3)}` : "getting ready";
+    told.textContent = error ? `${built}: ${error}` : running ? `${built}: ${far}, ${minutes(seconds)}` : ready ? `${built} is trained: ${far}.` : `${built} was stopped before its first weights were saved.`;
+    links.replaceChildren(...(ready ? opens.map(room => element("a", { href: `#/${room}?run=${encodeURIComponent(run)}`, text: OPENED[room] })) : []));
+  }
+
+  async function look() {
+    clearTimeout(timer);
+    const result = await lab.ask("state", {}, { into: curves });
+    if (!result) return;
+    const was = latest;
+    latest = result.facts;
+    tell(latest);
+    if (result.figures.curves) await lab.figure(curves, result, "curves");
+    else curves.replaceChildren();
+    if (latest.ready && (was?.running ?? true)) dispatchEvent(new Event("runs-changed")); // the other rooms offer the new run
+    if (latest.running && !lab.left.signal.aborted) timer = setTimeout(look, PAUSE);
+  }
+
+  async function start() {
+    if (begin.disabled) return;
+    lab.busy();
+    begin.disabled = true;
+    const result = await lab.ask("train", { ...lab.state, name: name.value.trim() }, { into: training });
+    if (result) await look();
+    else begin.disabled = false;
+    document.body.dataset.busy = "no";
+  }
+
+  async function halt() {
+    stop.disabled = true;
+    await lab.ask("stop", {}, { into: training });
+    await look();
+  }
+
+  return async () => {
+    const used = new Set(lab.chosen("kind").controls);
+    for (const part of OF_SOME) lab.show(made[part], used.has(part));
+    lab.show(made.span, used.has("mask") && lab.chosen("mask").spans);
+    lab.show(made.text, Boolean(lab.chosen("source").controls));
+    const result = await lab.ask("count", lab.state, { into: out });
+    fits = Boolean(result?.facts.fits);
+    size.textContent = result ? `${result.facts.about}${fits ? "" : ": too many to train in the lab"}` : "";
+    recipe.hidden = place.hidden = !result;
+    if (result) {
+      showRecipe(result.facts.recipe);
+      lab.plainTable(place, result.table, "totals", { heading: "Size" });
+      await lab.figure(place, result, "parameters");
+    }
+    await look();
+  };
+}

@@ -1,0 +1,229 @@
+"""Build: compose a small language model, count it, train it on a text, and watch its curves."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from firth.errors import ConfigError, DataError
+from firth.experiments.describe import describe_recipe
+from firth.figures.counting import parameters, short
+from firth.figures.training import training_curves
+from firth.layers.recurrent import CellKind
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import LONGEST, ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Choice, Example, Room, choices, named
+from firth.serving.lab.rooms.describe import totals
+from firth.serving.lab.rooms.playground import MASK_LABELS, POSITION_LABELS, SCORE_LABELS
+from firth.serving.lab.run_facts import RunFacts
+from firth.training import log
+from firth.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from firth.api import Recipe
+
+MOST_PARAMETERS = 2_000_000
+MOST_STEPS = 2_000
+KINDS: tuple[str, ...] = ("transformer", *get_args(CellKind))
+SCORES = ("scaled_dot", "dot", "additive", "bilinear", "gaussian")
+POSITIONS = ("rotary", "learned", "sinusoidal", "alibi", "none")
+MASKS = ("causal", "strictly_causal", "window")
+TOKENS = {"char": "characters", "word": "words"}
+GRAMMAR, PASTED = "grammar", "pasted"
+_KIND_LABELS = {"transformer": "Transformer", "rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "mingru": "minGRU"}
+
+
+def sentences(count: int = 600) -> str:
+    """Sentences of a small grammar, which a small model learns in seconds: the verb agrees with its subject."""
+    draw = random.Random(0)
+    nouns, verbs, adjectives = ("cat", "dog", "bird", "child"), ("see", "hear", "like", "follow"), ("small", "old", "red")
+    found = []
+    for _ in range(count):
+        subject, other, verb = draw.choice(nouns), draw.choice(nouns), draw.choice(verbs)
+        colour = f"{draw.choice(adjectives)} " if draw.random() < 0.5 else ""
+        several = draw.random() < 0.5
+        plural = "children" if subject == "child" else f"{subject}s"
+        found.append(f"the {colour}{plural} {verb} a {other} ." if several else f"the {colour}{subject} {verb}s a {other} .")
+    return "\n".join(found) + "\n"
+
+
+def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The recipe of these settings, and the parameters of its model."""
+    recipe = _recipe(request, library)
+    progress("counting", 0, 1)
+    found = describe_recipe("your model", recipe, progress)
+    python = (
+        "from firth.api import compose\nfrom firth.experiments.describe import describe_recipe\n"
+        "from firth.figures.counting import parameters\n\n"
+        f"recipe = compose({_table(request, library)!r})\nfound = describe_recipe('your model', recipe)\n"
+        "figure = parameters(found.of.parts)\nfigure.plot\n"
+    )
+    facts = {
+        "parameters": found.parameters,
+        "about": f"{short(found.parameters)} parameters",
+        "fits": found.parameters <= MOST_PARAMETERS,
+        "recipe": recipe.toml(),
+    }
+    headings = {"parameters": "Where the parameters are"}
+    return ViewResult({"parameters": parameters(found.of.parts)}, python, facts, totals(found), headings)
+
+
+def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Begin to train; `state` tells how far it is."""
+    recipe = _recipe(request, library)
+    progress("counting", 0, 1)
+    weights = describe_recipe("your model", recipe, progress).parameters
+    if weights > MOST_PARAMETERS:
+        raise ConfigError(
+            f"the model has {weights:,} parameters; the lab trains at most {MOST_PARAMETERS:,}. Train it with `firth train`."
+        )
+    job = library.workshop.start(recipe, request.text("name", most=200))
+    return ViewResult({}, _command(job.path), {"name": job.name})
+
+
+def stop(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Stop the training, which saves its weights first."""
+    library.workshop.stop()
+    return state(request, library, progress)
+
+
+def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """How far the latest training is, with its curves."""
+    job = library.workshop.job
+    if job is None:
+        return ViewResult({}, "", {"name": None, "running": False})
+    lines = log.read(RunFolder(job.path).log) if RunFolder(job.path).exists() else []
+    ready = RunFolder(job.path).model.is_file()
+    if ready:
+        library.add(job.path)
+    steps = library.recipe_at(job.path).training.steps if lines else None
+    name = next((name for name, path in library.runs.items() if path == job.path), job.name)
+    facts = {
+        "name": job.name,
+        "run": name,  # as the other rooms know it
+        "running": job.running,
+        "ready": ready and not job.running,
+        "step": lines[-1]["step"] if lines else 0,
+        "steps": steps,
+        "loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None),
+        "seconds": time.monotonic() - job.began,
+        "error": job.error(),
+        "opens": _rooms(library.facts(name)) if ready else [],
+    }
+    if not lines:
+        return ViewResult({}, _command(job.path), facts)
+    python = (
+        "from pathlib import Path\n\nfrom firth.figures.training import training_curves\nfrom firth.training import log\n\n"
+        f'lines = log.read(Path({str(job.path)!r}) / "log.jsonl")\n'
+        f"figure = training_curves({{{job.name!r}: lines}}, 'loss', 'step')\nfigure.plot\n"
+    )
+    return ViewResult({"curves": training_curves({job.name: lines}, "loss", "step")}, python, facts)
+
+
+def _rooms(facts: RunFacts) -> list[str]:
+    """The rooms that show something of the run."""
+    shows = {"walk": facts.walks, "generate": facts.generates, "attention": facts.attention, "inspect": facts.reads_text}
+    return [room for room, can in shows.items() if can]
+
+
+def _command(path: Path) -> str:
+    return f"import firth\n\nfirth.train({str(path.with_suffix('.toml'))!r}, out={str(path)!r})\n"
+
+
+def _recipe(request: ViewRequest, library: RunLibrary) -> Recipe:
+    from firth.api import compose
+
+    return compose(_table(request, library))
+
+
+def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
+    """The settings as a recipe: only what differs from firth's defaults, and what the room bounds."""
+    kind = request.choice("kind", KINDS, KINDS[0])
+    model: dict[str, Any] = {
+        "family": "language",
+        "kind": kind,
+        "width": request.number("width", int, 64, least=1, most=512),
+        "depth": request.number("depth", int, 2, least=1, most=12),
+    }
+    if kind == "transformer":
+        model |= {
+            "heads": request.number("heads", int, 4, least=1, most=16),
+            "score": request.choice("score", SCORES, SCORES[0]),
+            "position": request.choice("position", POSITIONS, POSITIONS[0]),
+            "mask": request.choice("mask", MASKS, MASKS[0]),
+        }
+        if model["mask"] == "window":
+            model["span"] = request.number("span", int, 8, least=1, most=256)
+    steps = request.number("steps", int, 300, least=1, most=MOST_STEPS)
+    return {
+        "summary": "a model built in the lab",
+        "data": _data(request, library),
+        "tokenizer": {"kind": request.choice("tokens", tuple(TOKENS), "char")},
+        "model": model,
+        "training": {
+            "steps": steps,
+            "batch": request.number("batch", int, 16, least=1, most=64),
+            "context": request.number("context", int, 64, least=2, most=256),
+            "rate": request.number("rate", float, 0.003, least=0, most=1),
+            "seed": request.number("seed", int, 0, least=0),
+            "warmup": min(20, steps // 10),
+            "log_every": max(1, steps // 100),
+            "evaluate_every": max(1, steps // 10),
+        },
+    }
+
+
+def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
+    from firth.text.datasets.catalog import CATALOG
+
+    source = request.choice("source", (GRAMMAR, PASTED, *library.corpora), GRAMMAR)
+    if source == GRAMMAR:
+        return {"text": sentences()}
+    if source == PASTED:
+        text = request.text("text", "")
+        if len(text) < 200:
+            raise DataError(f"the text has {len(text)} characters; paste at least 200 (up to {LONGEST:,})")
+        return {"text": text}
+    return {"name": source} if source in CATALOG or source == "docs" else {"path": source}
+
+
+def _controls(kind: str) -> list[str]:
+    """The controls that only some kinds have."""
+    return ["heads", "score", "position", "mask"] if kind == "transformer" else []
+
+
+def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    return {
+        "kind": tuple(replace(one, facts={"controls": _controls(one.value)}) for one in choices(KINDS, _KIND_LABELS)),
+        "score": choices(SCORES, SCORE_LABELS),
+        "position": choices(POSITIONS, POSITION_LABELS),
+        "mask": tuple(replace(one, facts={"spans": one.value == "window"}) for one in choices(MASKS, MASK_LABELS)),
+        "tokens": choices(TOKENS, TOKENS),
+        "source": (
+            Choice(GRAMMAR, "600 sentences of a small grammar"),
+            Choice(PASTED, "a text that you paste", {"controls": ["text"]}),
+            *named(library.corpora),
+        ),
+    }
+
+
+ROOM = Room(
+    "build",
+    "Build",
+    "Compose a small language model, see its size at once, train it here, and open it in the other rooms.",
+    {"count": count, "train": train, "stop": stop, "state": state},
+    choices=offered,
+    facts={"most_steps": MOST_STEPS, "longest": LONGEST},
+    notice="Compare models of equal size: the number of parameters is shown before you train, the loss while you do.",
+    examples=(
+        Example("A small Transformer", {"kind": "transformer", "width": "64", "depth": "2", "position": "rotary"}),
+        Example("The same without positions", {"kind": "transformer", "width": "64", "depth": "2", "position": "none"}),
+        Example("An LSTM", {"kind": "lstm", "width": "96", "depth": "1"}),
+    ),
+)

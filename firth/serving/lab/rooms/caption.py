@@ -1,0 +1,72 @@
+"""Caption: a rendered scene, the captions that beam search finds, and where each word attends."""
+
+from __future__ import annotations
+
+import base64
+
+from firth.figures.figure import Table
+from firth.figures.image_attention import png
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.tasks.captioning import CaptionerRun
+from firth.text.datasets.scenes import scenes
+
+MOST_SCENES = 200
+PARTS = {"test": "made like the training scenes", "unseen": "with pairs of colour and shape that never occur in training"}
+
+
+def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The captions of one scene, best first, and the cells of the image behind each word of the best one."""
+    run, part = request.text("run"), request.choice("part", tuple(PARTS), "test")
+    number = request.number("number", int, 1, least=1, most=MOST_SCENES)
+    beam = request.number("beam", int, 3, least=1, most=12)
+    made = scenes(number, "unseen" if part == "unseen" else "test")
+    image_HWC, truth = made.image_NHWC[-1], made.captions[-1]
+    with library.using(run, progress) as model:
+        captioner = model.expect(CaptionerRun)
+        progress("captioning", 0, 2)
+        (found,) = captioner.captions([image_HWC], model.decoding({"beam": beam}))
+        progress("computing attention", 1, 2)
+        seen = captioner.overlay(image_HWC, found[0].text) if found[0].text else None
+    python = (
+        "import firth\nfrom firth.text.datasets.scenes import scenes\n\n"
+        f"model = firth.load({str(library.path(run))!r})\nimage = scenes({number}, {part!r}).image_NHWC[-1]\n"
+        f'(found,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
+        "for one in found:\n    print(one.score, one.text)\n"
+        "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
+    )
+    rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(found, start=1)]
+    facts = {
+        "image": "data:image/png;base64," + base64.b64encode(png(image_HWC)).decode(),
+        "truth": truth,
+        "captions": [one.text for one in found],
+    }
+    figures = {} if seen is None else {"overlay": seen.figure()}
+    headings = {"overlay": "Where each word attends"}
+    return ViewResult(figures, python, facts, Table(("rank", "caption", "score", "log p"), rows), headings)
+
+
+def usable(library: RunLibrary) -> Usable:
+    return Usable(
+        library.runs_where(lambda facts: facts.captions),
+        "There is no run that captions images. Train one: `firth train scenes-lstm --out runs/scenes`.",
+    )
+
+
+ROOM = Room(
+    "caption",
+    "Caption",
+    "A caption for an image of coloured shapes, and the part of the image that each word attends to.",
+    {"captions": captions},
+    usable,
+    lambda library: {"part": choices(PARTS, PARTS)},
+    {"most_scenes": MOST_SCENES},
+    notice="Colours and shapes attend to the shape that they name; a count has no single place.",
+    examples=(
+        Example("The next scenes: number 5", {"part": "test", "number": "5"}),
+        Example("A pair never seen in training", {"part": "unseen", "number": "1"}),
+    ),
+)

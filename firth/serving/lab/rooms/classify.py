@@ -1,0 +1,56 @@
+"""Classify: the probability of each class for a text."""
+
+from __future__ import annotations
+
+from firth.errors import DataError
+from firth.figures.ranking import ranking
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Example, Room, Usable
+from firth.tasks.classification import ClassifierRun
+
+TEXT = "a warm and funny film"
+
+
+def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The probability of every class, most probable first."""
+    run, text = request.text("run"), request.text("text", TEXT)
+    if not text.strip():
+        raise DataError("the text is empty; write one or more words")
+    with library.using(run, progress) as model:
+        progress("classifying", 0, 1)
+        (found,) = model.expect(ClassifierRun).classify([text])
+    rows = sorted(found.probabilities.items(), key=lambda one: -one[1])
+    figure = ranking(rows, "probability")
+    figure.plot.update_xaxes(range=[0, 1])
+    python = (
+        "import firth\nfrom firth.figures.ranking import ranking\n\n"
+        f"model = firth.load({str(library.path(run))!r})\n(found,) = model.classify([{text!r}])\n"
+        "figure = ranking(sorted(found.probabilities.items(), key=lambda one: -one[1]), 'probability')\nfigure.plot\n"
+    )
+    return ViewResult({"classes": figure}, python, {"label": found.label, "probability": found.probability})
+
+
+def usable(library: RunLibrary) -> Usable:
+    return Usable(
+        library.runs_where(lambda facts: facts.classifies),
+        "There is no run that classifies texts. Train one: `firth train sst2-average --out runs/sst2`.",
+    )
+
+
+ROOM = Room(
+    "classify",
+    "Classify",
+    "The class of a text, and the probability of every class.",
+    {"classes": classes},
+    usable,
+    facts={"text": TEXT},
+    notice="Change one word and see how far the bars move: some words decide, most do not.",
+    examples=(
+        Example("Praise", {"text": "a warm and funny film"}),
+        Example("Blame", {"text": "a dull and empty film"}),
+        Example("A negation", {"text": "not a dull film"}),
+    ),
+)

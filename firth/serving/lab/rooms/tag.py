@@ -1,0 +1,50 @@
+"""Tag: the tag of each word, and how sure the model is of it."""
+
+from __future__ import annotations
+
+from firth.errors import DataError
+from firth.figures.figure import Table
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Room, Usable
+from firth.tasks.tagging import TaggerRun
+
+MOST_SENTENCES = 50
+
+
+def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The most probable tag of each word; one sentence per line."""
+    run, text = request.text("run"), request.text("text", "")
+    sentences = [line for line in text.splitlines() if line.strip()]
+    if not 1 <= len(sentences) <= MOST_SENTENCES:
+        raise DataError(f"there are {len(sentences)} sentences; write 1 to {MOST_SENTENCES}, one per line")
+    with library.using(run, progress) as model:
+        progress("tagging", 0, 1)
+        found = model.expect(TaggerRun).tag(sentences)
+    python = (
+        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
+        f"for one in model.tag({sentences!r}):\n    print(list(zip(one.words, one.tags, one.probabilities)))\n"
+    )
+    words = [list(zip(one.words, one.tags, one.probabilities, strict=True)) for one in found]
+    facts = [[{"word": word, "tag": tag, "probability": p} for word, tag, p in one] for one in words]
+    rows = [(f"{n}", word, tag, f"{p:.4f}") for n, one in enumerate(words, start=1) for word, tag, p in one]
+    return ViewResult({}, python, {"sentences": facts}, Table(("sentence", "word", "tag", "probability"), rows))
+
+
+def usable(library: RunLibrary) -> Usable:
+    return Usable(
+        library.runs_where(lambda facts: facts.tags),
+        "There is no run that tags words. Train one: `firth train ewt-pos-bilstm --out runs/tags`.",
+    )
+
+
+ROOM = Room(
+    "tag",
+    "Tag",
+    "Tag each word of a sentence: parts of speech, names, or whatever a run has learned to mark.",
+    {"tags": tags},
+    usable,
+    notice="The same word gets different tags in different sentences; a fainter frame means that the model is less sure.",
+)

@@ -1,0 +1,196 @@
+"""Walk: the whole forward pass of a model as one picture, down to the matrices of a block and one dot product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
+from firth.errors import ConfigError, DataError
+from firth.models import Seq2Seq
+from firth.progress import Progress
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.result import ViewResult
+from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.token_count import count_source_tokens
+from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
+from firth.tasks.abilities.continuation import end_tokens
+from firth.tasks.abilities.walk_inputs import Walked, walk_text
+
+if TYPE_CHECKING:
+    from firth.serving.lab.library import LoadedRun
+
+MOST_TOKENS = 96  # of the picture: with more, its lines could not be told apart
+CANDIDATES = 12
+
+
+class _Inputs(NamedTuple):
+    text: str
+    ids: str
+    last: str
+
+
+# The latest walk of each loaded run, so that another stage, head or cell needs no second forward pass.
+_LATEST: WeakKeyDictionary[LoadedRun, tuple[_Inputs, Walked]] = WeakKeyDictionary()
+
+
+def whole(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Every stage with the tokens that pass it, and the distribution over the next token."""
+    with library.using(request.text("run"), progress) as run:
+        found = _walked(request, run, progress)
+        stages = [stage_json(stage) for stage in found.walk.stages]
+        facts = {"ids": list(found.ids), "tokens": list(found.tokens), "stages": stages, "next": _next(request, run, found)}
+    return ViewResult({}, _python(request, library), facts)
+
+
+def next_token(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The distribution over the next token and the token drawn from it, for other settings."""
+    with library.using(request.text("run"), progress) as run:
+        facts = {"next": _next(request, run, _walked(request, run, progress))}
+    return ViewResult({}, _python(request, library), facts)
+
+
+def stage(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The matrices of one stage, for one head; of a wide matrix some columns."""
+    number, head = request.number("stage", int, 0, least=0), request.number("head", int, 0, least=0)
+    start = request.number("from", int, 0, least=0)
+    with library.using(request.text("run"), progress) as run:
+        one = _walked(request, run, progress).walk.stage(number)
+        found = [matrix_json(matrix, start) for matrix in one.matrices(min(head, max(0, one.heads - 1)))]
+    facts = {"stage": number, "name": one.name, "heads": one.heads, "matrices": found}
+    return ViewResult({}, _python(request, library, f".stages[{number}].matrices({head})"), facts)
+
+
+def cell(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """How one number of a matrix is computed."""
+    number, head = request.number("stage", int, 0, least=0), request.number("head", int, 0, least=0)
+    with library.using(request.text("run"), progress) as run:
+        one = _walked(request, run, progress).walk.stage(number)
+        matrices = one.matrices(min(head, max(0, one.heads - 1)))
+        which = request.number("matrix", int, 0, least=0, most=len(matrices) - 1)
+        matrix = matrices[which]
+        rows, columns = matrix.value.shape
+        row, column = (
+            request.number("row", int, 0, least=0, most=rows - 1),
+            request.number("column", int, 0, least=0, most=columns - 1),
+        )
+        lines = [line_json(line) for line in matrix.lines(row, column)]
+    facts = {
+        "matrix": which,
+        "name": matrix.name,
+        "row": row,
+        "column": column,
+        "value": float(matrix.value[row, column]),
+        "lines": lines,
+    }
+    return ViewResult({}, _python(request, library, f".stages[{number}].matrices({head})[{which}].lines({row}, {column})"), facts)
+
+
+def _walked(request: ViewRequest, run: LoadedRun, progress: Progress) -> Walked:
+    inputs = _Inputs(request.text("text", ""), request.text("ids", ""), request.text("last", "", most=200))
+    latest = _LATEST.get(run)
+    if latest is None or latest[0] != inputs:
+        ids = _ids(inputs.ids)
+        tokens = max(count_source_tokens(run, inputs.text), len(ids or ()))
+        if tokens > MOST_TOKENS:
+            raise DataError(f"the text has {tokens:,} tokens; the walk shows at most {MOST_TOKENS}. Shorten the text.")
+        progress("running the model", 0, 1)
+        latest = inputs, walk_text(run, inputs.text, ids, inputs.last)
+        _LATEST[run] = latest
+    return latest[1]
+
+
+def _ids(given: str) -> Sequence[int] | None:
+    """The ids that the page sends, separated by commas; "-" for none, "" for those of the text."""
+    try:
+        return None if not given else [] if given == "-" else [int(id) for id in given.split(",")]
+    except ValueError:
+        raise ConfigError(f'ids is "{given[:60]}"; expected token ids separated by commas') from None
+
+
+def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]:
+    config = run.decoding(
+        {
+            "temperature": request.number("temperature", float, 1.0, least=0, most=10),
+            "top_k": request.number("top_k", int, 0, least=0),
+            "seed": request.number("seed", int, 0, least=0),
+        }
+    )
+    logits_1V = found.walk.logits_TV[-1:].detach().float().cpu()
+    p_V = logits_1V[0].softmax(-1)
+    if found.ids:
+        logits_1V = penalise(logits_1V, torch.tensor([found.ids]), config.repetition_penalty)
+    share_V = _shares(logits_1V, config)
+    generator = random_numbers(config.seed, 0)
+    generator.random(found.written)
+    drawn = int(pick(logits_1V, config, torch.tensor([generator.random()], dtype=torch.float64)))
+    ends = _ends(run)
+    chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
+
+    def candidate(id: int) -> dict[str, Any]:
+        return {
+            "id": id,
+            "token": run.tokenizer.token(id),
+            "probability": float(p_V[id]),
+            "share": float(share_V[id]),
+            "ends": id in ends,
+        }
+
+    return {
+        "candidates": [candidate(id) for id in chosen],
+        "drawn": candidate(drawn),
+        "entropy": float(torch.special.entr(share_V).sum() / torch.log(torch.tensor(2.0))),
+        "ended": bool(found.ids) and found.ids[-1] in ends,
+    }
+
+
+def _ends(run: LoadedRun) -> tuple[int, ...]:
+    """The tokens that end a text or a translation."""
+    if isinstance(run.network, Seq2Seq):
+        return tuple({*run.tokenizer.ends, *(() if run.tokenizer.eos is None else (run.tokenizer.eos,))})
+    return end_tokens(run)
+
+
+def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
+    """The probabilities after temperature and cuts."""
+    if config.temperature == 0:
+        return torch.nn.functional.one_hot(logits_1V[0].argmax(), logits_1V.shape[1]).float()
+    return torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0]
+
+
+def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
+    given = _ids(request.text("ids", ""))
+    ids = "" if given is None else f", {list(given)!r}"
+    return (
+        "import firth\nfrom firth.tasks.abilities.walk_inputs import walk_text\n\n"
+        f"model = firth.load({str(library.path(request.text('run')))!r})\n"
+        f"found = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}\n"
+    )
+
+
+def usable(library: RunLibrary) -> Usable:
+    return Usable(
+        library.runs_where(lambda facts: facts.walks),
+        "There is no language model or translator. Train one: `firth train docs-char-transformer --out runs/gpt`.",
+    )
+
+
+ROOM = Room(
+    "walk",
+    "Walk",
+    "The whole forward pass of a model: tokens through its layers, the matrices inside each, and every number as the sum it is.",
+    {"whole": whole, "next": next_token, "stage": stage, "cell": cell},
+    usable,
+    facts={"window": WINDOW, "most_tokens": MOST_TOKENS},
+    notice="A Transformer block adds to what enters it; a recurrent layer passes its state on from token to token.",
+    examples=(
+        Example("Inside the first layer", {"stage": "1"}),
+        Example("Always the most probable token", {"temperature": "0"}),
+        Example("From scores to probabilities", {"stage": "99"}),
+    ),
+)

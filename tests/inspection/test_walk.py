@@ -1,0 +1,176 @@
+"""The walk: its numbers are those of the model's own forward pass, and every cell is the sum that it is said to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from small_models import CONFIGS, random_model
+from torch import nn
+
+from firth.errors import ConfigError
+from firth.inspection.inputs import Reading
+from firth.inspection.walk import Matrix, Walk, walk
+from firth.layers.attention.weights import weights
+from firth.layers.tap import attention_calls, outputs
+from firth.models import RecurrentConfig, TransformerConfig, language_model, seq2seq
+from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
+
+VOCAB = 11
+IDS = [3, 1, 4, 1, 5, 9, 2]
+TARGET = [2, 7, 1, 8]
+EXACT = 1e-9
+
+
+def transformer(**settings: Any) -> TransformerConfig:
+    return TransformerConfig(**({"kind": "transformer", "width": 16, "depth": 2, "heads": 2, "context": 12} | settings))
+
+
+MORE = {
+    "post, relu": transformer(norm_placement="post", activation="relu", norm="layer", bias=True),
+    "sandwich, geglu, qk norm": transformer(norm_placement="sandwich", activation="geglu", qk_norm=True),
+    "parallel": transformer(parallel_block=True, norm="layer", bias=True, activation="gelu"),
+    "parallel, two norms": transformer(parallel_block="two_norms", norm="layer", activation="gelu_tanh"),
+    "gaussian": transformer(score="gaussian", position="sinusoidal", activation="silu"),
+    "bilinear": transformer(score="bilinear", position="none", kv_heads=1),
+    "cosine": transformer(score="cosine", position="none"),
+    "caps": transformer(score_cap=5.0, logit_cap=3.0, position="none", tied=True),
+    "embedding norm": transformer(embedding_norm=True, position="learned", norm="layer"),
+    "embedding, tied": RecurrentConfig(kind="lstm", width=9, depth=2, embedding=5, tied=True),
+}
+PAIRS = {
+    "rnnsearch": RecurrentSeq2SeqConfig(kind="gru", width=8),
+    "rnnsearch, lstm, two layers": RecurrentSeq2SeqConfig(kind="lstm", width=8, depth=2),
+    "luong": RecurrentSeq2SeqConfig(kind="lstm", width=8, attention="bilinear", decoder="luong"),
+    "luong, input feeding": RecurrentSeq2SeqConfig(
+        kind="gru", width=8, attention="bilinear", decoder="luong", input_feeding=True
+    ),
+    "rnnenc": RecurrentSeq2SeqConfig(kind="lstm", width=8, attention="none", reverse=True),
+    "rnnenc, context fed": RecurrentSeq2SeqConfig(kind="gru", width=8, attention="none", feed_context=True),
+    "transformer": TransformerSeq2SeqConfig(kind="transformer", width=16, depth=2, heads=4, context=12),
+    "transformer, post": TransformerSeq2SeqConfig(
+        kind="transformer", width=16, depth=2, heads=2, kv_heads=1, context=12, norm_placement="post", norm="layer", bias=True
+    ),
+}
+
+
+def randomised(network: nn.Module) -> Any:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0.0, 0.5, generator=generator)
+    return network.double().eval()
+
+
+def model(name: str) -> Any:
+    return random_model(name, VOCAB) if name in CONFIGS else randomised(language_model(MORE[name], VOCAB))
+
+
+def walked(network: Any) -> tuple[Walk, torch.Tensor]:
+    """The walk, and the logits of the model itself."""
+    token_1T = torch.tensor([IDS])
+    with torch.no_grad():
+        logits_TV = network(token_1T)[0][0]
+    return walk(Reading(network, lambda: network.hidden(token_1T), tuple(map(str, IDS))), str), logits_TV
+
+
+def walked_pair(network: Any) -> tuple[Walk, torch.Tensor]:
+    source_1S, length_1, input_1T = torch.tensor([IDS]), torch.tensor([len(IDS)]), torch.tensor([[0, *TARGET[:-1]]])
+    with torch.no_grad():
+        logits_TV = network(source_1S, length_1, input_1T)[0]
+
+    def forward() -> torch.Tensor:
+        return network.teacher_forced(input_1T, network.encode(source_1S, length_1))  # type: ignore[no-any-return]
+
+    return walk(Reading(network, forward, tuple(map(str, IDS)), tuple(map(str, TARGET))), str), logits_TV
+
+
+def assert_spelled(one: Matrix) -> None:
+    """Cells of the first, a middle and the last row and column; masked scores are cells, too."""
+    assert one.value.shape[0] == len(one.rows)
+    assert len(one.axes) == one.value.ndim == 2
+    for t in {0, len(one.rows) // 2, len(one.rows) - 1}:
+        for j in {0, one.value.shape[1] // 2, one.value.shape[1] - 1}:
+            lines = one.lines(t, j)
+            assert not one.spell or abs(lines[-1].value - float(one.value[t, j])) < EXACT, (one.name, t, j, lines)
+            for line in lines:
+                if line.left is not None and line.right is not None:
+                    assert abs(float((line.left * line.right).sum()) - line.value) < EXACT, (one.name, line.label)
+
+
+def assert_right(found: Walk, logits_TV: torch.Tensor) -> None:
+    torch.testing.assert_close(found.logits_TV, logits_TV, rtol=0, atol=EXACT)
+    for stage in found.stages:
+        for head in range(max(1, stage.heads)):
+            inside = stage.matrices(head)
+            if stage.kind != "output":  # recomputed from the recorded input, it is the recorded output
+                torch.testing.assert_close(inside[-1].value, stage.out_Td, rtol=0, atol=EXACT)
+            for one in inside:
+                assert_spelled(one)
+                assert one.source.code
+                assert one.source.path.startswith("firth/")
+    last = found.stages[-1].matrices()[-1]
+    id_v = [int(name) for name in last.columns]
+    torch.testing.assert_close(last.value, logits_TV.softmax(-1)[:, id_v], rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *MORE])
+def test_a_language_model_walks_through_its_own_numbers(name: str) -> None:
+    assert_right(*walked(model(name)))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_an_encoder_decoder_walks_through_its_own_numbers(name: str) -> None:
+    assert_right(*walked_pair(randomised(seq2seq(PAIRS[name], VOCAB, VOCAB))))
+
+
+@pytest.mark.parametrize("name", ["transformer, rotary", "transformer, shaw, window", "transformer, alibi, strictly causal"])
+def test_attention_weights_are_those_of_the_taps(name: str) -> None:
+    network = model(name)
+    found, _ = walked(network)
+    with torch.no_grad(), attention_calls(network) as calls:
+        network(torch.tensor([IDS]))
+    for layer, stage in enumerate(one for one in found.stages if one.kind == "block"):
+        truth_HQK = weights(calls[layer])[0]
+        torch.testing.assert_close(stage.links["self"](), truth_HQK.mean(0), rtol=0, atol=EXACT)
+        for head in range(stage.heads):
+            p = next(one for one in stage.matrices(head) if one.name == "p")
+            torch.testing.assert_close(p.value, truth_HQK[head], rtol=0, atol=EXACT)
+
+
+def test_blocks_leave_what_the_model_left_and_names_are_as_in_the_other_rooms() -> None:
+    network: Any = model("transformer, learned")
+    found, _ = walked(network)
+    with torch.no_grad(), outputs(network.blocks) as x:
+        network(torch.tensor([IDS]))
+    assert [one.name for one in found.stages] == ["embedding", "block 1", "block 2", "norm", "probabilities"]
+    for stage, x_1Td in zip(found.stages[1:3], x, strict=True):
+        torch.testing.assert_close(stage.out_Td, x_1Td[0], rtol=0, atol=EXACT)
+    names = [one.name for one in found.stages[1].matrices()]
+    assert names[:6] == ["x", "n", "q", "k", "v", "s"]
+    assert not any(module._forward_hooks for module in network.modules())
+
+
+def test_cross_attention_is_the_alignment_of_the_model() -> None:
+    network: Any = randomised(seq2seq(PAIRS["rnnsearch"], VOCAB, VOCAB))
+    found, _ = walked_pair(network)
+    with torch.no_grad():
+        truth = network.alignment(torch.tensor([IDS]), torch.tensor([len(IDS)]), torch.tensor([[0, *TARGET[:-1]]]))[0]
+    stage = next(one for one in found.stages if one.name == "decoder layer 1")
+    torch.testing.assert_close(stage.links["cross"](), truth, rtol=0, atol=EXACT)
+    alpha = next(one for one in stage.matrices() if one.name == "α")
+    torch.testing.assert_close(alpha.value, truth, rtol=0, atol=EXACT)
+    assert alpha.columns == tuple(map(str, IDS))
+
+
+def test_other_models_stages_and_heads_are_refused() -> None:
+    prefix = PrefixConfig(kind="prefix", width=16, depth=1, heads=2, context=12)
+    network: Any = randomised(seq2seq(prefix, VOCAB, VOCAB))
+    with pytest.raises(ConfigError, match=r"this is a PrefixDecoder\. Use another run"):
+        walk(Reading(network, lambda: None, ("a",)), str)
+    found, _ = walked(model("transformer, rotary"))
+    with pytest.raises(ConfigError, match="head is 4; block 1 has 0 to 3"):
+        found.stage(1).matrices(4)
+    with pytest.raises(ConfigError, match="stage is 9; expected 0 to 4"):
+        found.stage(9)

@@ -1,0 +1,62 @@
+"""Text in every room is readable, in light and in dark: the contrast of all of it, checked by axe-core.
+
+axe-core is an npm package that only this test uses: `npm install --no-save axe-core` in the repository, or set FIRTH_AXE to the
+path of its axe.min.js.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from browsing import Visit, Watched
+
+from firth.serving.lab.rooms import ROOMS
+
+pytestmark = pytest.mark.long
+AXE = Path(os.environ.get("FIRTH_AXE") or Path(__file__).resolve().parents[2] / "node_modules/axe-core/axe.min.js")
+STATE = {
+    "attention": f"?run=bpe&text={quote('the list is empty')}",
+    "walk": f"?run=transformer&text={quote('the list')}&stage=1",
+    "playground": "?of=sentence&shown=5",
+    "dynamics": "?depth=5",
+    "compare": "?look=flow&length=10&size=2000",
+    "describe": "?of=gpt2",
+}
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    if not AXE.is_file():
+        pytest.skip(f"{AXE} is not there; run `npm install --no-save axe-core` in the repository, or set FIRTH_AXE")
+    return AXE.read_text(encoding="utf-8")
+
+
+def _violations(page: Watched, axe: str) -> list[str]:
+    """What axe finds hard to read: the element, and what it says about it. Plotly's own labels included."""
+    page.page.evaluate(f"() => {{ {axe} }}")
+    script = "() => axe.run(document, { runOnly: ['color-contrast', 'label', 'button-name', 'image-alt', 'link-name'] })"
+    found: dict[str, Any] = page.page.evaluate(script)
+    return [
+        f"{one['id']}: {node['html'][:120]}: {node['failureSummary']}" for one in found["violations"] for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_room_is_readable(visit: Visit, axe: str, scheme: str) -> None:
+    page = visit("#/", color_scheme=scheme)
+    wrong = {"the first page": _violations(page, axe)}
+    for name in ROOMS:
+        page.open(f"#/{name}{STATE.get(name, '')}")
+        wrong[name] = _violations(page, axe)
+    assert not {name: found for name, found in wrong.items() if found}
+
+
+def test_what_cannot_be_read_is_found(visit: Visit, axe: str) -> None:
+    page = visit("#/", color_scheme="light")
+    page.page.evaluate("document.querySelector('.cards p').style.color = '#c8c8c8'")
+    (found,) = _violations(page, axe)
+    assert found.startswith("color-contrast")

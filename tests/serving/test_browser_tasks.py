@@ -1,0 +1,117 @@
+"""The rooms Tag, Classify, Answer and Caption in a browser: what they show is what the run says in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from browsing import Screenshot, Visit, executed, serving
+from captioned import caption_table
+from questions import RECORDS, answer_table, write_questions
+from reviews import classifier_table
+from reviews import write as write_reviews
+from tags import tagger_table
+from tags import write as write_tags
+
+from firth.api import compose, load, train_recipe
+from firth.serving.lab.library import RunLibrary
+from firth.text.datasets.scenes import scenes
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="session")
+def task_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
+    folder = tmp_path_factory.mktemp("tasks")
+    tables = {
+        "tagger": tagger_table(write_tags(folder / "tags.conll"), steps=30),
+        "classifier": classifier_table(write_reviews(folder / "reviews.csv"), steps=30),
+        "reader": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
+        "captioner": caption_table({"name": "scenes", "count": 40, "size": 24}),
+    }
+    return RunLibrary([train_recipe(compose(table), folder / name).path for name, table in tables.items()])
+
+
+@pytest.fixture
+def task_lab(lab: str, task_library: RunLibrary) -> Iterator[str]:
+    with serving(task_library) as address:
+        yield address
+
+
+def test_a_text_is_classified_as_in_python(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:
+    page = visit(f"#/classify?run=classifier&text={quote('a dull film')}", at=task_lab)
+    (found,) = load(task_library.path("classifier")).classify(["a dull film"])
+    (bars,) = page.plot("classes")["data"]
+    assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(found.probabilities, abs=1e-6)
+    assert (
+        page.page.locator("[data-summary]").text_content()
+        == f"{found.label}, with a probability of {100 * found.probability:.1f} %"
+    )
+    assert page.plot("classes")["layout"]["xaxis"]["range"] == [0, 1]
+    screenshot(page, "classify")
+    figure = executed(page.python("classes"))["figure"]
+    np.testing.assert_allclose(figure.plot.data[0].x, bars["x"])
+    before = page.hash()
+    page.page.get_by_role("button", name="Praise").focus()
+    page.page.keyboard.press("Enter")
+    page.until("location.hash.includes('warm')")
+    page.page.go_back()
+    page.until(f"location.hash === {before!r}")
+    page.page.locator("[data-control=text]").fill("")
+    page.page.get_by_role("button", name="Go").click()
+    page.page.locator("[role=alert]", has_text="the text is empty").wait_for()
+
+
+def test_words_are_tagged_as_in_python(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:
+    text = "the light bag falls\nshe sees <b>the</b> light"
+    page = visit(f"#/tag?run=tagger&text={quote(text)}", at=task_lab)
+    found = load(task_library.path("tagger")).tag(text.splitlines())
+    shown = page.page.locator("[data-sentence]").all()
+    assert [[one.get_attribute("data-tag") for one in line.locator("[data-tag]").all()] for line in shown] == [
+        list(one.tags) for one in found
+    ]
+    rows = page.table("tags")
+    assert [row[1] for row in rows] == [word for one in found for word in one.words]
+    np.testing.assert_allclose([float(row[3]) for row in rows], [p for one in found for p in one.probabilities], atol=5e-5)
+    assert "<b>the</b>" in page.page.locator("[data-sentence]").nth(1).text_content()
+    screenshot(page, "tag")
+
+
+def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:
+    question, context = RECORDS[0]["question"], RECORDS[0]["context"]
+    page = visit(f"#/answer?run=reader&question={quote(question)}&context={quote(context)}", at=task_lab)
+    found = load(task_library.path("reader")).answer(question, context)
+    assert page.page.locator("[data-answered]").text_content() == context
+    assert page.page.locator("[data-answered] mark").text_content() == found.text
+    assert f"{100 * found.probability:.1f} %" in page.page.locator("[data-summary]").text_content()
+    screenshot(page, "answer")
+    assert page.page.locator("[data-example]").all_text_contents() == ["Who?", "When?", "Not in the text"]
+
+
+def test_a_scene_is_captioned_and_each_word_attends(
+    visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot
+) -> None:
+    page = visit("#/caption?run=captioner&number=3", at=task_lab)
+    model, made = load(task_library.path("captioner")), scenes(3, "test")
+    (found,) = model.captions([made.image_NHWC[-1]], model.decoding({"beam": 3}))
+    assert [row[1] for row in page.table("captions")] == [one.text for one in found]
+    assert made.captions[-1] in page.page.locator("[data-truth]").text_content()
+    assert page.page.locator(".scene img").evaluate("image => image.naturalWidth") == 48
+    assert page.page.locator("[data-figure=overlay]").count() == bool(found[0].text)
+    screenshot(page, "caption")
+    page.press("next")
+    assert "number=4" in page.hash()
+
+
+def test_without_such_a_run_the_card_and_the_room_say_how_to_train_one(visit: Visit, library: RunLibrary) -> None:
+    page = visit("#/")
+    for name in ("tag", "classify", "answer", "caption"):
+        card = page.page.locator(f"[data-card={name}] [data-works]")
+        assert card.get_attribute("data-works") == "false"
+        assert "Train one" in card.text_content()
+    assert page.page.locator("[data-card=walk] [data-works]").text_content() == "Works now"
+    page.page.get_by_role("link", name="Classify").first.click()
+    page.page.locator("[data-if-none]").wait_for()
+    assert not page.settled().page.locator("[data-notice]").count()
