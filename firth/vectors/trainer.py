@@ -161,7 +161,7 @@ def train(
         format=format,
         field=field,
         progress=watcher.work,
-        workers=config.threads,
+        workers=config.threads and config.threads * (team.on_this_machine if team.rank == 0 else 1),  # the others wait
     )
     if team.rank == 0:
         team.wait()

@@ -36,7 +36,7 @@ class ChunkMemo:
         text = b"".join([text.encode("utf-8", "surrogatepass") + (END if ends else BREAK) for text, ends in texts])
         chunk_N, _ = self._lexicon.read(text, chunks=True)
         if len(self._lexicon) > len(self._start_W) - 1:
-            self._learn(*self._encode_chunks(self._lexicon.words(len(self._start_W) - 1).spelled()))
+            self._learn(*self._encode_chunks(self._lexicon.words(len(self._start_W) - 1).lines()))
         ids = np.empty(_length(chunk_N, self._start_W), self._dtype)
         _spell(chunk_N, self._start_W, self._id_A, ids)
         return ids
