@@ -150,6 +150,7 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         job("b2", plain, "b", steps=3, resume=True),
         job("c1", plain, "c", steps=3, parallel="fsdp", keep=3) | {"disk": 0.5},
         job("d", plain, steps=2, parallel="fsdp"),
+        *(job(f"bf16 {parallel}", plain, parallel=parallel, reduce="bf16") for parallel in ("ddp", "fsdp")),
         *measures(2),
     ]
     last = [
@@ -164,6 +165,10 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
     expected = losses_of(tmp_path, "whole 1")
     for parts in (("a1", "a2", "a3"), ("b1", "b2", "b3"), ("c1", "c2")):
         np.testing.assert_allclose([one for part in parts for one in losses_of(tmp_path, part)], expected, rtol=0, atol=1e-9)
+    for rounded in (losses_of(tmp_path, f"bf16 {parallel}") for parallel in ("ddp", "fsdp")):
+        np.testing.assert_allclose(rounded[0], expected[0], rtol=1e-9)  # before the first exchange
+        np.testing.assert_allclose(rounded, expected, rtol=0.01)
+        assert np.abs(np.subtract(rounded, expected))[1:].min() > 1e-6, "gradients were exchanged as they are"
     for run in ("a", "b", "c"):
         assert [line["step"] for line in read_log(tmp_path / run / "log.jsonl")] == [1, 2, 3, 4]
         assert_no_temporaries(tmp_path / run)
