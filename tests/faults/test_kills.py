@@ -128,6 +128,16 @@ def started(nursery: Nursery, command: Command, folder: Path) -> Child:
     return nursery.start(*command.arguments, FIRTH_CACHE=str(folder / "cache"))
 
 
+def wait_for(child: Child, seconds: float) -> float | None:
+    """Wait so long, or until it ends: then how long it took, so that the next kill does not come too late again."""
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < seconds:
+        if child.ended():
+            return passed
+        time.sleep(0.002)
+    return None
+
+
 def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str, int]:
     """Kill it `kills` times, in as many rounds as that takes: a round ends when the command does."""
     whole = make(folder / "whole")
@@ -139,7 +149,7 @@ def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str
         command = make(place)
         for _ in range(8):  # at most: then it may end
             child = started(nursery, command, place)
-            time.sleep(moments.uniform(0, seconds))
+            seconds = wait_for(child, moments.uniform(0, seconds)) or seconds
             child.send(signal.SIGKILL)
             code = child.wait()
             assert code in (0, -signal.SIGKILL), child.said()
@@ -209,7 +219,7 @@ def test_kills_of_one_or_both_of_two_processes_lose_nothing(parallel: str, nurse
         command = pair(place, parallel)
         for _ in range(8):  # at most: then it may end
             children = started_pair(nursery, command, place)
-            time.sleep(moments.uniform(0, seconds))
+            seconds = wait_for(children[0], moments.uniform(0, seconds)) or seconds
             for child in moments.choice((children[:1], children[1:], children)):
                 child.send(signal.SIGKILL)
             killed = [child.wait() for child in children].count(-signal.SIGKILL)
