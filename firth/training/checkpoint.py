@@ -279,5 +279,5 @@ def _check_tokenizers(folder: RunFolder, metadata: dict[str, str]) -> None:
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     version = metadata.get("format", "")
-    if not version.isdecimal() or int(version) > FORMAT:
-        raise RunError(f"{path} has format {version or 'none'}; this firth reads up to {FORMAT}; upgrade firth")
+    if not version.isdecimal() or len(version) > 9 or int(version) > FORMAT:
+        raise RunError(f"{path} has format {version[:20] or 'none'}; this firth reads up to {FORMAT}; upgrade firth")

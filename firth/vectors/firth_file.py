@@ -125,8 +125,8 @@ def _check_kind(metadata: Mapping[str, str], path: Path) -> None:
     if metadata.get("format") != FORMAT:
         raise DataError(f"{path} contains tensors but no word vectors; expected a file written by `firth vectors`")
     version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
-        raise RunError(f"{path} has format version {version or 'unknown'}; this firth reads up to {VERSION}. Upgrade firth")
+    if not version.isdecimal() or len(version) > 9 or int(version) > VERSION:
+        raise RunError(f"{path} has format version {version[:20] or 'unknown'}; this firth reads up to {VERSION}. Upgrade firth")
 
 
 def _mapped(path: Path, name: str, entry: Mapping[str, Any], start: int, size: int) -> NDArray[Any]:
