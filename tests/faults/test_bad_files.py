@@ -34,6 +34,7 @@ KNOWN = {
     "run resumed resealed": (1, 3, 16),
     "run log": (1, 14, 16),
     "run model.safetensors": (146,),
+    "adapter": (76, 79, 177),
     "captions": (62, 114),
     "vectors v.firth": (133, 139),
 }
