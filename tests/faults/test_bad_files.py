@@ -35,6 +35,8 @@ KNOWN = {
     "run log": (1, 14, 16),
     "run model.safetensors": (146,),
     "adapter": (76, 79, 177),
+    "vocab.json and merges.txt": (158,),
+    "search index": (126,),
     "captions": (62, 114),
     "vectors v.firth": (133, 139),
 }
