@@ -148,7 +148,7 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         job("b1", plain, "b", steps=2, parallel="fsdp"),
         job("a2", plain, "a", steps=3, parallel="fsdp", resume=True),
         job("b2", plain, "b", steps=3, resume=True),
-        job("c1", plain, "c", steps=3, parallel="fsdp", keep=3) | {"disk": 0.5},
+        job("c1", plain, "c", steps=3, parallel="fsdp", keep=3) | {"disk": 0.3},
         job("d", plain, steps=2, parallel="fsdp"),
         *(job(f"bf16 {parallel}", plain, parallel=parallel, reduce="bf16") for parallel in ("ddp", "fsdp")),
         *measures(2),

@@ -77,6 +77,7 @@ assert os.wait()[1] == 0
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="shared memory of Linux")
 def test_the_processes_of_one_machine_write_to_the_same_matrix(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", IN_TWO, tmp_path / "store"], check=True, timeout=120)
