@@ -69,9 +69,12 @@ class Words:
             arena[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
+    def selected(self, kept_W: NDArray[np.bool_]) -> Words:
+        return Words(self.arena_A, self.entry_W4[kept_W])
+
     def lines(self) -> bytes:
         """All words, one per line."""
-        joined_N = np.empty(len(self.arena_A) + max(len(self) - 1, 0), np.uint8)
+        joined_N = np.empty(int((self.entry_W4[:, _TAG] & _LOW).sum()) + max(len(self) - 1, 0), np.uint8)
         _join(self.arena_A, self.entry_W4, joined_N)
         return joined_N.tobytes()
 

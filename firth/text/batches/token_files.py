@@ -220,7 +220,7 @@ class _Encoders:
     """Encodes batches in several threads, with an encoder for each that is at work."""
 
     def __init__(self, tokenizer: Tokenizer, characters: int) -> None:
-        self._new = tokenizer.piece_encoder if characters >= _MUCH else lambda: tokenizer.encode_pieces
+        self._new = tokenizer.piece_encoders() if characters >= _MUCH else lambda: tokenizer.encode_pieces
         self._free: SimpleQueue[Any] = SimpleQueue()
 
     def __call__(self, batch: list[Piece]) -> tuple[Ids, int]:
