@@ -29,13 +29,15 @@ def main() -> None:
     parser.add_argument("corpus")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, nargs="+", default=[len(os.sched_getaffinity(0))], help="threads of firth")
+    parser.add_argument("--only", choices=["firth"], help="without the peer")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.side:
         print(json.dumps(gensim(given.corpus) if given.side == "gensim" else firth(given.corpus, int(given.side))))
         return
     path = str(located(given.corpus))
-    found: dict[str, list[dict[str, float]]] = {"gensim": [], **{str(workers): [] for workers in given.workers}}
+    sides = [*([] if given.only else ["gensim"]), *map(str, given.workers)]
+    found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as cache:
         for number in range(given.rounds):
             for side in list(found)[:: 1 if number % 2 else -1]:
@@ -51,14 +53,14 @@ def main() -> None:
                 found[side].append(json.loads(run.stdout))
     assert len({reading["words"] for readings in found.values() for reading in readings}) == 1, "the two count differently"
     size = Path(path).stat().st_size / 1e6
-    kept, raw = found["gensim"][0]["words"], next(reading["raw"] for reading in found[str(given.workers[0])])
+    kept, raw = (found[sides[-1]][0][key] for key in ("words", "raw"))
     print(f"{size:.0f} MB, {raw:,.0f} words, {kept:,.0f} of which occur {MIN_COUNT} times; median of {given.rounds}")
     median = {side: statistics.median(reading["seconds"] for reading in readings) for side, readings in found.items()}
     for side, readings in found.items():
         peak = max(reading["memory"] for reading in readings)
         name = side if side == "gensim" else f"firth, {side} thread{'s' if side != '1' else ''}"
-        rate, times = raw / median[side] / 1e6, median["gensim"] / median[side]
-        print(f"{name:18}{median[side]:6.2f} s  {rate:6.2f} M words/s  peak {peak:,.0f} MB  {times:.1f} × gensim")
+        times = f"  {median['gensim'] / median[side]:.1f} × gensim" if "gensim" in median else ""
+        print(f"{name:18}{median[side]:6.2f} s  {raw / median[side] / 1e6:6.2f} M words/s  peak {peak:,.0f} MB{times}")
 
 
 def located(corpus: str) -> Path:

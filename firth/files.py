@@ -119,7 +119,10 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
     digest = hashlib.sha256(json.dumps(dict(sorted(metadata.items()))).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        flat = tensor.reshape(-1)
+        if flat.stride(-1) != 1:  # of a single number, where any stride is right
+            flat = flat.clone(memory_format=torch.contiguous_format)
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

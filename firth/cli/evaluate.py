@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,6 +12,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.decoding_options import Quantise
+from firth.progress import Progress, silent
 
 if TYPE_CHECKING:
     from firth.layers.quantised import Quantisation
@@ -52,11 +55,13 @@ def evaluate(
     quantise: Quantise = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a run on held-out data."""
-    from firth.api import load
-    from firth.cli.progress import Display
+    """Measure a run on held-out data.
 
-    with Display() as display:
+    On several GPUs or machines: torchrun --nproc-per-node=N -m firth evaluate RUN"""
+    from firth.api import load
+    from firth.training.distributed import is_first
+
+    with _together() as work:
         model = load(run)
         others = _opened_beside(beside or (), model, save)
         if save is not None:
@@ -66,10 +71,12 @@ def evaluate(
         own |= {"context": context, "rotary_scaling": rotary_scaling, "contrast": contrast or None}
         options = _options(model, own)
         if quantise is None:
-            result = model.evaluate(data, display.work, split=part, **options)
+            result = model.evaluate(data, work, split=part, **options)
         else:
-            result = _quantised_result(model, quantise, lambda: model.evaluate(data, display.work, split=part, **options))
-        results = {run: result, **{path: other.evaluate(None, display.work, split=part) for path, other in others.items()}}
+            result = _quantised_result(model, quantise, lambda: model.evaluate(data, work, split=part, **options))
+        results = {run: result, **{path: other.evaluate(None, work, split=part) for path, other in others.items()}}
+    if not is_first():
+        return
     if save is not None:
         _save(save, model, results)
     if as_json:
@@ -78,6 +85,27 @@ def evaluate(
     print(model.task.report(result))
     if model.quantised is not None:
         print(_loss_of_quantising(result, str(model.quantised)))
+
+
+@contextlib.contextmanager
+def _together() -> Iterator[Progress]:
+    """As one of the processes that torchrun started, or alone. Only the first says anything."""
+    from firth.cli.progress import Display
+    from firth.errors import ConfigError
+    from firth.training.config import TrainingConfig
+    from firth.training.distributed import is_first, joined
+
+    if is_first():
+        with joined(TrainingConfig()), Display() as display:
+            yield display.work
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with joined(TrainingConfig()):
+                yield silent
+        except ConfigError as error:
+            raise typer.Exit(error.exit_code) from None
 
 
 def _quantised_result(model: Run[Any], kind: str, evaluate: Callable[[], dict[str, Any]]) -> dict[str, Any]:

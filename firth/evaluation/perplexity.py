@@ -21,7 +21,7 @@ from firth.models import LanguageModel
 from firth.progress import Progress, silent
 from firth.text import TokenFile
 from firth.text.batches.windows import Batch, sweep, sweep_streams
-from firth.training.distributed import all_added, ranks
+from firth.training.distributed import all_added, all_merged, mine, ranks
 from firth.training.loop import precision
 
 _LONG = 1_000_000  # tokens: in a stream at least this long, starting without a past hardly matters
@@ -108,11 +108,14 @@ def random_loss(
 
     Every window starts without a past, also for a recurrent model.
     """
-    losses = []
-    for window in _random_windows(text, batches, batch, context, seed):
-        total, tokens = total_nats(model, [window], dtype)
-        losses.append(total / tokens)
-        progress("random batches", len(losses), batches)
+    found: dict[int, float] = {}
+    for number, window in enumerate(_random_windows(text, batches, batch, context, seed)):
+        if mine(number):
+            total, tokens = total_nats(model, [window], dtype)
+            found[number] = total / tokens
+        progress("random batches", number + 1, batches)
+    found = all_merged(found)
+    losses = [found[number] for number in range(batches)]
     error = float(np.std(losses, ddof=1)) / math.sqrt(batches) if batches > 1 else None
     return RandomLoss(math.fsum(losses) / batches, error, batches)
 

@@ -17,7 +17,7 @@ from firth.errors import DataError
 from firth.interop.sentencepiece_file import SentencePiece
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
-from firth.text.tokenizers.tokenizer_json import parsed
+from firth.text.tokenizers.tokenizer_json import check_ids, parsed
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -89,6 +89,7 @@ def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
         return (folder / "tokenizer.json").read_text(encoding="utf-8", errors="replace")
     special = read_json(folder / "special_tokens_map.json", {}) | dict(settings)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        check_ids(list(read_json(folder / "vocab.json").items()), str(folder / "vocab.json"), vocab)
         found = _byte_pairs(folder, special)
     elif (folder / "vocab.txt").is_file():
         found = _word_pieces(folder, special)

@@ -195,7 +195,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         tensors = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise DataError(f"{folder} holds no readable adapter: {error}") from error
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise DataError(f"{folder / CONFIG} does not describe a LoRA adapter; other kinds are not supported")
@@ -207,6 +207,9 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _scale(config: Mapping[str, Any], name: str, rank: int) -> float:
     """α / r, or α / √r as in rsLoRA (Kalajdzievski 2023)."""
-    patterns = config.get("alpha_pattern") or {}
-    alpha = next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", name)), config["lora_alpha"])
-    return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)
+    patterns, alpha = config.get("alpha_pattern") or {}, config.get("lora_alpha")
+    try:
+        alpha = next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", name)), alpha)
+        return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)  # type: ignore[arg-type]
+    except (AttributeError, TypeError, ValueError, ArithmeticError, re.error) as error:
+        raise DataError(f"{CONFIG} has no usable lora_alpha or alpha_pattern for {name}: {error}") from error

@@ -62,20 +62,6 @@ class ElectraConfig(ObjectiveConfig):
             raise ConfigError(f"objective.weight is {self.weight}; expected more than 0, for example 50")
 
 
-def replaced_tokens(
-    model: Electra,
-    token_BT: Tensor,
-    place_BM: Tensor,
-    target_BM: Tensor,
-    uniform_BM: Tensor | None = None,
-    *,
-    weight: float,
-    state: None = None,
-) -> tuple[Tensor, None]:
-    """mean −log p_G(x_m) + weight · BCE, in nats: the sum of `replaced_terms`."""
-    return replaced_terms(model, token_BT, place_BM, target_BM, uniform_BM, weight=weight)[0].sum(), None
-
-
 def replaced_terms(
     model: Electra,
     token_BT: Tensor,
@@ -86,7 +72,8 @@ def replaced_terms(
     weight: float,
     state: None = None,
 ) -> tuple[Tensor, None]:
-    """Both terms of the loss: a mean over the masked tokens, and one over all. Samples are integers: no gradient of the
+    """mean −log p_G(x_m) and weight · BCE, in nats, whose sum is the loss. The first is a mean over the masked tokens, the second
+    over all, so several processes add them up apart. Samples are integers: no gradient of the
     discriminator reaches the generator, except through the embedding, which both share."""
     assert model.generator is not None  # see check()
     y_BMe = model.generator.hidden(token_BT, place_BM=place_BM)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from firth.text.parallel import cores, in_order
 
-_BLOCK = 1 << 25  # bytes under one hash, of files without shards of their own
+_BLOCK = 1 << 23  # bytes under one hash, of files without shards of their own
 _READ = 1 << 20
 
 

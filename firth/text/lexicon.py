@@ -69,6 +69,15 @@ class Words:
             arena[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
+    def selected(self, kept_W: NDArray[np.bool_]) -> Words:
+        return Words(self.arena_A, self.entry_W4[kept_W])
+
+    def lines(self) -> bytes:
+        """All words, one per line."""
+        joined_N = np.empty(int((self.entry_W4[:, _TAG] & _LOW).sum()) + max(len(self) - 1, 0), np.uint8)
+        _join(self.arena_A, self.entry_W4, joined_N)
+        return joined_N.tobytes()
+
     def _padded(self) -> Bytes:
         """The arena with room to read a group at its last byte."""
         arena_A = np.zeros((len(self.arena_A) // 8 + 2) * 8, np.uint8)
@@ -155,6 +164,13 @@ class Lexicon:
             self._entry_W4 = _longer(self._entry_W4, 2 * self._known)
             slot_S, self._slot_S = self._slot_S, np.zeros(2 * len(self._slot_S), np.uint64)
             _place(slot_S, self._slot_S)
+
+
+def lexicon_of(words: Iterable[str]) -> Lexicon:
+    """The words of a vocabulary, numbered by their ids."""
+    lexicon = Lexicon()
+    lexicon.add(Words.of(words))
+    return lexicon
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
@@ -338,6 +354,20 @@ def _tag(text_Q: Groups, entry_W4: Groups) -> None:
     for word in range(len(entry_W4)):
         tag, first = _tagged(text_Q, np.int64(entry_W4[word, _START]), np.int64(entry_W4[word, _TAG]))
         entry_W4[word, _TAG], entry_W4[word, _FIRST] = tag, first
+
+
+@compiled_without_allocation
+def _join(arena_A: Bytes, entry_W4: Groups, joined_N: Bytes) -> None:
+    """Copy the words, with a newline between two of them."""
+    at = 0
+    for word in range(len(entry_W4)):
+        if word:
+            joined_N[at] = _NEWLINE
+            at += 1
+        start = np.int64(entry_W4[word, _START])
+        for place in range(start, start + np.int64(entry_W4[word, _TAG] & _LOW)):
+            joined_N[at] = arena_A[place]
+            at += 1
 
 
 @compiled_without_allocation

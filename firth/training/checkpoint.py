@@ -17,6 +17,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from firth.models import Network
 from firth.models.adapters import base_weights, facts, merge, merged_weights, trained_names
 from firth.models.peft_format import save_adapter
 from firth.training import sharded_checkpoint as sharded
+from firth.training.config import TrainingConfig
 from firth.training.distributed import all_gathered, ranks
 from firth.training.folder import FORMAT, RunFolder
 from firth.training.loop import Training
@@ -37,20 +39,35 @@ Notice = Callable[[str], None]
 _SUFFIXES = (".safetensors", sharded.SUFFIX)
 
 
-def save(training: Training, folder: RunFolder, keep: int) -> Path:
-    """Write the checkpoint of this step, then delete all but the newest `keep`.
+class Saver:
+    """Writes the checkpoints of a training: `with Saver(folder, config) as saver:` … `saver.save(training)`. Those of a sharded
+    training are complete only after `wait`, or at the end of the context."""
 
-    A checkpoint of a later step is deleted as well: `restore` found it damaged and skipped it.
-    """
-    path = folder.checkpoints / f"step-{training.step:08d}{'.safetensors' if training.sharded is None else sharded.SUFFIX}"
-    tensors, metadata = _tensors(training), _metadata(training, folder)
-    if training.sharded is not None:
-        sharded.save(path, tensors, metadata)
-    elif ranks().first:
-        files.save_tensors(path, tensors, metadata)
-    if ranks().first:
-        _keep_newest(folder, path, keep)
-    return path
+    def __init__(self, folder: RunFolder, config: TrainingConfig) -> None:
+        self._folder, self._keep = folder, config.keep
+        self._writer = sharded.Writer(config.timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def wait(self) -> None:
+        self._writer.wait()
+
+    def save(self, training: Training) -> None:
+        """Write the checkpoint of this step, then delete all but the newest.
+
+        A checkpoint of a later step is deleted as well: `restore` found it damaged and skipped it."""
+        whole = training.sharded is None
+        path = self._folder.checkpoints / f"step-{training.step:08d}{'.safetensors' if whole else sharded.SUFFIX}"
+        tensors, metadata = _tensors(training), _metadata(training, self._folder)
+        if not whole:
+            self._writer.begin(path, tensors, metadata, lambda: _keep_newest(self._folder, path, self._keep))
+        elif ranks().first:
+            files.save_tensors(path, tensors, metadata)
+            _keep_newest(self._folder, path, self._keep)
 
 
 def _metadata(training: Training, folder: RunFolder) -> dict[str, str]:
@@ -262,5 +279,5 @@ def _check_tokenizers(folder: RunFolder, metadata: dict[str, str]) -> None:
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     version = metadata.get("format", "")
-    if not version.isdecimal() or int(version) > FORMAT:
-        raise RunError(f"{path} has format {version or 'none'}; this firth reads up to {FORMAT}; upgrade firth")
+    if not version.isdecimal() or len(version) > 9 or int(version) > FORMAT:
+        raise RunError(f"{path} has format {version[:20] or 'none'}; this firth reads up to {FORMAT}; upgrade firth")

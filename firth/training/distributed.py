@@ -123,13 +123,13 @@ def all_told(find: Callable[[], T]) -> T:
     return found
 
 
-def all_gathered(value: T) -> list[T]:
-    """The values of all processes, in the order of their ranks."""
+def all_gathered(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
+    """The values of all processes, in the order of their ranks. `group`: their messages, apart from all others."""
     where = ranks()
     if where.world == 1:
         return [value]
     held: list[Any] = [None] * where.world
-    dist.all_gather_object(held, value)
+    dist.all_gather_object(held, value, group)
     return held
 
 

@@ -54,7 +54,7 @@ class RunFolder:
                 f"{path} is not a run: it has no `format` file; expected a folder made by `firth train RECIPE --out RUN`"
             )
         text = folder.format.read_text(encoding="utf-8", errors="replace").strip()
-        if not text.isdecimal():
+        if not text.isdecimal() or len(text) > 9:
             raise RunError(f"{folder.format} holds {text[:20]!r} instead of a version number, so {path} is not a run")
         if int(text) > FORMAT:
             raise RunError(f"{path} has run format {text}; this firth reads up to {FORMAT}; upgrade firth")

@@ -112,7 +112,8 @@ def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: 
         if config.reduce == "bf16":
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
-            module.register_comm_hook(None, bf16_compress_hook)
+            # not the function itself: under its name torch refuses it on a CPU, where gloo can do it
+            module.register_comm_hook(None, lambda group, bucket: bf16_compress_hook(group, bucket))  # noqa: PLW0108
     return Worker(torch.compile(module, dynamic=False) if config.compile else module, module)
 
 

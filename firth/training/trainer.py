@@ -52,6 +52,7 @@ def train(
     with (
         StopRequest(once=where.world > 1) as stop,
         Log(folder.log, training.step, events) if where.first else NoLog() as log,
+        checkpoint.Saver(folder, config) as saver,
     ):
         try:
             for step in fit(training, loss, config):
@@ -75,7 +76,7 @@ def train(
                     checkpoint.save_weights(training, folder)
                 if saving:
                     log.sync()
-                    checkpoint.save(training, folder, config.keep)
+                    saver.save(training)
                 watch(StepReport(step, training.guard.known_loss, training.tokens, training.seconds, valid))
                 if stopping and not last:
                     raise _interrupted(step.step, config.steps, stop.signal)
@@ -84,6 +85,7 @@ def train(
                 if not last:
                     vote.cast(stop.signal is not None)
         except Diverged as error:
+            saver.wait()
             raise Diverged(f"{error}; {_last_good(folder)}. Try a smaller training.rate or training.clip") from None
 
 

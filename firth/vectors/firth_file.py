@@ -113,9 +113,10 @@ def _header(file: IO[bytes], path: Path) -> tuple[int, dict[str, Any]]:
     text = head[8:] + file.read(length - 1)
     try:
         header: dict[str, Any] = json.loads(text) if len(text) == length else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         header = {}
-    if not header:
+    told = header.get("__metadata__", {}) if isinstance(header, dict) else None
+    if not header or not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
         raise CorruptFile(f"{path} is truncated or damaged: its header is incomplete. Copy or download it again")
     return 8 + length, header
 
@@ -124,16 +125,16 @@ def _check_kind(metadata: Mapping[str, str], path: Path) -> None:
     if metadata.get("format") != FORMAT:
         raise DataError(f"{path} contains tensors but no word vectors; expected a file written by `firth vectors`")
     version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
-        raise RunError(f"{path} has format version {version or 'unknown'}; this firth reads up to {VERSION}. Upgrade firth")
+    if not version.isdecimal() or len(version) > 9 or int(version) > VERSION:
+        raise RunError(f"{path} has format version {version[:20] or 'unknown'}; this firth reads up to {VERSION}. Upgrade firth")
 
 
 def _mapped(path: Path, name: str, entry: Mapping[str, Any], start: int, size: int) -> NDArray[Any]:
     try:
         kind, shape, (begin, end) = str(entry["dtype"]), tuple(map(int, entry["shape"])), entry["data_offsets"]
         dtype, fits = _TYPES[kind][0], (kind, len(shape)) == _EXPECTED[name]
-        fits = fits and begin >= 0 and end - begin == math.prod(shape) * dtype.itemsize
-    except (KeyError, TypeError, ValueError):  # KeyError: also an unknown array name
+        fits = fits and type(begin) is int and begin >= 0 and end - begin == math.prod(shape) * dtype.itemsize
+    except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: also an unknown array name
         fits = False
     if not fits:
         raise CorruptFile(f'{path} is damaged: its header entry for "{name}" is invalid. Copy or download it again')

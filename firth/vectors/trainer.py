@@ -50,7 +50,7 @@ _BLOCK = 200_000  # words; small enough to stop quickly after Ctrl-C and to keep
 _GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block in parallel
 _BLOCKS = 64  # smallest number of blocks, if the text is long enough: with fewer, threads would be idle at the end
 _SMALLEST = 1_000
-_ROUND = 1_000_000  # words that each thread trains on before several processes combine their matrices
+_ROUND = 1_000_000  # words that each thread trains on before several processes report, or combine their matrices
 _ENOUGH = 1_000_000  # words in all epochs together: with fewer, all vectors stay close to each other
 _OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other formats
 
@@ -161,7 +161,7 @@ def train(
         format=format,
         field=field,
         progress=watcher.work,
-        workers=config.threads,
+        workers=config.threads and config.threads * (team.on_this_machine if team.rank == 0 else 1),  # the others wait
     )
     if team.rank == 0:
         team.wait()
@@ -172,8 +172,7 @@ def train(
         )
     if epochs is None and start is None:
         _note_few_words(text.raw_words, config.epochs, watcher)
-    training = prepare_training(text, config, start, watcher)
-    training.team = team
+    training = prepare_training(text, config, start, watcher, team)
     return _finish(training, Path(out) if out is not None else None, watcher)
 
 
@@ -215,11 +214,16 @@ class Training:
     kernel: Kernel
     fetch: Callable[[], None] = lambda: None  # copies the matrices back from the device
     team: Team = ALONE  # the processes that train together
+    shared: bool = False  # whether they train the same matrices; otherwise each has its own, to be combined
     last: Report | None = None
 
 
 def prepare_training(
-    text: EncodedCorpus, config: VectorsConfig, start: WordVectors | None = None, watcher: TrainingCallbacks | None = None
+    text: EncodedCorpus,
+    config: VectorsConfig,
+    start: WordVectors | None = None,
+    watcher: TrainingCallbacks | None = None,
+    team: Team = ALONE,
 ) -> Training:
     """Initial weights, or those of `start`, and a kernel for them."""
     watcher = watcher or TrainingCallbacks()
@@ -232,7 +236,17 @@ def prepare_training(
         _copy_weights(start, text.vocabulary, config, input_Vd, output_Vd, watcher)
     if config.deterministic and config.threads != 1:
         watcher.notice("deterministic: training in one thread")
-    return Training(text, config, input_Vd, output_Vd, *_kernel(config, text.vocabulary, input_Vd, output_Vd, watcher))
+    of_kernel, shared = config, None
+    if not config.deterministic and (shared := _in_shared_memory(team, input_Vd, output_Vd)) is not None:
+        input_Vd, output_Vd = shared
+        of_kernel = dataclasses.replace(config, threads=config.workers * team.size)  # that write to these matrices
+    kernel, fetch = _kernel(of_kernel, text.vocabulary, input_Vd, output_Vd, watcher)
+    return Training(text, config, input_Vd, output_Vd, kernel, fetch, team, shared is not None)
+
+
+def _in_shared_memory(team: Team, *matrices: Matrix) -> list[Matrix] | None:
+    found = [shared for matrix in matrices if (shared := team.in_shared_memory(matrix)) is not None]
+    return found if len(found) == len(matrices) else None
 
 
 def initial_vectors(V: int, config: VectorsConfig) -> Matrix:
@@ -250,7 +264,7 @@ def initial_vectors(V: int, config: VectorsConfig) -> Matrix:
 def fit(training: Training) -> Generator[Report, None, None]:
     """Train block by block. Closing the generator finishes the blocks in progress and starts no others.
 
-    Several processes share the blocks, and report when they have combined their matrices."""
+    Several processes share the blocks, and report after each round."""
     config, text, team = training.config, training.text, training.team
     blocks = _blocks(text, config)
     tally = _Tally.of(config.epochs, len(blocks))
@@ -266,8 +280,9 @@ def fit(training: Training) -> Generator[Report, None, None]:
         training.last = total.report(text, time.monotonic() - began)
         return training.last
 
-    matrices = () if team.alone else combined_matrices(training)
-    for share in team.share(places, max(1, _ROUND * config.workers * len(blocks) // len(text.ids))):
+    matrices = () if team.alone or training.shared else combined_matrices(training)
+    at_most = max(1, _ROUND * config.workers * len(blocks) // len(text.ids))
+    for share in team.share(places, at_most, growing=not training.shared):
         with closing(_in_threads(run, iter(share), config.workers)) as results:  # threads end with this, however it ends
             for (epoch, number), counts in results:
                 if not math.isfinite(counts.loss):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.lexicon import MISSING, Lexicon, Words
+from firth.text.lexicon import MISSING, Lexicon, Words, lexicon_of
 from firth.text.parallel import cores, in_order
 
 
@@ -92,13 +92,6 @@ def chosen(
 def _spelled(words: Words, count_W: NDArray[np.int64], kept_W: NDArray[np.bool_]) -> dict[str, int]:
     kept = np.flatnonzero(kept_W)
     return dict(zip(words.spelled(kept), count_W[kept].tolist(), strict=True))
-
-
-def lexicon_of(words: Iterable[str]) -> Lexicon:
-    """The words of a vocabulary, numbered by their ids."""
-    lexicon = Lexicon()
-    lexicon.add(Words.of(words))
-    return lexicon
 
 
 def _totals(parts: Sequence[Words], held: int) -> Iterator[Words]:

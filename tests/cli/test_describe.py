@@ -36,6 +36,25 @@ def test_settings_of_a_preset_count(firth: Firth) -> None:
     assert "; changed: model.depth" in firth("describe", "gpt2", "--model.depth=2").out
 
 
+@pytest.mark.parametrize(("reduce", "wire"), [("float32", 4), ("bf16", 2)])
+def test_what_four_processes_hold_and_send(firth: Firth, transformer_run: Path, reduce: str, wire: int) -> None:
+    """In float32: weights, gradients, and AdamW's two moments. In a ring each of N processes sends 2 (N − 1) / N of what is
+    summed, and (N − 1) / N of what is gathered."""
+    real = sum(parameter.numel() for parameter in load(transformer_run).network.parameters())
+    recipe = (transformer_run / "recipe.toml", "--world", "4", f"--training.reduce={reduce}")
+    whole, part = (
+        json.loads(firth("describe", *recipe, f"--training.parallel={parallel}", "--json").out)["distributed"]
+        for parallel in ("ddp", "fsdp")
+    )
+    assert [whole[name] for name in ("weights", "gradients", "optimizer", "gathered")] == [4 * real, 4 * real, 8 * real, 0]
+    assert whole["sent"] == 2 * 3 * wire * real // 4
+    assert [part[name] for name in ("weights", "gradients", "optimizer")] == [real, real, 2 * real]
+    for told in (whole, part):
+        assert told["tokens"] == -(-told["step_tokens"] // 4)
+        assert told["total"] == sum(told[name] for name in ("weights", "gradients", "optimizer", "gathered", "activations"))
+    assert "4 processes, ddp" in firth("describe", *recipe).out
+
+
 def test_the_settings_of_a_run_are_fixed(firth: Firth, char_run: Path) -> None:
     answer = firth("describe", char_run, "--model.depth=2")
     assert answer.code == 2
@@ -52,6 +71,7 @@ def test_the_settings_of_a_run_are_fixed(firth: Firth, char_run: Path) -> None:
         (["gpt3", "--training.batch=2"], 'a preset has no setting "training.batch"'),
         (["gpt3", "--tokenizer.vocab=0"], "tokenizer.vocab is 0; expected a whole number, at least 1"),
         (["nowhere.toml"], "there is no file nowhere.toml"),
+        (["gpt2", "--world=0"], "world is 0; expected 1 or more processes"),
     ],
 )
 def test_what_cannot_be_described(firth: Firth, arguments: list[str], message: str) -> None:

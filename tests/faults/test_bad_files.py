@@ -33,6 +33,12 @@ KNOWN = {
     "tokenizer unigram": (39,),
     "run resumed resealed": (1, 3, 16),
     "run log": (1, 14, 16),
+    "run model.safetensors": (146,),
+    "adapter": (76, 79, 177),
+    "vocab.json and merges.txt": (158,),
+    "search index": (126,),
+    "captions": (62, 114),
+    "vectors v.firth": (133, 139),
 }
 
 

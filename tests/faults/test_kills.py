@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from nursery import Child, Nursery, newest, nursery_in
 from tiny_runs import assert_identical, assert_no_temporaries, outcome, recipe_file, tiny
 from translations import pair_table, pairs_of, write_pairs
 
+from firth import files
 from firth.api import compose, train_recipe
+from firth.training.folder import RunFolder
+from firth.training.log import read as read_log
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and fork of POSIX")
 KILLS = int(os.environ.get("FIRTH_FAULT_KILLS", "20"))
@@ -40,12 +44,10 @@ class Command:
 Make = Callable[[Path], Command]
 
 
-def training(folder: Path, processes: int = 1) -> Command:
-    """Half of its time goes into writing. With several `processes` it will be started by torchrun."""
-    assert processes == 1, "the nursery forks one process"
-    recipe = recipe_file(
-        tiny("lstm", dropout=0.2, steps=150, carry=True, checkpoint_every=3, evaluate_every=25, log_every=7), folder
-    )
+def training(folder: Path, **more: Any) -> Command:
+    """Half of its time goes into writing."""
+    settings = {"steps": 150, "carry": True, "checkpoint_every": 3, "evaluate_every": 25, "log_every": 7} | more
+    recipe = recipe_file(tiny("lstm", dropout=0.2, **settings), folder)
     run = folder / "run"
 
     def result() -> Any:
@@ -126,6 +128,16 @@ def started(nursery: Nursery, command: Command, folder: Path) -> Child:
     return nursery.start(*command.arguments, FIRTH_CACHE=str(folder / "cache"))
 
 
+def wait_for(child: Child, seconds: float) -> float | None:
+    """Wait so long, or until it ends: then how long it took, so that the next kill does not come too late again."""
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < seconds:
+        if child.ended():
+            return passed
+        time.sleep(0.002)
+    return None
+
+
 def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str, int]:
     """Kill it `kills` times, in as many rounds as that takes: a round ends when the command does."""
     whole = make(folder / "whole")
@@ -137,7 +149,7 @@ def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str
         command = make(place)
         for _ in range(8):  # at most: then it may end
             child = started(nursery, command, place)
-            time.sleep(moments.uniform(0, seconds))
+            seconds = wait_for(child, moments.uniform(0, seconds)) or seconds
             child.send(signal.SIGKILL)
             code = child.wait()
             assert code in (0, -signal.SIGKILL), child.said()
@@ -163,6 +175,62 @@ def test_kills_lose_nothing(name: str, nursery: Nursery, tmp_path: Path) -> None
 @pytest.mark.long
 def test_a_few_kills_lose_nothing(nursery: Nursery, tmp_path: Path) -> None:
     survives(nursery, training, QUICK, tmp_path)
+
+
+# Several processes
+
+
+def pair(folder: Path, parallel: str) -> Command:
+    """A training for two processes."""
+    settings = {"steps": 40, "checkpoint_every": 3, "timeout": 20, "parallel": parallel}
+    recipe, run = recipe_file(tiny("transformer", dropout=0.2, batch=4, **settings), folder), folder / "run"
+
+    def result() -> Any:
+        assert_no_temporaries(run)
+        found = RunFolder.open(run)
+        kept = files.load_tensors(found.model)
+        return {"model": kept, "log": [(line["step"], line["loss"]) for line in read_log(found.log)]}
+
+    suffix = ".sharded" if parallel == "fsdp" else ".safetensors"
+    finished = run / "checkpoints" / f"step-00000040{suffix}"
+    return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
+
+
+def started_pair(nursery: Nursery, command: Command, folder: Path) -> list[Child]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "FIRTH_CACHE": str(folder / "cache")}
+    return [nursery.start(*command.arguments, RANK=rank, LOCAL_RANK=rank, **common) for rank in "01"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_kills_of_one_or_both_of_two_processes_lose_nothing(parallel: str, nursery: Nursery, tmp_path: Path) -> None:
+    """The one that is left ends by itself, as torchrun expects of it."""
+    whole = pair(tmp_path / "whole", parallel)
+    began = time.monotonic()
+    for child in started_pair(nursery, whole, tmp_path / "whole"):
+        assert child.wait() == 0, child.said()
+    seconds, expected = time.monotonic() - began, whole.result()
+    moments, done, rounds = random.Random(KILLS), 0, itertools.count()
+    while done < KILLS:
+        place = tmp_path / f"round-{next(rounds)}"
+        command = pair(place, parallel)
+        for _ in range(8):  # at most: then it may end
+            children = started_pair(nursery, command, place)
+            seconds = wait_for(children[0], moments.uniform(0, seconds)) or seconds
+            for child in moments.choice((children[:1], children[1:], children)):
+                child.send(signal.SIGKILL)
+            killed = [child.wait() for child in children].count(-signal.SIGKILL)
+            done += killed
+            if not killed or command.done() or done >= KILLS:
+                break
+        if not command.done():
+            for child in started_pair(nursery, command, place):
+                assert child.wait() == 0, child.said()
+        assert_identical(command.result(), expected, str(place))
+    print(f"two processes, {parallel}", json.dumps({"kills": done, "rounds": next(rounds)}))
 
 
 # Other disturbances

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.text import Piece, Tokenizer, TokenizerConfig
+from firth.text.batches.token_files import _Encoders
+from firth.text.parallel import in_order
 from firth.text.readers.pieces import slices
+from firth.text.tokenizers import chunk_memo
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"
@@ -123,6 +126,26 @@ def test_any_text_is_encoded_as_bytes_in_chunks_too(texts: list[tuple[str, bool]
     pieces = [Piece(text, ends) for text, ends in texts]
     assert BPE.piece_encoder()(pieces).tolist() == BPE.encode_pieces(pieces).tolist()
     assert WORD.piece_encoder()(pieces).tolist() == WORD.encode_pieces(pieces).tolist()
+
+
+@pytest.mark.parametrize("held", [4, 1 << 20], ids=["forgets", "holds all"])
+@pytest.mark.parametrize("tokenizer", [WORD, BPE], ids=["word", "bpe"])
+def test_threads_that_share_chunks_encode_as_one_does(tokenizer: Tokenizer, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_memo, "_HELD", held)
+    texts = [[Piece(f"{CORPUS} cat{n % 7} mat{n % 11}x{n} ", n % 3 == 0)] for n in range(60)]
+    for (ids, _), text in zip(in_order(_Encoders(tokenizer, 1 << 30), texts, 4), texts, strict=True):
+        assert ids.tolist() == tokenizer.encode_pieces(text).tolist()
+
+
+def test_a_chunk_that_one_encoder_knows_no_other_encodes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+    real = BPE._codec.encode_chunks
+    assert real is not None
+    monkeypatch.setattr(BPE._codec, "encode_chunks", lambda chunks: [asked.append(chunks), real(chunks)][1])
+    new = BPE.piece_encoders()
+    new()([Piece("the cat sat", True)])
+    new()([Piece("the cat on", True)])
+    assert asked == [b"the\n cat\n sat", b" on"]
 
 
 def test_a_run_of_white_space_is_never_cut() -> None:

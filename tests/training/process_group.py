@@ -1,7 +1,8 @@
 """Train tables in groups of processes: `python process_group.py JOBS FOLDER`. One interpreter imports torch and forks the others.
 
 JOBS is a JSON file with a list of groups; a group is a number of processes and a list of trainings, each with a name, the table
-of a recipe, whether to resume, and the type of its weights. The losses of each training are written to FOLDER/NAME.json.
+of a recipe, whether to resume, the type of its weights, and the seconds that a disk takes to write a checkpoint. The losses of
+each training are written to FOLDER/NAME.json. A job with options to "evaluate" measures a run instead.
 """
 
 from __future__ import annotations
@@ -11,19 +12,41 @@ import os
 import sys
 import time
 import traceback
+import unittest.mock
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
-from firth.api import Watcher, compose, train_recipe
+from firth.api import Watcher, compose, load, train_recipe
 
 SECONDS = 240
 
 
-def train(job: dict[str, Any], folder: Path) -> None:
+def work(job: dict[str, Any], folder: Path) -> None:
     torch.set_default_dtype(getattr(torch, job.get("dtype", "float64")))
+    if "evaluate" in job:
+        measured = load(folder / job["run"]).evaluate(**job["evaluate"])
+        (folder / f"{job['name']}-{os.environ['RANK']}.json").write_text(json.dumps(measured), encoding="utf-8")
+        return
+    with unittest.mock.patch.object(HuggingFaceStorageWriter, "write_data", slow(job.get("disk", 0.0))):
+        train(job, folder)
+
+
+def slow(seconds: float) -> Callable[..., Any]:
+    write_data = HuggingFaceStorageWriter.write_data
+
+    def wait(*given: Any) -> Any:
+        time.sleep(seconds)
+        return write_data(*given)
+
+    return wait
+
+
+def train(job: dict[str, Any], folder: Path) -> None:
     began = time.process_time()
     losses: list[float] = []
     said: list[str] = []
@@ -41,7 +64,7 @@ def member(rank: int, world: int, jobs: list[dict[str, Any]], folder: Path, stor
     try:
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
         for job in jobs:
-            train(job, folder)
+            work(job, folder)
         dist.barrier()
         dist.destroy_process_group()
     except BaseException:

@@ -33,6 +33,7 @@ from firth.training.log import read as read_log
 
 HERE = Path(__file__).parent
 COMMON = {"steps": 4, "batch": 5, "device": "cpu", "log_every": 1, "rate": 0.01, "evaluate_every": 3, "checkpoint_every": 2}
+MEASURED: dict[str, Table] = {"whole": {"random_batches": 3}, "translation": {}}
 BLOCK: Table = {"kind": "transformer", "width": 16, "depth": 2, "heads": 2}
 
 
@@ -93,6 +94,21 @@ def job(name: str, table: Table, run: str | None = None, *, resume: bool = False
     return {"name": name, "run": run or name, "table": changed, "resume": resume}
 
 
+def measures(world: int) -> list[Table]:
+    """Jobs that evaluate runs."""
+    return [{"name": f"{name} of {world}", "run": f"{name} 1", "evaluate": options} for name, options in MEASURED.items()]
+
+
+def measurement(folder: Path, name: str, rank: int) -> Table:
+    """The metrics that are numbers."""
+    found: Table = json.loads((folder / f"{name}-{rank}.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
+
+def sharded_tensors(path: Path) -> dict[str, torch.Tensor]:
+    return sharded_checkpoint.load(path, sharded_checkpoint.plain)
+
+
 def assert_equal_losses(folder: Path, name: str, *worlds: int) -> None:
     expected = losses_of(folder, f"{name} 1")
     assert len(expected) == COMMON["steps"]
@@ -117,7 +133,8 @@ def test_for_every_task_the_losses_do_not_depend_on_the_number_of_processes(tmp_
 
 def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_path: Path) -> None:
     """Uneven rows (translation), two means (ELECTRA), a carried state; then one run by two processes with DDP, two with FSDP and
-    one alone, and another the other way round."""
+    one alone, and another the other way round. A slow disk: a checkpoint holds the weights of its step, although the training
+    went on before it was written. And all of them measure alike."""
     given = tables(tmp_path)
     names = ("next-token, carry", "electra", "translation")
     plain = text_table("next-token", {"family": "language"} | BLOCK, average=0.9)
@@ -131,25 +148,49 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         job("b1", plain, "b", steps=2, parallel="fsdp"),
         job("a2", plain, "a", steps=3, parallel="fsdp", resume=True),
         job("b2", plain, "b", steps=3, resume=True),
-        job("c1", plain, "c", steps=3, parallel="fsdp"),
+        job("c1", plain, "c", steps=3, parallel="fsdp", keep=3) | {"disk": 0.3},
+        job("d", plain, steps=2, parallel="fsdp"),
+        *(job(f"bf16 {parallel}", plain, parallel=parallel, reduce="bf16") for parallel in ("ddp", "fsdp")),
+        *measures(2),
     ]
-    last = [job("a3", plain, "a", resume=True), job("b3", plain, "b", resume=True), job("c2", plain, "c", resume=True)]
+    last = [
+        job("a3", plain, "a", resume=True),
+        job("b3", plain, "b", resume=True),
+        job("c2", plain, "c", resume=True, keep=3),
+        *measures(1),
+    ]
     in_processes(tmp_path, [{"world": 1, "jobs": alone}, {"world": 2, "jobs": two}, {"world": 1, "jobs": last}])
     for name in ("whole", *names):
         assert_equal_losses(tmp_path, name, 2)
     expected = losses_of(tmp_path, "whole 1")
     for parts in (("a1", "a2", "a3"), ("b1", "b2", "b3"), ("c1", "c2")):
         np.testing.assert_allclose([one for part in parts for one in losses_of(tmp_path, part)], expected, rtol=0, atol=1e-9)
+    for rounded in (losses_of(tmp_path, f"bf16 {parallel}") for parallel in ("ddp", "fsdp")):
+        np.testing.assert_allclose(rounded[0], expected[0], rtol=1e-9)  # before the first exchange
+        np.testing.assert_allclose(rounded, expected, rtol=0.01)
+        assert np.abs(np.subtract(rounded, expected))[1:].min() > 1e-6, "gradients were exchanged as they are"
     for run in ("a", "b", "c"):
         assert [line["step"] for line in read_log(tmp_path / run / "log.jsonl")] == [1, 2, 3, 4]
         assert_no_temporaries(tmp_path / run)
+    slow, quick = (sharded_tensors(tmp_path / run / "checkpoints" / "step-00000002.sharded") for run in "cd")
+    assert slow.keys() == quick.keys()
+    assert all(torch.equal(slow[name], quick[name]) for name in slow)
     assert (tmp_path / "c" / "checkpoints" / "step-00000003.sharded").is_dir()
+    for name in MEASURED:
+        expected = measurement(tmp_path, f"{name} of 1", 0)
+        assert "loss" in expected
+        for rank in (0, 1):
+            assert measurement(tmp_path, f"{name} of 2", rank) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_damaged_part_of_a_sharded_checkpoint_is_named(tmp_path: Path) -> None:
     path = tmp_path / "step-00000001.sharded"
     weights = {"model/w": torch.arange(6.0)}
-    sharded_checkpoint.save(path, weights, {"format": "1"})
+    complete: list[bool] = []
+    writer = sharded_checkpoint.Writer(timeout=60)
+    writer.begin(path, weights, {"format": "1"}, lambda: complete.append(path.is_dir()))
+    writer.close()
+    assert complete == [True]
     assert sharded_checkpoint.facts_of(path) == {"format": "1"}
     assert torch.equal(sharded_checkpoint.load(path, sharded_checkpoint.plain)["model/w"], weights["model/w"])
     (part,) = path.glob("shard-*")

@@ -69,6 +69,11 @@ def test_two_processes_write_one_log_one_line_and_one_folder(tmp_path: Path) -> 
     assert complained.count("training 20/20") == 1
     assert [line["step"] for line in read_log(tmp_path / "run" / "log.jsonl")] == list(range(1, 21))
     assert load(tmp_path / "run").generate("1 times", tokens=3, seed=0)
+    code, said, complained = ended(torchrun("evaluate", tmp_path / "run", "--json"))
+    assert code == 0, complained
+    measured, expected = json.loads(said), load(tmp_path / "run").evaluate()
+    assert measured["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    assert measured["tokens"] == expected["tokens"]
     assert_no_temporaries(tmp_path / "run")
     code, _, complained = ended(torchrun("train", given, "--out", tmp_path / "run"))
     assert code == 1

@@ -16,9 +16,11 @@ from firth.vectors import load
 from firth.vectors.team import ALONE, Combined, Team, check
 
 
-@given(st.integers(1, 5), st.integers(0, 300), st.integers(1, 9))
-def test_every_place_is_trained_on_once_in_rounds_that_all_processes_share(size: int, count: int, most: int) -> None:
-    shares = [list(Team(rank, size, size).share(range(count), most)) for rank in range(size)]
+@given(st.integers(1, 5), st.integers(0, 300), st.integers(1, 9), st.booleans())
+def test_every_place_is_trained_on_once_in_rounds_that_all_processes_share(
+    size: int, count: int, most: int, growing: bool
+) -> None:
+    shares = [list(Team(rank, size, size).share(range(count), most, growing=growing)) for rank in range(size)]
     assert len({len(share) for share in shares}) == 1
     assert sorted(place for share in shares for places in share for place in places) == list(range(count))
     if size > 1:
@@ -54,6 +56,33 @@ def test_a_quadratic_loss_ends_up_where_one_process_would() -> None:
     assert float(matrix[0, 0]) == pytest.approx(target - (target - start) * np.exp(-2 * pull * updates * 100), abs=1e-5)
 
 
+IN_TWO = """
+import os, sys
+import numpy as np
+import torch.distributed as dist
+from firth.vectors.team import Team
+rank = 0 if os.fork() else 1
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
+team = Team(rank, 2, 2)
+matrix = team.in_shared_memory(np.full((3, 2), 5 + rank, np.float32))
+assert (matrix == 5).all(), "the values of the first process"
+team.wait()
+matrix[rank] = rank
+team.wait()
+assert matrix.tolist() == [[0, 0], [1, 1], [5, 5]], matrix
+assert Team(rank, 2, 1).in_shared_memory(matrix) is None, "another machine"
+if rank:
+    os._exit(0)
+assert os.wait()[1] == 0
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="shared memory of Linux")
+def test_the_processes_of_one_machine_write_to_the_same_matrix(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", IN_TWO, tmp_path / "store"], check=True, timeout=120)
+
+
 def test_what_several_processes_cannot_do_is_refused() -> None:
     check(ALONE, ["a text"], "cuda")
     check(Team(0, 2, 2), Path("a.txt"), "cpu")
@@ -76,7 +105,8 @@ def test_two_processes_train_the_vectors_that_one_trains(tmp_path: Path) -> None
     settings = [str(text), "--dim", "16", "--epochs", "3", "--threads", "1", "--sample", "0", "--json"]
     train = ["-m", "firth", "vectors", "train", *settings]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29637"]
-    for name, command in (("one", train), ("two", [*launcher, *train])):
+    commands = {"one": train, "two": [*launcher, *train], "combined": [*launcher, *train, "--deterministic"]}
+    for name, command in commands.items():
         run = subprocess.run(
             [sys.executable, *command, "--out", str(tmp_path / f"{name}.firth")],
             env=environment, capture_output=True, text=True, timeout=300, check=False,
@@ -84,8 +114,7 @@ def test_two_processes_train_the_vectors_that_one_trains(tmp_path: Path) -> None
         assert run.returncode == 0, run.stderr
         report = json.loads(run.stdout)  # one process speaks
         assert (report["words_read"], report["state"]) == (3 * 6000 * 12, "finished")
-    one, two = load(tmp_path / "one.firth"), load(tmp_path / "two.firth")
-    assert list(one.words) == list(two.words)
-    for vectors in (one, two):
+    for vectors in (load(tmp_path / f"{name}.firth") for name in commands):
+        assert set(vectors.words) == {f"w{n}" for n in range(40)}
         near = [{word for word, _ in vectors.most_similar(f"w{n}", topn=9)} for n in range(40)]
         assert all(found == {f"w{m}" for m in range(n // 10 * 10, n // 10 * 10 + 10) if m != n} for n, found in enumerate(near))

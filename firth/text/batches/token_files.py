@@ -27,7 +27,7 @@ from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache
-from firth.text.checksums import digests
+from firth.text.checksums import digest, digests
 from firth.text.parallel import in_order, workers
 from firth.text.readers.corpus import Corpus, Scan, part
 from firth.text.readers.pieces import Piece, batches
@@ -193,7 +193,11 @@ class _Build:
 
     def _encoded(self, first: int, last: int) -> Iterator[tuple[Shard, Ids]]:
         """The characters from `first` to `last`, counted from `start`, in shards. Both are ends of shards, so that the text is
-        cut into the same pieces whichever shard is encoded first."""
+        cut into the same pieces whichever shard is encoded first. Hashes are computed in a thread of their own."""
+        return in_order(_hashed, self._shards(first, last), 1)
+
+    def _shards(self, first: int, last: int) -> Iterator[tuple[int, Ids]]:
+        """The characters of each shard, and its tokens."""
         done, held, characters = first, [], 0
         text = batches(part(self.corpus.pieces(), self.start + first, self.start + last))
         for ids, length in in_order(_Encoders(self.tokenizer, self.stop - self.start), text, workers()):
@@ -201,18 +205,22 @@ class _Build:
             done, characters = done + length, characters + length
             self.progress("encoding", done, self.stop - self.start)
             if characters >= _SHARD or done == last:
-                tokens = np.concatenate(held)
-                yield Shard(characters, len(tokens), hashlib.blake2b(tokens.data, digest_size=16).hexdigest()), tokens
+                yield characters, np.concatenate(held)
                 held, characters = [], 0
         if done != last:
             raise DataError(f"{self.corpus.name} changed while it was read: {last:,} characters became {done:,}. Start again.")
+
+
+def _hashed(given: tuple[int, Ids]) -> tuple[Shard, Ids]:
+    characters, tokens = given
+    return Shard(characters, len(tokens), digest(tokens.data)), tokens
 
 
 class _Encoders:
     """Encodes batches in several threads, with an encoder for each that is at work."""
 
     def __init__(self, tokenizer: Tokenizer, characters: int) -> None:
-        self._new = tokenizer.piece_encoder if characters >= _MUCH else lambda: tokenizer.encode_pieces
+        self._new = tokenizer.piece_encoders() if characters >= _MUCH else lambda: tokenizer.encode_pieces
         self._free: SimpleQueue[Any] = SimpleQueue()
 
     def __call__(self, batch: list[Piece]) -> tuple[Ids, int]:

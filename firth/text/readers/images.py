@@ -46,7 +46,7 @@ def read_image(image: ImageLike, size: int, where: str = "") -> Bytes:
 def read_images(paths: Sequence[Path], wheres: Sequence[str], size: int, progress: Progress = silent) -> Bytes:
     """image_NHWC, read-only and mapped from the cache; the images are decoded when it has none of these files yet."""
     for path, where in zip(paths, wheres, strict=True):
-        if not path.is_file():
+        if not os.path.isfile(path):  # also False for a name that no system allows
             raise DataError(f"{where}: there is no image {path}. Paths are relative to the file that names them.")
     folder = cache_folder() / "images"
     folder.mkdir(exist_ok=True)

@@ -122,7 +122,8 @@ def _number(start: Any) -> Any:
     """A csv cell is text: "12" → 12, and an empty cell is absent."""
     if not isinstance(start, str):
         return start
-    return int(start) if start.strip().isdecimal() else (start if start.strip() else None)
+    whole = start.strip().isdecimal() and len(start) < 19
+    return int(start) if whole else (start if start.strip() else None)
 
 
 def _answer(where: str, context: str, text: Any, start: Any) -> Answer:

@@ -17,6 +17,7 @@ from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 
 ONE_CHARACTER = r"[\s\S]"  # "." would not match a newline
 _REPLACEMENT = 0xFFFD  # how an unknown character is shown
+_NOT_8_BIT = 255  # instead of an id that is larger, or missing
 
 
 def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
@@ -51,12 +52,18 @@ class Characters:
             self._code_of[vocabulary[character]] = ord(character)
         if self.eos is not None:
             self._code_of[self.eos] = ord("\n")
+        # 8-bit ids of ASCII, _NOT_8_BIT for those that are not in the vocabulary
+        self._ascii = bytes(id if 0 <= id < _NOT_8_BIT else _NOT_8_BIT for id in self._id_of[:256].tolist())
 
     @property
     def lossless(self) -> bool:
         return self.unknown is None
 
     def encode(self, text: str) -> Ids:
+        if text.isascii():  # translate() is five times as fast as indexing
+            short = text.encode().translate(self._ascii)
+            if _NOT_8_BIT not in short:
+                return np.frombuffer(short, np.uint8)
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         ids = self._id_of[codes]
         if self.unknown is None and len(ids) and ids.min() < 0:

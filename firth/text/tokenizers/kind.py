@@ -14,7 +14,8 @@ from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.special_tokens import Ids
 
-EncodeChunks = Callable[[list[str]], tuple[Ids, NDArray[np.int64]]]  # the ids of chunks other than "\n", and the length of each
+# of chunks other than "\n", in UTF-8, one per line: their ids, and the number of ids of each
+EncodeChunks = Callable[[bytes], tuple[Ids, NDArray[np.int64]]]
 Spaces = Literal["dropped", "in the next token", "tokens"]
 
 

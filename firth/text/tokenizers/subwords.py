@@ -40,10 +40,11 @@ def encoded(tokenizer: tokenizers.Tokenizer, text: str) -> Ids:
     return np.concatenate(ids) if ids else np.zeros(0, np.int32)
 
 
-def encoded_chunks(tokenizer: tokenizers.Tokenizer, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
-    """The ids of all chunks, and the number of ids of each: as one text, a chunk per line, because a newline is always one and
+def encoded_chunks(tokenizer: tokenizers.Tokenizer, chunks: bytes) -> tuple[Ids, NDArray[np.int64]]:
+    """The ids of all chunks, and the number of ids of each: they are encoded as one text, in which a newline is always one and
     the same token."""
-    ids, (newline,) = encoded(tokenizer, "\n".join(chunks)), encoded(tokenizer, "\n").tolist()
+    ids = encoded(tokenizer, chunks.decode("utf-8", "surrogatepass"))
+    (newline,) = encoded(tokenizer, "\n").tolist()
     ends = np.append(np.flatnonzero(ids == newline), len(ids))
     return ids[ids != newline], np.diff(ends, prepend=-1) - 1
 

@@ -199,13 +199,22 @@ class Tokenizer:
         return np.concatenate(parts)
 
     def piece_encoder(self) -> Callable[[Sequence[Piece]], Ids]:
-        """`encode_pieces` for much text: faster by far, after a second or two of preparation. Each thread needs its own."""
-        if self._codec.encode_chunks is None:
-            return self.encode_pieces
-        from firth.text.tokenizers.chunk_memo import ChunkMemo
+        """`encode_pieces` for much text: faster by far, after a second or two of preparation. For one thread."""
+        return self.piece_encoders()()
 
-        memo = ChunkMemo(self._codec.encode_chunks, self.encode("\n"), self.eos, self.dtype)
-        return lambda pieces: memo.encode([(piece.text, self._ended(piece)) for piece in pieces])
+    def piece_encoders(self) -> Callable[[], Callable[[Sequence[Piece]], Ids]]:
+        """Makes a `piece_encoder` for each thread; they share what they learn."""
+        if self._codec.encode_chunks is None:
+            return lambda: self.encode_pieces
+        from firth.text.tokenizers.chunk_memo import ChunkMemo, SharedChunks
+
+        shared, newline = SharedChunks(self._codec.encode_chunks), self.encode("\n")
+
+        def new() -> Callable[[Sequence[Piece]], Ids]:
+            memo = ChunkMemo(shared, newline, self.eos, self.dtype)
+            return lambda pieces: memo.encode([(piece.text, self._ended(piece)) for piece in pieces])
+
+        return new
 
     def _ended(self, piece: Piece) -> bool:
         """Whether <eos> follows. For words a newline is already an <eos>; only a last line without one still needs it."""

@@ -36,7 +36,7 @@ def parsed(text: str, where: str = "tokenizer.json", rows: int | None = None) ->
         table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not a tokenizer.json: {error}") from error
-    _check_ids(_ids(table), where, rows)
+    check_ids(_ids(table), where, rows)
     with refusing(f"{where} is not a tokenizer.json"):
         tokenizer = tokenizers.Tokenizer.from_str(text)
         assert isinstance(tokenizer, tokenizers.Tokenizer)
@@ -80,7 +80,8 @@ def _ids(table: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def _check_ids(given: list[tuple[Any, Any]], where: str, rows: int | None) -> None:
+def check_ids(given: list[tuple[Any, Any]], where: str, rows: int | None) -> None:
+    """Refuse ids that are no rows of an embedding, before a table of that size is made."""
     for name, id in given:
         if not isinstance(name, str) or type(id) is not int or id < 0:
             raise DataError(f"{where} is damaged: the id of the token {str(name)[:_SHOWN]!r} is {str(id)[:_SHOWN]}. Restore it.")

@@ -73,7 +73,7 @@ class WordPieces:
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)
 
-    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
+    def encode_chunks(self, chunks: bytes) -> tuple[Ids, NDArray[np.int64]]:
         return subwords.encoded_chunks(self._tokenizer, chunks)
 
     def decode(self, ids: Ids) -> str:

@@ -5,11 +5,12 @@ A literal <eos> or <unk> in the text, as in those corpora, is that token.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tokenizers
@@ -20,6 +21,9 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
 from firth.text.tokenizers.tokenizer_json import required
+
+if TYPE_CHECKING:
+    from firth.text.lexicon import Lexicon
 
 _END_OF_LINE = f" {EOS} "
 _WHITE_SPACE = r"[\s\x1c-\x1f]+"  # like str.split(); \s alone lacks the four ASCII separators
@@ -63,11 +67,23 @@ class Words:
         words = self._read(text)
         return np.fromiter(map(self._id_of.get, words, repeat(self.unknown)), np.int32, len(words))
 
-    def encode_chunks(self, chunks: list[str]) -> tuple[Ids, NDArray[np.int64]]:
-        ids = self.encode(" ".join(chunks))
-        if len(ids) == len(chunks) and all(map(str.strip, chunks)):  # one word each
-            return ids, np.ones(len(ids), np.int64)
-        return ids, np.fromiter((len(chunk.split()) for chunk in chunks), np.int64, len(chunks))
+    def encode_chunks(self, chunks: bytes) -> tuple[Ids, NDArray[np.int64]]:
+        """In compiled code, which other threads do not wait for."""
+        from firth.text.lexicon import MISSING, Lexicon
+
+        if self._lower:
+            chunks = _lowered(chunks.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
+        found = Lexicon()
+        number_N, ends = found.read(chunks + b"\n")
+        id_W = self._lexicon.find(found.words())
+        return np.where(id_W == MISSING, self.unknown, id_W)[number_N], np.diff(ends, prepend=0)
+
+    @functools.cached_property
+    def _lexicon(self) -> Lexicon:
+        """The vocabulary, each word under its id."""
+        from firth.text.lexicon import lexicon_of  # numba takes a while to import
+
+        return lexicon_of(self._word_of)
 
     def decode(self, ids: Ids) -> str:
         """The ids of "a b <eos> c" give "a b\\nc"."""
