@@ -79,6 +79,22 @@ def test_looking_ahead_steps_are_asked_for_early() -> None:
     assert (len(heard.events), engine.facts()["steps"]) == (2, 2)
 
 
+def test_a_row_whose_step_is_under_way_moves_with_it() -> None:
+    """A short text leaves the first row. To read two prompts together, the other takes its place while its step is computed."""
+    model = random_model("transformer, rotary", VOCAB)
+    for last in range(VOCAB):
+        engine = Engine(model, slots=4, chunk=64)
+        engine._looks_ahead = True
+        long = job([2, 7, 1, 8, last], 7)
+        short, heard = asked(engine, job([1], 2)), asked(engine, long)
+        by_turns(engine, short)
+        assert engine._launched is not None
+        for prompt in ([3, 4, 5], [6, 4, 5]):
+            asked(engine, job(prompt, 2))
+        by_turns(engine, heard)
+        assert heard.ids() == alone(model, long)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("looks_ahead", [False, True])
 @pytest.mark.parametrize("seed", range(3))
