@@ -119,10 +119,10 @@ class KeyValue:
         v_BGCE.narrow(2, self.length, after.length - self.length).copy_(v_BGTE)
         return k_BGCD.narrow(2, 0, after.length), v_BGCE.narrow(2, 0, after.length), after
 
-    def place(self, k_BGTD: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor, KeyValue]:
-        """Memory that holds the keys and values so far, and room after them for those given, which the caller writes there; and
-        the state that then holds them."""
-        end = self.length + k_BGTD.shape[2]
+    def place(self, k_BGTD: Tensor, v_BGTE: Tensor, count: int | None = None) -> tuple[Tensor, Tensor, KeyValue]:
+        """Memory that holds the keys and values so far, and room after them for those given (or `count` like them), which the
+        caller writes there; and the state that then holds them."""
+        end = self.length + (k_BGTD.shape[2] if count is None else count)
         store = self.store
         if store is None or store.filled != self.length or end > store.k_BGCD.shape[2]:
             store = self._roomier(k_BGTD, v_BGTE, max(64, self.room if self.room >= end else 2 * end))

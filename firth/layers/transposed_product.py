@@ -1,7 +1,8 @@
 """y = x Wᵀ + b for the few rows of a decoding step. Letters: N rows of x, n any leading axes, d and o widths.
 
 On a CPU, with some rows, W is read in the order in which it lies in memory: by cpu/product.py, or by MKL, which multiplies W by
-xᵀ in about two thirds of the time that x by Wᵀ takes. With fewer or more rows it is the other way round.
+xᵀ in about two thirds of the time that x by Wᵀ takes. With fewer or more rows it is the other way round. One row times a large W
+is cpu/row_product.py's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers.cpu import product
+from firth.layers.cpu import product, row_product
 
 FEW = range(8, 65)
 DEEP = 512  # numbers of a row of W: with fewer, the copy at the end costs what the product saves
@@ -22,11 +23,13 @@ def linear(x_nd: Tensor, w_od: Tensor, b_o: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() or not x_nd.is_cpu or x_nd.dtype != torch.float32 or torch.compiler.is_compiling():
         return F.linear(x_nd, w_od, b_o)
     rows = x_nd.numel() // x_nd.shape[-1]
-    if not (rows in FEW or rows in product.FEW) or w_od.shape[1] < DEEP or w_od.numel() < LARGE or w_od.dtype != torch.float32:
+    if not (rows == 1 or rows in FEW or rows in product.FEW) or w_od.dtype != torch.float32:
         return F.linear(x_nd, w_od, b_o)
-    if torch.is_autocast_enabled("cpu"):
+    if w_od.shape[1] < DEEP or w_od.numel() < LARGE or torch.is_autocast_enabled("cpu"):
         return F.linear(x_nd, w_od, b_o)
     x_Nd = x_nd.reshape(rows, -1)
+    if row_product.why_not(x_Nd, w_od) is None:
+        return row_product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
     if product.why_not(x_Nd, w_od) is None:
         return product.linear(x_Nd, w_od, b_o).view(*x_nd.shape[:-1], -1)
     if rows not in FEW:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from firth.layers import transposed_product
+from firth.layers.cpu import team
 from firth.layers.hook_free import Linear
 
 WIDE = (1024, 512)  # large enough for the transposed product
@@ -25,6 +26,28 @@ def test_the_product_is_that_of_linear(shape: tuple[int, ...], bias: bool) -> No
     assert found.is_contiguous()
     assert found.shape == exact.shape
     assert bool(((found - exact).abs() <= bound).all())
+
+
+@pytest.mark.skipif(team.why_not() is not None, reason=str(team.why_not()))
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("outputs", [8192, 8195])  # not a multiple of the rows that are read side by side
+def test_one_row_times_a_large_matrix(outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = torch.Generator().manual_seed(0)
+    x, w, b = torch.randn(1, 1, 512, generator=g), torch.randn(outputs, 512, generator=g), torch.randn(outputs, generator=g)
+    exact = F.linear(x.double(), w.double(), b.double() if bias else None)
+    monkeypatch.setattr(F, "linear", None)  # MKL's product, not to be called
+    with torch.inference_mode():
+        found = transposed_product.linear(x, w, b if bias else None)
+    assert found.shape == exact.shape
+    torch.testing.assert_close(found.double(), exact, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [520, 512])
+def test_one_row_that_the_kernel_does_not_know(width: int) -> None:
+    """A width that is no multiple of the lanes, and a matrix that is not contiguous."""
+    x, w = torch.randn(1, width), torch.randn(16384, width)[::2]
+    with torch.inference_mode():
+        assert torch.equal(transposed_product.linear(x, w), F.linear(x, w))
 
 
 def test_a_step_of_fifty_texts_multiplies_the_matrix_by_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

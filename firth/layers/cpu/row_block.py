@@ -10,6 +10,7 @@ n outputs of a product, H heads, G key/value heads, D head width, C capacity.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -50,7 +51,6 @@ class Kind(NamedTuple):
     """What the code depends on."""
 
     head_width: int
-    turned: bool
     rms: bool
     shifted: bool  # LayerNorm with a bias
     biased: tuple[bool, ...]  # each of PRODUCTS
@@ -59,18 +59,22 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The arguments that are the same in every step, and the tensors they were made from; `reason`: why there are none."""
+    """The arguments that are the same in every step; `reason`: why there are none.
 
-    tensors: tuple[Tensor | None, ...]
-    addresses: tuple[int, ...]
-    modules: tuple[Any, ...]  # a hook on one of these must run
+    `held`: where each module and each tensor that they were made from is found, and the address of its numbers."""
+
+    held: tuple[tuple[Any, str, Any, int], ...]
+    hooks: tuple[Any, ...]  # of the modules; one that is registered must run
     reason: str | None
     kind: Kind | None = None
     fixed: tuple[int, ...] = ()
 
-    def fits(self, tensors: tuple[Tensor | None, ...]) -> bool:
-        """Whether the block still has the same tensors, at the same places."""
-        return all(map(_is, self.tensors, tensors)) and self.addresses == _addresses(tensors)
+    def fits(self) -> bool:
+        """Whether the block still has the same modules and tensors, at the same places."""
+        for place, name, thing, address in self.held:
+            if place.get(name) is not thing or (address and thing.data_ptr() != address):
+                return False
+        return True
 
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
@@ -81,24 +85,26 @@ def run(block: Any, x_BTd: Tensor, allowed: mask.Mask, position: Any, past: Any)
     if why_not(x_BTd, allowed, position, past) is not None:
         return None
     plan = _plan(block)
-    if plan.reason is not None or any(module._forward_hooks or module._forward_pre_hooks for module in plan.modules):
+    if plan.reason is not None or any(plan.hooks):
         return None
     assert plan.kind is not None
     held = past if type(past) is FixedKeyValue else past.store
-    if any(
-        x.shape[3] != plan.kind.head_width or x.stride(3) != 1 or x.dtype != torch.float32 for x in (held.k_BGCD, held.v_BGCE)
-    ):
+    if not (_readable(held.k_BGCD, plan.kind) and _readable(held.v_BGCE, plan.kind)):
         return None
     x_BTd = x_BTd.contiguous()
     y_BTd, (k_BGCD, v_BGCD, length, after) = torch.empty_like(x_BTd), _memory(past)
-    C = k_BGCD.shape[2]
+    (_, k_head, k_position, _), (_, v_head, v_position, _), C = k_BGCD.stride(), v_BGCD.stride(), k_BGCD.shape[2]
     room, (d, qkv_n, wide, up_n, _, H) = -(-C // LANES) * LANES, plan.fixed[_SIZES]
     scratch = x_BTd.new_empty(qkv_n + wide + d + up_n + H * room)
     turn = (0, 0) if position is None else (position.cos_TD.data_ptr(), position.sin_TD.data_ptr())
-    memory = (place for x in (k_BGCD, v_BGCD) for place in (x.data_ptr(), x.stride(1), x.stride(2)))
-    moving = (x_BTd.data_ptr(), y_BTd.data_ptr(), scratch.data_ptr(), room, *turn, length, C, *memory)
-    team.run(_kernel(plan.kind._replace(turned=position is not None)), (*plan.fixed, *moving, *_UNTAKEN))
+    memory = k_BGCD.data_ptr(), k_head, k_position, v_BGCD.data_ptr(), v_head, v_position
+    moving = x_BTd.data_ptr(), y_BTd.data_ptr(), scratch.data_ptr(), room, *turn, length, C, *memory
+    team.run(_kernel(plan.kind, position is not None), (*plan.fixed, *moving, *_UNTAKEN))
     return y_BTd, after
+
+
+def _readable(x_BGCD: Tensor, kind: Kind) -> bool:
+    return x_BGCD.shape[3] == kind.head_width and x_BGCD.stride(3) == 1 and x_BGCD.dtype == torch.float32
 
 
 _SIZES = slice(FIXED.index("d"), FIXED.index("H") + 1)
@@ -122,7 +128,7 @@ def _memory(past: Any) -> tuple[Tensor, Tensor, int, Any]:
     if type(past) is FixedKeyValue:
         return past.k_BGCD, past.v_BGCE, int(past.length_B), past
     store = past.store
-    k_BGCD, v_BGCD, after = past.place(store.k_BGCD[:, :, :1], store.v_BGCE[:, :, :1])
+    k_BGCD, v_BGCD, after = past.place(store.k_BGCD, store.v_BGCE, 1)
     return k_BGCD, v_BGCD, past.length, after
 
 
@@ -130,45 +136,46 @@ def _memory(past: Any) -> tuple[Tensor, Tensor, int, Any]:
 
 
 def _plan(block: Any) -> Plan:
-    modules = _modules(block)
-    tensors = tuple(module._parameters.get(name) for module in modules[:6] for name in ("weight", "bias"))
     plan = _plans.get(block)
-    if plan is None or plan.modules != modules or not plan.fits(tensors):
-        plan = _plans[block] = _made(block, modules, tensors)
+    if plan is None or not plan.fits():
+        plan = _plans[block] = _made(block)
     return plan
 
 
-def _modules(block: Any) -> tuple[Any, ...]:
-    """Those with weights first, in the order of FIXED. Read from the dictionaries: nn.Module looks up names slowly."""
-    inside = block._modules
-    attention, feedforward = inside["attention"], inside["feedforward"]
-    of_attention, of_feedforward = attention._modules, feedforward._modules
-    products = of_attention.get("qkv", attention), of_attention["out"], of_feedforward["up"], of_feedforward["down"]
-    norms = inside["attention_norm"], inside["feedforward_norm"]
-    return *products, *norms, attention, feedforward, of_attention.get("attend", attention)
+def _modules(block: Any) -> list[tuple[dict[str, Any], str, Any]]:
+    """The modules, and where they are found. Those with weights come first, in the order of FIXED."""
+    attention, feedforward = block.attention, block.feedforward
+    of_block, of_attention, of_feedforward = block._modules, attention._modules, feedforward._modules
+    products = (of_attention, "qkv"), (of_attention, "out"), (of_feedforward, "up"), (of_feedforward, "down")
+    others = (of_block, "attention_norm"), (of_block, "feedforward_norm"), (of_block, "attention"), (of_block, "feedforward")
+    return [(place, name, place.get(name)) for place, name in (*products, *others, (of_attention, "attend"))]
 
 
-def _made(block: Any, modules: tuple[Any, ...], tensors: tuple[Tensor | None, ...]) -> Plan:
-    addresses, reason = _addresses(tensors), _why_not_block(block, tensors)
+def _made(block: Any) -> Plan:
+    found = _modules(block)
+    modules = [module for _, _, module in found if module is not None]
+    weights = [(module._parameters, name) for _, _, module in found[:6] if module is not None for name in ("weight", "bias")]
+    tensors = [place.get(name) for place, name in weights]
+    addresses = tuple(0 if tensor is None else tensor.data_ptr() for tensor in tensors)
+    held = (
+        *((*one, 0) for one in found),
+        *((*place, tensor, address) for place, tensor, address in zip(weights, tensors, addresses, strict=True)),
+    )
+    hooks = tuple(hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks))
+    reason = _why_not_block(block, tensors)
     if reason is not None:
-        return Plan(tensors, addresses, modules, reason)
+        return Plan(held, hooks, reason)
     attention, feedforward, norm = block.attention, block.feedforward, block.attention_norm
     H, D = attention.heads, attention.head_width
-    kind = Kind(
-        D,
-        False,
-        type(norm) is RMSNorm,
-        _shifted(norm),
-        tuple(layer.bias is not None for layer in modules[:4]),
-        feedforward.activation,
-    )
+    biased = tuple(layer.bias is not None for layer in modules[:4])
+    kind = Kind(D, type(norm) is RMSNorm, _shifted(norm), biased, feedforward.activation)
     sizes = (norm.weight.numel(), len(attention.qkv.weight), H * D, len(feedforward.up.weight), feedforward.down.weight.shape[1])
     eps = team.bits(norm.eps), team.bits(block.feedforward_norm.eps)
     rest = (H, H // attention.kv_heads, team.bits(attention.attend.scale), team.barrier())
-    return Plan(tensors, addresses, modules, None, kind, (*addresses, *eps, *sizes, *rest))
+    return Plan(held, hooks, None, kind, (*addresses, *eps, *sizes, *rest))
 
 
-def _why_not_block(block: Any, tensors: tuple[Tensor | None, ...]) -> str | None:
+def _why_not_block(block: Any, tensors: Sequence[Tensor | None]) -> str | None:
     if type(block.attention) is not SelfAttention:
         return "it computes self-attention to all tokens so far"
     attention, feedforward = block.attention, block.feedforward
@@ -195,19 +202,11 @@ def _shifted(norm: Any) -> bool:
     return getattr(norm, "bias", None) is not None
 
 
-def _addresses(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:
-    return tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
-
-
-def _is(old: object, new: object) -> bool:
-    return old is new
-
-
 @cache
-def _kernel(kind: Kind) -> int:
+def _kernel(kind: Kind, turned: bool) -> int:
     from firth.layers.cpu.row_block_code import block
 
-    _KEPT.append(compiled := block(kind))
+    _KEPT.append(compiled := block(kind, turned))
     return compiled.address
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from firth.layers.cpu.attention_code import head
-from firth.layers.cpu.code import FLOAT, INT, LONG, Code, Compiled, Value
-from firth.layers.cpu.row_block import FIELDS, PRODUCTS, ROWS, Kind
+from firth.layers.cpu.code import FLOAT, LONG, Code, Compiled, Value
+from firth.layers.cpu.row_block import FIELDS, PRODUCTS, Kind
+from firth.layers.cpu.row_product_code import outputs
 
-TILES = 8  # of ROWS outputs, that a thread takes at a time
 _GELU = 1.5957691216057308, 0.044715  # 2 √(2/π): ½(1 + tanh u) = σ(2u)
 
 
-def block(kind: Kind) -> Compiled:
+def block(kind: Kind, turned: bool) -> Compiled:
+    """`turned`: with rotary positions."""
     b = Code("firth_row_block", FIELDS)
     d, qkv_n, wide, up_n, hidden = (b.field(name) for name in ("d", "qkv_n", "wide", "up_n", "hidden"))
     x, y, qkv = b.address("x"), b.address("y"), b.address("scratch")
@@ -27,7 +28,7 @@ def block(kind: Kind) -> Compiled:
     _normalise(b, kind, "attention", x, small, d)
     _product(b, kind, "qkv", small, d, qkv, qkv_n)
     b.wait()
-    _attend(b, kind, qkv, wide, o, scores)
+    _attend(b, kind.head_width, turned, qkv, wide, o, scores)
     b.wait()
     _product(b, kind, "out", o, wide, middle, d, residual=x)
     b.wait()
@@ -47,25 +48,8 @@ def _buffer(b: Code, size: Value) -> Value:
 
 
 def _product(b: Code, kind: Kind, name: str, x, d, y, o, residual=None) -> None:
-    W, bias = b.address(f"{name}_weight"), b.address(f"{name}_bias")
-
-    def tile(t):
-        first = b.least(b.mul(t, LONG(ROWS)), b.sub(o, LONG(ROWS)))  # the last tile may overlap the one before
-        row_R = [b.gep(W, [b.mul(b.add(first, LONG(n)), d)]) for n in range(ROWS)]
-
-        def some(k, *y_R):
-            x_L = b.read(x, k)
-            return [b.fma(b.read(row, k), x_L, total) for row, total in zip(row_R, y_R, strict=True)]
-
-        for n, total in enumerate(b.loop(LONG(0), d, LONG(b.lanes), some, *[b.constant(0.0)] * ROWS)):
-            value, place = b.extract_element(b.fold(total, b.fadd), INT(0)), b.add(first, LONG(n))
-            if kind.biased[PRODUCTS.index(name)]:
-                value = b.fadd(value, b.load(b.gep(bias, [place])))
-            if residual is not None:
-                value = b.fadd(value, b.load(b.gep(residual, [place])))
-            b.store(value, b.gep(y, [place]))
-
-    b.pieces(f"taken_{name}", b.sdiv(b.add(o, LONG(ROWS - 1)), LONG(ROWS)), LONG(TILES), tile)
+    bias = [b.address(f"{name}_bias")] if kind.biased[PRODUCTS.index(name)] else []
+    outputs(b, f"taken_{name}", b.address(f"{name}_weight"), x, d, y, o, [*bias, *([] if residual is None else [residual])])
 
 
 def _normalise(b: Code, kind: Kind, name: str, x, y, d) -> None:
@@ -92,8 +76,8 @@ def _normalise(b: Code, kind: Kind, name: str, x, y, d) -> None:
     b.loop(LONG(0), d, LONG(b.lanes), some)
 
 
-def _attend(b: Code, kind: Kind, qkv, wide, o, scores) -> None:
-    D, shared, H = kind.head_width, b.field("shared"), b.field("H")
+def _attend(b: Code, D: int, turns: bool, qkv, wide, o, scores) -> None:
+    shared, H = b.field("shared"), b.field("H")
     parts, k_first = range(0, D, b.lanes), wide
     v_first = b.add(wide, b.mul(b.sdiv(H, shared), LONG(D)))
     keys, values = b.address("keys_at"), b.address("values_at")
@@ -104,7 +88,7 @@ def _attend(b: Code, kind: Kind, qkv, wide, o, scores) -> None:
         return [b.read(qkv, b.add(b.add(first, b.mul(n, LONG(D))), LONG(part))) for part in parts]
 
     def turned(x_D: list[Value]) -> list[Value]:
-        if not kind.turned:
+        if not turns:
             return x_D
         half, cos, sin = len(x_D) // 2, b.address("cos"), b.address("sin")
         swapped = x_D[half:] + x_D[:half]
