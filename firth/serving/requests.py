@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
 
+_DIGITS = 18  # of a length; Python refuses to read numbers of thousands
 _OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
 
@@ -34,6 +35,12 @@ def from_another_page(headers: Mapping[str, str]) -> bool:
     """Whether a browser sent the request for a page of another server."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     return (origin is not None and origin != f"http://{headers.get('host', '')}") or site not in ("same-origin", "none")
+
+
+def claims_more(headers: Mapping[str, str], most: int) -> bool:
+    """Whether the body has more than `most` bytes by its own account, or none that can be believed."""
+    length = headers.get("content-length", "0")
+    return not length.isdecimal() or len(length) > _DIGITS or int(length) > most
 
 
 def limited(receive: Receive, most: int, too_large: Callable[[], Exception]) -> Receive:

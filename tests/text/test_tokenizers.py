@@ -5,6 +5,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,6 +147,24 @@ def test_a_chunk_that_one_encoder_knows_no_other_encodes_again(monkeypatch: pyte
     new()([Piece("the cat sat", True)])
     new()([Piece("the cat on", True)])
     assert asked == [b"the\n cat\n sat", b" on"]
+
+
+def test_two_threads_may_learn_the_same_chunk_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+    real = BPE._codec.encode_chunks
+    assert real is not None
+
+    def learn(chunks: bytes) -> Any:
+        asked.append(chunks)
+        if len(asked) == 1:
+            new()([Piece("the cat", True)])  # meanwhile
+        return real(chunks)
+
+    monkeypatch.setattr(BPE._codec, "encode_chunks", learn)
+    new = BPE.piece_encoders()
+    for text in ("the cat sat", "on the mat", "the mat on sat"):
+        assert new()([Piece(text, True)]).tolist() == BPE.encode_pieces([Piece(text, True)]).tolist()
+    assert asked == [b"the\n cat\n sat", b"the\n cat", b"on\n the\n mat", b" on"]
 
 
 def test_a_run_of_white_space_is_never_cut() -> None:

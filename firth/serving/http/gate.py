@@ -12,7 +12,7 @@ from firth.serving.http.errors import ApiError, as_api_error
 from firth.serving.http.keys import VARIABLE, Keys
 from firth.serving.http.limits import BODY_SECONDS, Limits
 from firth.serving.http.metrics import Metrics
-from firth.serving.requests import from_another_page, headers_of, limited, to_this_machine
+from firth.serving.requests import claims_more, from_another_page, headers_of, limited, to_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -74,8 +74,7 @@ class Gate:
             raise ApiError(403, f"the request comes from a web page. Set {VARIABLE} to allow that.")
         if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise ApiError(415, "the request is not application/json. Send `Content-Type: application/json`.")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self.limits.body:
+        if claims_more(headers, self.limits.body):
             raise self._too_large()
 
     def _too_large(self) -> ApiError:

@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from firth.serving.requests import RequestRefused, from_another_page, headers_of, limited, to_this_machine
+from firth.serving.requests import RequestRefused, claims_more, from_another_page, headers_of, limited, to_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -75,8 +75,7 @@ def _check(scope: Scope) -> None:
         raise RequestRefused(403, "the request comes from another page; the lab answers only its own")
     if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RequestRefused(415, "the request is not application/json, which is all that the lab accepts")
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MOST_BYTES:
+    if claims_more(headers, MOST_BYTES):
         raise _too_large()
 
 

@@ -25,6 +25,10 @@ _HELD = 1 << 20  # chunks; beyond that the memo starts again
 class SharedChunks:
     """The ids of chunks that some thread has met: no other has to encode them again."""
 
+    _lexicon: Lexicon
+    _start_W: NDArray[np.int64]
+    _id_A: NDArray[np.uint32]
+
     def __init__(self, encode_chunks: EncodeChunks) -> None:
         self._encode_chunks, self._lock = encode_chunks, Lock()
         self._forget()
