@@ -106,6 +106,17 @@ def test_percentages_are_those_of_the_draw_and_the_draw_is_not_announced(visit: 
 
 
 @pytest.mark.long
+def test_the_room_opens_with_a_prompt_that_suits_the_run(visit: Visit, library: RunLibrary) -> None:
+    page = visit("#/generate")
+    first = page.page.locator("[data-control=run]").input_value()
+    assert _written(page) == library.facts(first).example != ""
+    page.set("run", "bpe")
+    assert _written(page) == library.facts("bpe").example
+    page.set("prompt", "")
+    assert _written(page) == ""
+
+
+@pytest.mark.long
 def test_a_click_on_a_bar_takes_its_token(visit: Visit) -> None:
     page = visit("#/generate?run=char&prompt=the+")
     second = page.page.locator("[data-candidate]").nth(1).get_attribute("data-candidate")

@@ -10,7 +10,7 @@ from browsing import Screenshot, Visit
 
 from firth.api import load
 
-TEXT = "the list is empty"
+TEXT = "the list is empty."  # the beginning of the text that the runs were trained on
 
 
 @pytest.mark.long

@@ -92,6 +92,18 @@ def test_the_map_has_every_word_at_its_point(visit: Visit) -> None:
 
 
 @pytest.mark.long
+def test_a_click_on_a_point_shows_the_neighbours_of_its_word(visit: Visit) -> None:
+    page = visit("#/words?look=map&vectors=small.firth")
+    click = "place => place.emit('plotly_click', { points: [{ customdata: place.data[0].customdata[1] }] })"
+    page.page.locator("[data-figure=map] .plot").evaluate(click)
+    page.until("document.querySelector('[data-figure=neighbours]') !== null")
+    (bars,) = page.plot("neighbours")["data"]
+    assert bars["customdata"] == [word for word, _ in small_vectors().most_similar(WORDS[1], topn=10)]
+    page.page.go_back()
+    page.until("document.querySelector('[data-figure=map]') !== null")
+
+
+@pytest.mark.long
 def test_a_map_of_three_dimensions(visit: Visit) -> None:
     page = visit("#/words?look=map&vectors=small.firth", expect=("WebGL", "Canvas2D"), color_scheme="dark").set("dimensions", "3")
     (dots,) = page.plot("map")["data"]

@@ -168,7 +168,7 @@ ROOM = Room(
     "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
     usable,
-    notice="Some heads look at the previous token, some at the first one, and some spread over all of them.",
+    notice="Look for heads with a pattern of their own: the previous token, the first one, or the start of the word.",
     examples=(
         Example("The mean of all heads", {"head": MEAN}),
         Example("Words instead of subwords", {"words": "true"}),

@@ -64,9 +64,9 @@ ROOM = Room(
     usable,
     lambda library: {"part": choices(PARTS, PARTS)},
     {"most_scenes": MOST_SCENES},
-    notice="Colours and shapes attend to the shape that they name; a count has no single place.",
+    notice="See whether each word attends to the shape that it names, and what the model confuses when it does not.",
     examples=(
-        Example("The next scenes: number 5", {"part": "test", "number": "5"}),
+        Example("Another scene", {"part": "test", "number": "5"}),
         Example("A pair never seen in training", {"part": "unseen", "number": "1"}),
     ),
 )

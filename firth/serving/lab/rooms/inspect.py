@@ -133,7 +133,7 @@ ROOM = Room(
     lambda library: {"look": VIEWS},
     {"word": "list", "sentences": "the list is empty\nreturns the list of names\nlist the files of a folder"},
     old_names=("reading",),
-    notice="The beginning of a word is harder to predict than its end.",
+    notice="See which tokens surprise the model: often the beginning of a word more than its end.",
     examples=(
         Example("Which tokens surprise the model", {"look": "predictions"}),
         Example("One word in several sentences", {"look": "senses"}),

@@ -140,7 +140,7 @@ ROOM = Room(
     "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
     {"steps": steps},
     choices=offered,
-    notice="Without the division by √d one weight is nearly 1; the softmax turns differences of scores into ratios of weights.",
+    notice="With scores of 112 and 96, the weights are 0.88 and 0.12; without the division by √64 they are 1 and 0, nearly.",
     examples=(
         Example("Scores of 112 and 96", {"of": "scores", "shown": "5"}),
         Example("Look up a name", {"of": "roles", "query": NAME, "shown": "5"}),

@@ -46,5 +46,5 @@ ROOM = Room(
     "Tag each word of a sentence: parts of speech, names, or whatever a run has learned to mark.",
     {"tags": tags},
     usable,
-    notice="The same word gets different tags in different sentences; a fainter frame means that the model is less sure.",
+    notice="The same word may get another tag in another sentence; a fainter frame means that the model is less sure.",
 )

@@ -2,7 +2,7 @@
 
 const controls = (lab, actions) => [
   { name: "run", label: "Run", kind: "run" },
-  { name: "prompt", label: "Prompt", kind: "text", value: "", wide: true },
+  { name: "prompt", label: "Prompt", kind: "text", value: lab.example(), wide: true },
   { name: "temperature", label: "Temperature", kind: "range", min: 0, max: 2, step: 0.05, value: 1 },
   { name: "top_k", label: "Top-k (0 for all)", kind: "number", min: 0, step: 1, value: 0 },
   { name: "top_p", label: "Top-p", kind: "range", min: 0.05, max: 1, step: 0.05, value: 1 },
@@ -79,6 +79,7 @@ export function mount(root, lab) {
 
   // Tokens belong to a run and a prompt: when one of these changes by itself, the text starts over.
   function forget() {
+    lab.follow(before?.run, "prompt");
     const { run, prompt, tokens } = lab.state;
     const moved = before && (before.run !== run || before.prompt !== prompt) && before.tokens === tokens;
     if (moved) lab.set({ tokens: null, level: "", gate: "" }, { render: false });

@@ -78,7 +78,10 @@ export function mount(root, lab) {
       const result = await drawnMap({ vectors, words: drawn, projection, dimensions, top: most });
       if (!result) return;
       out.replaceChildren();
-      await highlight(await lab.figure(out, result, "map"), find);
+      const place = await lab.figure(out, result, "map");
+      place.removeAllListeners?.("plotly_click");
+      place.on("plotly_click", ({ points: [{ customdata }] }) => lab.set({ look: "neighbours", word: customdata }, { push: true }));
+      await highlight(place, find);
     },
     async contexts({ corpus, words, window, lower }) {
       const result = await lab.ask("contexts", { corpus, words, window, lower }, { into: out });
