@@ -55,6 +55,9 @@ def playground(
     seed: Annotated[
         int, typer.Option(help="Random seed for the vectors of a sentence and the score and position parameters.")
     ] = 0,
+    projected: Annotated[
+        bool, typer.Option("--projected", help="Project the words of a sentence to q, k and v with random matrices.")
+    ] = False,
     save: Save = None,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +77,7 @@ def playground(
         heads=heads,
         width=width,
         seed=seed,
+        projected=projected,
     )
     found = _play(sentence, example, table, query, vectors, settings)
     if save is not None:

@@ -29,6 +29,7 @@ class Panel:
     values: Rows
     share: bool
     tokens: Mapping[str, str] = field(default_factory=dict)  # whose tokens the axes have, for the lab: see figures/attention.py
+    edge: float | None = None  # the number with the deepest colour; by default the largest here
 
 
 def panel_figure(panel: Panel) -> Figure:
@@ -100,7 +101,7 @@ def _cells(panel: Panel) -> Any:
     import plotly.graph_objects as go
 
     seen = [abs(value) for row in panel.values for value in row if math.isfinite(value)]
-    edge = 1.0 if panel.share else max(seen, default=0.0) or 1.0
+    edge = 1.0 if panel.share else panel.edge or max(seen, default=0.0) or 1.0
     rows, columns = ([escaped(_label(word)) for word in words] for words in (panel.rows, panel.columns))
     return go.Heatmap(
         z=[[value if math.isfinite(value) else None for value in row] for row in panel.values],

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast, get_args
 
@@ -51,6 +51,9 @@ WIDEST = 1024  # dimension of a vector
 
 ROLES = (("Xiaoming", "student"), ("Tom", "teacher"), ("Ravi", "assistant"), ("Lena", "teacher"))  # the second example
 NAME = "Ravi"  # its query
+_SCORES = frozenset(("scores", "scaled", "masked"))  # steps with one colour scale, so that scaling is seen
+_PROJECTED = ("q", "k", "v")
+_VECTORS = {"q": "queries", "k": "keys", "v": "values"}
 _FLAT = 0.95  # share of the largest possible entropy: weights above it are nearly flat
 
 
@@ -75,6 +78,7 @@ class Settings:
     heads: int = 1
     width: int = 8  # dimension of the random word vectors of a sentence
     seed: int = 0  # for the random word vectors of a sentence and for the parameters of the score and the position scheme
+    projected: bool = False  # q = W_q x, k = W_k x, v = W_v x with random matrices, for a sentence; otherwise q = k = v = x
 
     def __post_init__(self) -> None:
         for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
@@ -111,6 +115,7 @@ class PlaygroundResult(Drawn):
     parameters: Mapping[str, Array]
     steps: tuple[Step, ...]
     caption: str = ""  # for a table of words: whether the query was found, found approximately, or not
+    x_Td: Array | None = None  # the word vectors of a sentence, if they are projected
 
     def step(self, name: StepName) -> Array:
         """The numbers of one step by head, query and key; for "sums" by head, query and dimension."""
@@ -128,11 +133,29 @@ class PlaygroundResult(Drawn):
         if not 0 <= head < self.settings.heads:
             raise ConfigError(f"head is {head}; expected {index_range(self.settings.heads)}")
         names = token_names(self.queries, self.keys)
+        edge = _largest(step.values_HQn[head] for step in self.steps if step.name in _SCORES)
         found = []
         for step in self.steps:
             values, of_keys = step.values_HQn[head].tolist(), step.columns == self.keys  # the sums have dimensions instead
             tokens = names if of_keys else {"y": names["y"]}
-            found.append(Panel(step.name, step.equation, self.queries, step.columns, values, step.name == "weights", tokens))
+            share, most = step.name == "weights", edge if step.name in _SCORES else None
+            found.append(Panel(step.name, step.equation, self.queries, step.columns, values, share, tokens, most))
+        return found
+
+    def vector_panels(self, head: int = 0) -> list[Panel]:
+        """q, k and v of one head; before them x and the rows of W_q, W_k and W_v that make this head, if there are any."""
+        D, found = self.q_HQD.shape[2], []
+        if self.x_Td is not None:
+            found.append(Panel("x", "word vectors", self.queries, _numbered(self.x_Td.shape[1]), self.x_Td.tolist(), False))
+            for name in _PROJECTED:
+                W_Dd = self.parameters[f"W_{name}"][head * D : (head + 1) * D]
+                rows, columns = _numbered(D), _numbered(W_Dd.shape[1])
+                found.append(Panel(f"W_{name}", f"{name} = W_{name} x", rows, columns, W_Dd.tolist(), False))
+        vectors = {"q": (self.queries, self.q_HQD), "k": (self.keys, self.k_HKD), "v": (self.keys, self.v_HKE)}
+        edge = _largest(x_HnD[head] for _, x_HnD in vectors.values())
+        for name, (words, x_HnD) in vectors.items():
+            values = x_HnD[head].tolist()
+            found.append(Panel(name, _VECTORS[name], words, _numbered(x_HnD.shape[2]), values, False, {}, edge))
         return found
 
     def figure(self, head: int = 0) -> Figure:
@@ -142,6 +165,10 @@ class PlaygroundResult(Drawn):
     def figures(self, head: int = 0) -> dict[str, Figure]:
         """Each step of one head as a separate figure."""
         return {panel.name: panel_figure(panel) for panel in self.panels(head)}
+
+    def vector_figures(self, head: int = 0) -> dict[str, Figure]:
+        """What the steps begin with, each as a separate figure; see `vector_panels`."""
+        return {panel.name: panel_figure(panel) for panel in self.vector_panels(head)}
 
     def plot(self, head: int = 0) -> Any:
         """The Plotly figure, for a notebook."""
@@ -181,14 +208,20 @@ class PlaygroundResult(Drawn):
 
 def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | None = None) -> PlaygroundResult:
     """Self-attention between the words: q = k = v = x, the word vectors, split into heads. They come from `vectors` or are random
-    with length √width, and always the same for the same word and seed."""
+    with length √width, and always the same for the same word and seed. With `projected`, q, k and v are projections of x."""
     settings = settings or Settings()
     words = text.split()
     _refuse_count("the sentence has", "words", len(words))
     x_Td = _added(_by_word(words, settings, vectors), settings)
     x_HTD = _cut(x_Td, settings.heads)
-    columns = tuple(f"{n}" for n in range(x_HTD.shape[2]))
-    return _computed(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
+    columns = _numbered(x_HTD.shape[2])
+    if not settings.projected:
+        return _computed(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
+    d = x_Td.shape[1]
+    matrices = {f"W_{name}": drawn(f"W_{name}", (d, d), settings.seed) / math.sqrt(d) for name in _PROJECTED}
+    q_HTD, k_HTD, v_HTD = (_cut(x_Td @ W_dd.T, settings.heads) for W_dd in matrices.values())
+    found = _computed(words, words, columns, q_HTD, k_HTD, v_HTD, settings, q_start=0)
+    return replace(found, parameters={**matrices, **found.parameters}, x_Td=x_Td)
 
 
 def of_table(
@@ -263,6 +296,8 @@ def _lookup(
     v_KE: Array,
     settings: Settings,
 ) -> PlaygroundResult:
+    if settings.projected:
+        raise ConfigError("projected is for a sentence: a table has keys and values of its own. Leave it out")
     H, K = settings.heads, len(keys)
     x_nd = _added(np.concatenate((k_KD, q_QD)), settings)
     q_HQD, k_HKD = _cut(x_nd[K:], H), _cut(x_nd[:K], H)
@@ -301,6 +336,16 @@ def _computed(
         for name, values in zip(STEPS, found, strict=True)
     )
     return PlaygroundResult(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """The names of dimensions."""
+    return tuple(str(n) for n in range(count))
+
+
+def _largest(arrays: Iterable[Array]) -> float:
+    """The largest absolute value that is finite: the end of a colour scale that several figures share."""
+    return max((float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in arrays), default=0.0) or 1.0
 
 
 def _scores(call: Call) -> tuple[Tensor, Tensor]:

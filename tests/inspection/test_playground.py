@@ -308,6 +308,28 @@ def test_the_equation_says_what_was_computed() -> None:
     assert said(position="shaw")["sums"] == "o = Σ p (v + a_V[k − q])"
 
 
+def test_projections_are_products_with_three_matrices() -> None:
+    found = of_sentence("a b c", Settings(projected=True, heads=2, width=8, mask="causal"))
+    assert found.x_Td is not None
+    vectors = {"q": found.q_HQD, "k": found.k_HKD, "v": found.v_HKE}
+    for name, x_HTD in vectors.items():
+        together_Td = np.concatenate(list(x_HTD), axis=1)
+        np.testing.assert_allclose(together_Td, found.x_Td @ found.parameters[f"W_{name}"].T, rtol=1e-12)
+    np.testing.assert_allclose(found.step("scores"), np.einsum("hqd,hkd->hqk", found.q_HQD, found.k_HKD), rtol=1e-12)
+    np.testing.assert_allclose(found.sums, np.einsum("hqk,hkd->hqd", found.weights, found.v_HKE), rtol=1e-12)
+    panels = {panel.name: np.array(panel.values) for panel in found.vector_panels(1)}
+    assert list(panels) == ["x", "W_q", "W_k", "W_v", "q", "k", "v"]
+    np.testing.assert_allclose(panels["x"] @ panels["W_k"].T, panels["k"], rtol=1e-12)
+    plain = of_sentence("a b c", Settings(heads=2, width=8))
+    np.testing.assert_array_equal(plain.q_HQD, plain.v_HKE)
+    assert list(plain.vector_figures()) == ["q", "k", "v"]
+
+
+def test_scores_before_and_after_scaling_have_one_colour_scale() -> None:
+    figures = example("scores").figures()
+    assert [figures[name].plot.data[0].zmax for name in ("scores", "scaled", "masked", "weights")] == [112, 112, 112, 1]
+
+
 def test_json_has_null_for_minus_infinity() -> None:
     facts = json.loads(json.dumps(of_sentence("a b", Settings(mask="causal")).facts(), allow_nan=False))
     masked = next(step for step in facts["steps"] if step["name"] == "masked")
@@ -330,6 +352,7 @@ def _ideographs(n: int) -> str:
             "the dimension is 3; sinusoidal positions need an even one",
         ),
         (lambda: of_sentence("a", Settings(width=6, heads=2, position="rotary")), "even width; given 3"),
+        (lambda: of_table(ROLES, "Tom", Settings(projected=True)), "projected is for a sentence"),
         (lambda: of_table([], "a"), "the table has no rows"),
         (lambda: of_table([("a", "")], "a"), "row 1 of the table"),
         (lambda: of_table(ROLES, " "), "the query is empty"),

@@ -132,3 +132,17 @@ def test_a_name_is_no_path_and_time_is_bounded(tmp_path: Path) -> None:
             shop.start(recipe, name)
     assert not list(tmp_path.iterdir())
     assert shop.most_seconds <= 600
+
+
+@pytest.mark.long
+def test_a_training_that_fails_or_takes_too_long(tmp_path: Path) -> None:
+    table = build._table(ViewRequest({"kind": "gru", "width": "8", "depth": "1", "steps": "2000"}), RunLibrary())
+    failing = Workshop(tmp_path / "failing").start(compose({**table, "data": {"path": "nowhere.txt"}}), "mine")
+    assert failing.process.wait(60)
+    assert "nowhere.txt does not exist" in failing.error()
+
+    stopped = Workshop(tmp_path / "stopped", most_seconds=4.0).start(compose(table), "mine")
+    assert stopped.running
+    stopped.process.wait(60)
+    assert stopped.error() == ""
+    assert log.read(stopped.path / "log.jsonl")[-1]["step"] < 2000

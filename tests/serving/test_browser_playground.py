@@ -107,6 +107,21 @@ def test_a_token_lights_up_in_every_step_and_the_softmax_is_compared_without_sca
 
 
 @pytest.mark.long
+def test_the_vectors_and_their_projections_are_shown(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/playground?of=sentence&text=a+b+c&width=4&projected=true&inputs=true")
+    played = of_sentence("a b c", Settings(width=4, projected=True))
+    for panel in played.vector_panels():
+        np.testing.assert_allclose(page.plot(panel.name)["data"][0]["z"], panel.values, rtol=1e-12, err_msg=panel.name)
+    screenshot(page, "playground-vectors")
+    page.set("projected", "false")
+    assert page.page.locator("[data-vector]").count() == 3
+    page.set("inputs", "false")
+    assert not page.page.locator("[data-vectors]").is_visible()
+    page.set("of", "roles")
+    assert not page.page.locator("[data-control=projected]").is_visible()
+
+
+@pytest.mark.long
 def test_text_that_looks_like_a_script_is_shown(visit: Visit) -> None:
     text = "<img src=x onerror=alert(1)> <script>alert(2)</script> <b>x</b>"
     page = visit(f"#/playground?shown=5&of=sentence&text={quote(text)}")

@@ -115,3 +115,15 @@ def test_without_such_a_run_the_card_and_the_room_say_how_to_train_one(visit: Vi
     page.page.get_by_role("link", name="Classify").first.click()
     page.page.locator("[data-if-none]").wait_for()
     assert not page.settled().page.locator("[data-notice]").count()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_rooms_fit_a_phone(visit: Visit, task_lab: str, screenshot: Screenshot, scheme: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    rooms = ("classify?run=classifier", "tag?run=tagger", "answer?run=reader", "caption?run=captioner", "build")
+    page = visit("#/", at=task_lab, **phone)
+    for room in rooms:
+        page.open(f"#/{room}")
+        page.settled()
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 390, room
+        screenshot(page, f"phone-{room.partition('?')[0]}-{scheme}")

@@ -23,6 +23,7 @@ from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import Dot
 from firth.layers.cpu import team
+from firth.layers.cpu.row_product import LANES
 from firth.layers.hook_free import Linear
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn
@@ -40,8 +41,6 @@ MEMORY = tuple(f"{name}_{part}" for name in ("keys", "values") for part in ("at"
 MOVING = ("x", "y", "scratch", "room", "cos", "sin", "length", "C", *MEMORY)
 COUNTERS = tuple(f"taken_{stage}" for stage in ("qkv", "heads", "out", "up", "down"))
 FIELDS = (*FIXED, *MOVING, *COUNTERS)
-LANES = 16  # widths are multiples of these, those of heads of twice as many
-ROWS = 4  # of W, read side by side
 _WIDEST = 1 << 15  # numbers of the input of a product, of which every thread has a copy on its stack
 _WIDEST_HEAD = 256
 _ACTIVATIONS = ("relu", "silu", "gelu_tanh", "swiglu", "geglu_tanh")

@@ -13,12 +13,12 @@ from torch import Tensor
 from firth.layers.cpu import team
 
 FIELDS = ("taken", "W", "x", "y", "bias", "d", "o")
+LANES = 16  # widths are multiples of these
+ROWS = 4  # of W, read side by side
 LARGE = 1 << 22  # numbers in W: with fewer, the call costs what it saves
 
 
 def why_not(x_1d: Tensor, W_od: Tensor) -> str | None:
-    from firth.layers.cpu.row_block import LANES, ROWS
-
     if len(x_1d) != 1 or W_od.numel() < LARGE:
         return "it is for one row and a large matrix"
     if x_1d.dtype != torch.float32 or W_od.dtype != torch.float32 or not (x_1d.is_cpu and W_od.is_cpu):

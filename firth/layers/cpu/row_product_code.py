@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from firth.layers.cpu.code import INT, LONG, Code, Compiled
-from firth.layers.cpu.row_block import ROWS
-from firth.layers.cpu.row_product import FIELDS
+from firth.layers.cpu.row_product import FIELDS, ROWS
 
 TILES = 8  # of ROWS outputs, that a thread takes at a time
 

@@ -38,7 +38,7 @@ INPUTS = (*EXAMPLES, "sentence", "table")
 _INPUT = {
     "scores": Choice("scores", "example: scores of 112 and 96, scaled by 1/√64", {"controls": []}),
     "roles": Choice("roles", "example: look up a name's role", {"controls": ["query"]}),
-    "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors"]}),
+    "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors", "projected"]}),
     "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "vectors"]}),
 }
 USUAL = Settings()
@@ -74,7 +74,7 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "from firth.inspection.playground import Settings, example, of_sentence, of_table\n\n"
         f"played = {call}\n"
         "print(played.text())\n"
-        f"figures = played.figures({head})\n"
+        f"figures = {{**played.figures({head}), **played.vector_figures({head})}}\n"
     )
     facts = {
         "steps": [{"name": step.name, "equation": step.equation} for step in played.steps],
@@ -82,8 +82,9 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "keys": list(played.keys),
         "heads": settings.heads,
         "caption": played.caption,
+        "vectors": [panel.name for panel in played.vector_panels(head)],
     }
-    return ViewResult(played.figures(head), python, facts)
+    return ViewResult({**played.figures(head), **played.vector_figures(head)}, python, facts)
 
 
 def _settings(request: ViewRequest) -> Settings:
@@ -97,6 +98,7 @@ def _settings(request: ViewRequest) -> Settings:
         heads=request.number("heads", int, USUAL.heads, least=1),
         width=request.number("width", int, USUAL.width, least=1),
         seed=request.number("seed", int, USUAL.seed, least=0),
+        projected=request.flag("projected") and "projected" in _controls(request.choice("of", INPUTS, INPUTS[0])),
     )
 
 
@@ -145,6 +147,7 @@ ROOM = Room(
         Example("Scores of 112 and 96", {"of": "scores", "shown": "5"}),
         Example("Look up a name", {"of": "roles", "query": NAME, "shown": "5"}),
         Example("A sentence with a causal mask", {"of": "sentence", "mask": "causal", "shown": "5"}),
+        Example("Projections to q, k and v", {"of": "sentence", "projected": "true", "inputs": "true", "shown": "1"}),
     ),
     facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": NAME},
 )

@@ -19,6 +19,8 @@ const controls = lab => {
     { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
+    { name: "projected", label: "Project to q, k and v", kind: "flag", value: "false" },
+    { name: "inputs", label: "Vectors shown", kind: "flag", value: "false" },
     { name: "beside", label: "Softmax without scaling beside it", kind: "flag", value: "false" },
     { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: 1 },
     { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
@@ -29,7 +31,7 @@ const controls = lab => {
 // Hides the controls that the chosen input, mask and number of heads do not use.
 function showUsed(lab, made) {
   const used = new Set(lab.chosen("of").controls);
-  for (const name of ["text", "table", "query", "width"]) lab.show(made[name], used.has(name));
+  for (const name of ["text", "table", "query", "width", "projected"]) lab.show(made[name], used.has(name));
   lab.show(made.vectors, used.has("vectors") && lab.info.vectors.length);
   lab.show(made.limit, lab.chosen("mask").limited);
   lab.show(made.head, Number(lab.state.heads) > 1);
@@ -38,6 +40,7 @@ function showUsed(lab, made) {
 export function mount(root, lab) {
   const { element } = lab;
   const made = lab.controls(root, controls(lab));
+  const vectors = element("section", { "data-vectors": true, hidden: true }, element("h2", { text: "The vectors" }));
   const out = element("div"), grid = element("div", { class: "columns" });
   const places = lab.choices("steps").map(({ value, label }, n) => {
     const equation = element("p", { "data-equation": value });
@@ -48,8 +51,21 @@ export function mount(root, lab) {
   });
   const caption = element("p", { "data-caption": "steps" });
   const other = element("section", { "data-unscaled": true, hidden: true }, element("h2", { text: "Without scaling: the softmax of the scores as they are" }));
-  out.append(grid, caption, other);
+  out.append(vectors, grid, caption, other);
   root.append(out);
+
+  // What the steps begin with: q, k and v, and how they come from the words.
+  async function begin(result, wanted) {
+    vectors.hidden = !wanted;
+    if (!wanted) return;
+    const names = result.facts.vectors, places = names.map(name => element("div", { "data-vector": name }));
+    vectors.replaceChildren(vectors.firstChild, element("div", { class: "columns" }, ...places));
+    for (const [n, name] of names.entries()) {
+      places[n].style.maxWidth = `${result.figures[name].plot.layout.width}px`; // cells stay square
+      places[n].append(element("h3", { text: name }));
+      await lab.figure(places[n], result, name);
+    }
+  }
 
   // The same weights with a scale of 1, to compare.
   async function unscaled(settings, wanted) {
@@ -62,8 +78,9 @@ export function mount(root, lab) {
 
   return async () => {
     showUsed(lab, made);
-    const { shown: count, beside, ...settings } = lab.state;
+    const { shown: count, beside, inputs, ...settings } = lab.state;
     const result = await lab.ask("steps", settings, { into: out });
+    await begin(result, result && inputs === "true");
     caption.textContent = result?.facts.caption ?? "";
     made.next.disabled = Number(count) >= places.length;
     made.first.disabled = Number(count) <= 1;
