@@ -89,7 +89,8 @@ def test_entropy_and_rollout_by_layer(visit: Visit, transformer_run: Path) -> No
     np.testing.assert_allclose(rollout["z"], seen.rollout()[-1], atol=1e-5)
 
 
-@pytest.mark.parametrize("run", [pytest.param("rnnsearch", marks=pytest.mark.long), "transformer"])
+@pytest.mark.long
+@pytest.mark.parametrize("run", ["rnnsearch", "transformer"])
 def test_cross_attention_of_a_translator(visit: Visit, pair_library: RunLibrary, pair_lab: str, run: str) -> None:
     page = visit(f"#/attention?run={run}&text=1+2+3&target=one+two+three", at=pair_lab)
     seen = load(pair_library.path(run)).attention("1 2 3", target="one two three")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,8 +142,16 @@ def test_a_training_that_fails_or_takes_too_long(tmp_path: Path) -> None:
     assert failing.process.wait(60)
     assert "nowhere.txt does not exist" in failing.error()
 
-    stopped = Workshop(tmp_path / "stopped", most_seconds=4.0).start(compose(table), "mine")
-    assert stopped.running
+    stopped = Workshop(tmp_path / "stopped", most_seconds=500.0).start(compose(table), "mine")
+    assert stopped.limit.interval == 500.0
+    lines = stopped.path / "log.jsonl"
+    while not (lines.exists() and log.read(lines)):
+        assert stopped.running
+        time.sleep(0.05)
+    stopped.limit.function()  # as if the time were over
     stopped.process.wait(60)
     assert stopped.error() == ""
-    assert log.read(stopped.path / "log.jsonl")[-1]["step"] < 2000
+    assert log.read(lines)[-1]["step"] < 2000
+    for job in (failing, stopped):
+        job.limit.cancel()
+        job.said.close()

@@ -23,6 +23,7 @@ def say(page: Watched, text: str) -> Watched:
     return page.press("send")
 
 
+@pytest.mark.long
 def test_a_conversation_remembers_and_its_rounds_can_be_taken_back(
     visit: Visit, chat_library: RunLibrary, screenshot: Screenshot
 ) -> None:
