@@ -137,6 +137,8 @@ def median_round(port: int, path: str, clients: int, options: argparse.Namespace
     times = [found.get() for _ in workers]
     for worker in workers:
         worker.join()
+    if None in times:
+        raise SystemExit("a client failed")
     rounds = []
     for turn in range(1, options.rounds + 1):  # the first one warms up
         at = [client for share in times for client in share[turn]]
@@ -161,7 +163,12 @@ def some_clients(barrier: Any, queue: Any, port: int, path: str, share: Iterable
             writer.close()
         return times
 
-    queue.put(asyncio.run(rounds()))
+    try:
+        queue.put(asyncio.run(rounds()))
+    except BaseException:
+        barrier.abort()  # the others would wait for these clients
+        queue.put(None)
+        raise
 
 
 async def ask_for_all(

@@ -40,7 +40,9 @@ def serve(
     quantise: Quantise = None,
     engine: Annotated[
         Literal["auto", "process", "thread"],
-        typer.Option(help="Where each model writes: in a process or a thread of its own. [default: a process on a GPU]"),
+        typer.Option(
+            help="Where each model writes: a process or a thread of its own. [default: a process on a GPU]", show_default=False
+        ),
     ] = "auto",
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.

@@ -17,7 +17,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from firth.decoding.jobs import Deliver, EngineClosed, Event, Finished, Job, JobLimits, QueueFull, Reason, Ticket, Written
+from firth.decoding.jobs import (
+    COUNTED,
+    ENDS,
+    Deliver,
+    EngineClosed,
+    Event,
+    Finished,
+    Job,
+    JobLimits,
+    QueueFull,
+    Reason,
+    Ticket,
+    Written,
+)
 from firth.decoding.row_choice import Choosing, RowChoice
 from firth.decoding.row_memory import RowMemory
 from firth.decoding.stream import Stream
@@ -107,15 +120,13 @@ class Engine:
 
     def facts(self) -> dict[str, int | float]:
         """The state of the engine, for /health and /metrics; what is not `running`, `waiting` or a size counts up."""
-        names = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")
-        ends = ("stop", "length", "cancelled", "timeout", "failed")
         running = {
             "running": len(self._streams),
             "reading": len(self._reading),
             "waiting": len(self._waiting),
         }
         sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
-        return {**running, **sizes, **{name: self._counts[name] for name in (*names, *ends)}}
+        return {**running, **sizes, **{name: self._counts[name] for name in (*COUNTED, *ENDS)}}
 
     @property
     def ready(self) -> bool:

@@ -15,6 +15,7 @@ import pickle
 import signal
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -25,6 +26,8 @@ import torch.multiprocessing
 
 from firth.decoding.engine import Engine
 from firth.decoding.jobs import (
+    COUNTED,
+    ENDS,
     Deliver,
     EngineClosed,
     EngineRestarts,
@@ -78,7 +81,7 @@ class EngineProcess:
         self._delivering: dict[int, Deliver] = {}  # the jobs in work
         self._submitted = self._lost = 0
         self._facts: dict[str, int | float] = {}
-        self._past: dict[str, int | float] = {}  # what earlier processes have counted
+        self._past: Counter[str] = Counter()  # what earlier processes have counted
         self._pipe: Connection | None = None
         self._open, self._closing = False, threading.Event()
         self._began, self._wait = 0.0, _LEAST
@@ -118,11 +121,13 @@ class EngineProcess:
 
     def facts(self) -> dict[str, int | float]:
         """As `Engine.facts`. Texts that wait and run are counted here: the engine's own numbers are those of its last turn."""
-        counted = {name: value + self._past.get(name, 0) for name, value in self._facts.items()}
+        last, past = self._facts, self._past
+        counted = {name: last.get(name, 0) + past[name] for name in (*COUNTED, *ENDS)}
         running = min(self.slots, len(self._delivering))
-        now = {"running": running, "waiting": len(self._delivering) - running, "jobs": self._submitted, "lost": self._lost}
+        now = {"running": running, "reading": last.get("reading", 0), "waiting": len(self._delivering) - running}
+        own = {"jobs": self._submitted, "lost": self._lost}
         sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
-        return {**counted, **now, **sizes}
+        return {**now, **sizes, **counted, **own}
 
     @property
     def ready(self) -> bool:
@@ -151,7 +156,8 @@ class EngineProcess:
             self._open = True
 
     def _send(self, message: tuple[Any, ...]) -> None:
-        assert self._pipe is not None
+        if self._pipe is None:
+            return  # never started
         with contextlib.suppress(OSError), self._lock:  # a process that has ended hears nothing; `_listen` knows
             self._pipe.send(message)
 
@@ -190,8 +196,7 @@ class EngineProcess:
         for number in list(self._delivering):
             self._lost += reason == "lost"
             self._deliver(number, [Finished(reason)])
-        for name, value in self._facts.items():
-            self._past[name] = self._past.get(name, 0) + value
+        self._past.update({name: int(self._facts.get(name, 0)) for name in (*COUNTED, *ENDS)})
         self._facts = {}
 
     def _start_again(self) -> bool:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, FirthError
 
 Reason = Literal["stop", "length", "cancelled", "timeout", "failed", "lost"]
+ENDS: tuple[Reason, ...] = get_args(Reason)
+COUNTED = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")  # facts that only grow
 
 
 class QueueFull(FirthError):

@@ -3,7 +3,7 @@ kernel. Attention weights are computed from q and k afterwards, for chosen heads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +44,17 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
 
 
 @contextmanager
+def noticed(modules: Sequence[nn.Module], note: Callable[[nn.Module, tuple[Any, ...], Any], None]) -> Iterator[None]:
+    """note(module, arguments, output) after each call of one of the modules."""
+    handles = [module.register_forward_hook(note) for module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
 def outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """The outputs of the modules, in the order they ran; of a tuple, its first element:
 
@@ -51,13 +62,5 @@ def outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
         model(token_BT)
     x[2]"""
     noted: list[Tensor] = []
-
-    def note(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        noted.append(output[0] if isinstance(output, tuple) else output)
-
-    handles = [module.register_forward_hook(note) for module in modules]
-    try:
+    with noticed(modules, lambda module, args, output: noted.append(output[0] if isinstance(output, tuple) else output)):
         yield noted
-    finally:
-        for handle in handles:
-            handle.remove()

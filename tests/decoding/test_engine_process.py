@@ -104,10 +104,17 @@ def test_a_process_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPat
             assert engine.pid is not None
             os.kill(engine.pid, signal.SIGKILL)
             assert {one.finished().reason for one in heard} == {"lost"}
+            down = engine.facts()
+            assert (down["length"], down["jobs"]) == (round, 6 * round)  # nothing counts down meanwhile
+            assert down["tokens_generated"] >= 3
             wait_until(lambda: engine.ready)
             assert asked(engine, job([4, 5], 9)).ids() == alone(model, job([4, 5], 9))
             facts = engine.facts()
             assert (facts["lost"], facts["length"], facts["running"]) == (5 * round, 1 + round, 0)
+
+
+def test_one_that_was_never_started_can_be_closed() -> None:
+    EngineProcess(random_model("gru", VOCAB)).close()
 
 
 @pytest.mark.long

@@ -12,6 +12,11 @@ from http_servers import serving
 
 import firth
 from firth.decoding.engine_process import EngineProcess
+from firth.errors import ConfigError
+from firth.serving.http.keys import Keys
+from firth.serving.http.limits import Limits
+from firth.serving.http.models import Models, ServedModel
+from firth.serving.http.server import listen, serve
 from firth.tasks.next_token import LanguageModelRun
 
 
@@ -40,3 +45,13 @@ def test_it_answers_and_recovers(char_run: Path) -> None:
             time.sleep(0.1)
         assert served.post("/v1/completions", {**prompt, "max_tokens": 20}).json["choices"][0]["text"] == expected
         assert 'firth_texts_total{end="lost",model="char"} 1.0' in served.get("/metrics").text
+
+
+@pytest.mark.long
+def test_an_engine_that_cannot_start_is_told(char_run: Path) -> None:
+    """uvicorn would end without a word. The engine that has started is ended."""
+    limits, run = Limits(), firth.load(char_run)
+    well, ill = ServedModel("well", run, limits, apart=True), ServedModel("ill", run, limits, slots=0, apart=True)
+    with listen("127.0.0.1", 0) as listener, pytest.raises(ConfigError, match="slots is 0; expected 1 or more"):
+        serve(Models([well, ill]), listener, limits=limits, keys=Keys(), drain=1, ready=pytest.fail, draining=pytest.fail)
+    assert not well.ready

@@ -18,6 +18,7 @@ from firth.inspection.walk.block import BlockCall
 from firth.inspection.walk.matrix import Matrix, source_line
 from firth.inspection.walk.recurrent import CellCall, MemoryCall
 from firth.inspection.walk.stage import Stage, Walk
+from firth.layers import tap
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
 from firth.layers.block import Block
 from firth.layers.recurrent import Recurrent
@@ -52,16 +53,8 @@ class _Called(NamedTuple):
 @contextmanager
 def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Called]]:
     calls: list[_Called] = []
-
-    def note(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        calls.append(_Called(module, args, output))
-
-    handles = [module.register_forward_hook(note) for module in modules]
-    try:
+    with tap.noticed(modules, lambda *call: calls.append(_Called(*call))):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def walk(reading: Reading, token: Name) -> Walk:

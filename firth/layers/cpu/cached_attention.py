@@ -9,13 +9,16 @@ each reads only its own keys. Letters as in attention/call.py; C capacity, N row
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from firth.layers.cpu import team
 from firth.layers.state import FixedKeyValue, KeyValue
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 FIELDS = (
     "taken",
@@ -62,11 +65,7 @@ def attend(q_BH1D: Tensor, k_BG1D: Tensor, v_BG1D: Tensor, past: KeyValue | Fixe
 
 
 @cache
-def _kernel(head_width: int) -> int:
+def _kernel(head_width: int) -> Compiled:
     from firth.layers.cpu.cached_attention_code import attention
 
-    _KEPT.append(compiled := attention(head_width))
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return attention(head_width)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from firth.layers.cpu import team
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 FIELDS = ("taken", "x", "largest", "total", "V", "R")
 _FEWEST = 16  # numbers of a row
@@ -31,11 +35,7 @@ def log_normaliser(x_RV: Tensor) -> Tensor:
 
 
 @cache
-def _kernel() -> int:
+def _kernel() -> Compiled:
     from firth.layers.cpu.log_normaliser_code import sums
 
-    _KEPT.append(compiled := sums())
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return sums()

@@ -11,12 +11,16 @@ W is read once, in the order in which it lies in memory. Sums are made of pieces
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.cpu import team
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 FIELDS = ("taken", "W", "x", "y", "bias", "d", "o", "N", "zero")
 FEW = range(6, 33)  # rows: with fewer or more, MKL is faster
@@ -53,11 +57,7 @@ def linear(x_Nd: Tensor, W_od: Tensor, b_o: Tensor | None) -> Tensor:
 
 
 @cache
-def _kernel(copied: bool, biased: bool) -> int:
+def _kernel(copied: bool, biased: bool) -> Compiled:
     from firth.layers.cpu.product_code import product
 
-    _KEPT.append(compiled := product(copied, biased))
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return product(copied, biased)

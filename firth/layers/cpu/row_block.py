@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -29,6 +29,9 @@ from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn
 from firth.layers.self_attention import SelfAttention
 from firth.layers.state import FixedKeyValue, KeyValue
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 PRODUCTS = ("qkv", "out", "up", "down")
 NORMS = ("attention", "feedforward")
@@ -202,11 +205,7 @@ def _shifted(norm: Any) -> bool:
 
 
 @cache
-def _kernel(kind: Kind, turned: bool) -> int:
+def _kernel(kind: Kind, turned: bool) -> Compiled:
     from firth.layers.cpu.row_block_code import block
 
-    _KEPT.append(compiled := block(kind, turned))
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return block(kind, turned)

@@ -6,11 +6,15 @@ MKL's product of one row reads a large W, such as the output layer's, at three q
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from firth.layers.cpu import team
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 FIELDS = ("taken", "W", "x", "y", "bias", "d", "o")
 LANES = 16  # widths are multiples of these
@@ -38,11 +42,7 @@ def linear(x_1d: Tensor, W_od: Tensor, b_o: Tensor | None) -> Tensor:
 
 
 @cache
-def _kernel(biased: bool) -> int:
+def _kernel(biased: bool) -> Compiled:
     from firth.layers.cpu.row_product_code import product
 
-    _KEPT.append(compiled := product(biased))
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return product(biased)

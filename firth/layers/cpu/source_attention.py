@@ -8,11 +8,15 @@ Consecutive rows may share a source, as the beams of a text do. Letters as in at
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from firth.layers.cpu import team
+
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
 FIELDS = (
     *("taken", "q", "o", "scores", "room", "lengths", "length_step", "N", "H", "shared", "beams", "scale"),  # shared: H / G
@@ -48,11 +52,7 @@ def attend(q_BTn: Tensor, k_AGSD: Tensor, v_AGSD: Tensor, length_A: Tensor, scal
 
 
 @cache
-def _kernel(head_width: int) -> int:
+def _kernel(head_width: int) -> Compiled:
     from firth.layers.cpu.source_attention_code import source_attention
 
-    _KEPT.append(compiled := source_attention(head_width))
-    return compiled.address
-
-
-_KEPT: list[object] = []  # machine code is freed with its object
+    return source_attention(head_width)

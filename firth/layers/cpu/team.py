@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
+if TYPE_CHECKING:
+    from firth.layers.cpu.code import Compiled
 
-def run(kernel: int, fields: Sequence[int]) -> None:
-    """Call the function at the address `kernel` on every thread with the address of `fields`."""
+
+def run(kernel: Compiled, fields: Sequence[int]) -> None:
+    """Call `kernel` on every thread with the address of `fields`. Machine code lives as long as its object: keep it."""
     array = (ctypes.c_int64 * len(fields))(*fields)
     library = _library()
     assert library is not None
-    library.GOMP_parallel(kernel, ctypes.addressof(array), torch.get_num_threads(), 0)
+    library.GOMP_parallel(kernel.address, ctypes.addressof(array), torch.get_num_threads(), 0)
 
 
 @cache

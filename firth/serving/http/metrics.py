@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from firth.decoding.jobs import COUNTED, ENDS
+
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-_ENDS = ("stop", "length", "cancelled", "timeout", "failed", "lost")  # how texts ended
-_COUNTED = ("jobs", "tokens_generated", "prompt_tokens", "prefix_hits", "prefix_tokens", "steps", "slides")  # these only grow
 Facts = Callable[[], Mapping[str, Mapping[str, int | float]]]  # model → its facts
 
 
@@ -49,10 +49,10 @@ class _Facts(Collector):
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for model, facts in self._facts().items():
             for name, value in facts.items():
-                if name in _ENDS:
+                if name in ENDS:
                     ended.add_metric([model, name], value)
                     continue
-                kind = CounterMetricFamily if name in _COUNTED else GaugeMetricFamily
+                kind = CounterMetricFamily if name in COUNTED else GaugeMetricFamily
                 family = families.setdefault(name, kind(f"firth_{name}", name.replace("_", " "), labels=["model"]))
                 family.add_metric([model], value)
         return [*families.values(), ended]

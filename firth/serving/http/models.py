@@ -101,6 +101,7 @@ class Models:
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self._models = {model.name: model for model in models}
+        self._started = False
 
     def __iter__(self) -> Any:
         return iter(self._models.values())
@@ -121,8 +122,16 @@ class Models:
         return ", ".join(self._models)
 
     def start(self) -> None:
-        for model in self._models.values():
-            model.start()
+        """Nothing if they are started. If one cannot start, the others are ended."""
+        if self._started:
+            return
+        self._started = True
+        try:
+            for model in self._models.values():
+                model.start()
+        except BaseException:
+            self.close(drain=False)
+            raise
 
     def close(self, *, drain: bool = True) -> None:
         for model in self._models.values():

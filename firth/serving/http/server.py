@@ -101,6 +101,7 @@ def serve(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # they quote words of the requests
+            models.start()  # here, because uvicorn would not tell what went wrong
             sys.setswitchinterval(_SWITCH)
             gc.freeze()  # what has been loaded stays: no need to look through it again
             Server(config, ready, draining).run(sockets=[listener])
