@@ -11,6 +11,7 @@ import pytest
 from firth.errors import ConfigError, RunError
 from firth.serving.lab.library import RunLibrary, tour_library
 from firth.serving.lab.room import Cancelled
+from firth.serving.lab.rooms import ROOMS
 
 
 def silent(what: str, done: int, total: int) -> None: ...
@@ -109,3 +110,22 @@ def test_the_tour_is_found_where_it_leaves_its_runs(char_run: Path, vectors_file
     library = tour_library(tmp_path / "tour")
     assert list(library.runs) == ["gru"]
     assert list(library.vectors) == ["words.firth"]
+
+
+def test_a_run_is_offered_once_it_has_weights(char_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(char_run, tmp_path / "begun")
+    weights = tmp_path / "begun" / "model.safetensors"
+    weights.rename(tmp_path / "aside")
+    library = RunLibrary([tmp_path / "begun"])
+    assert library.trained == ()
+    assert ROOMS["generate"].json(library)["works"] is False
+    assert ROOMS["training"].json(library)["usable"] == ["begun"]  # its curve can be watched
+    (tmp_path / "aside").rename(weights)
+    assert library.trained == ("begun",)
+    assert ROOMS["generate"].json(library)["usable"] == ["begun"]
+
+
+def test_rooms_open_with_the_run_that_shows_most(library: RunLibrary, pair_library: RunLibrary) -> None:
+    assert ROOMS["walk"].usable(library).names[0] != "char"  # a Transformer
+    assert set(ROOMS["walk"].usable(library).names) == {"char", "transformer", "bpe"}
+    assert ROOMS["translate"].usable(pair_library).names == ("rnnsearch", "transformer", "rnnenc")

@@ -104,8 +104,18 @@ class RunLibrary:
         except FirthError as error:
             return RunFacts(about=str(error))
 
-    def runs_where(self, condition: Callable[[RunFacts], bool]) -> tuple[str, ...]:
-        return tuple(name for name in self.runs if condition(self.facts(name)))
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The runs that have weights: all but those whose training has just begun."""
+        return tuple(name for name, path in self.runs.items() if RunFolder(path).model.is_file())
+
+    def runs_where(
+        self, condition: Callable[[RunFacts], bool], *, first: Callable[[RunFacts], bool] | None = None
+    ) -> tuple[str, ...]:
+        """The trained runs that meet a condition; a room opens with one that meets `first`, too, if there is one."""
+        facts = {name: self.facts(name) for name in self.trained}
+        names = [name for name in facts if condition(facts[name])]
+        return tuple(names if first is None else sorted(names, key=lambda name: not first(facts[name])))
 
     @contextlib.contextmanager
     def using(self, name: str, progress: Progress) -> Iterator[LoadedRun]:

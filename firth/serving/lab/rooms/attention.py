@@ -153,12 +153,9 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 
 
 def usable(library: RunLibrary) -> Usable:
-    """All runs: those with several heads first, then those with one, then those without attention, which the room refuses."""
-    facts = {name: library.facts(name) for name in library.runs}
-    names = sorted(facts, key=lambda name: (not facts[name].attention, not facts[name].multi_head))
     return Usable(
-        tuple(names),
-        "There is no run to inspect. Train one with attention: `firth train docs-char-transformer --out runs/gpt`.",
+        library.runs_where(lambda facts: facts.attention, first=lambda facts: facts.multi_head),
+        "There is no run with attention. Train one: `firth train docs-char-transformer --out runs/gpt`.",
     )
 
 

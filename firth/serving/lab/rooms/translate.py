@@ -86,7 +86,7 @@ def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.translates),
+        library.runs_where(lambda facts: facts.translates, first=lambda facts: facts.attention),
         "There is no run that translates. Train one on sentence pairs: `firth train dates-rnnsearch --out runs/dates`.",
     )
 

@@ -175,7 +175,7 @@ def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.walks),
+        library.runs_where(lambda facts: facts.walks, first=lambda facts: facts.generates and facts.multi_head),
         "There is no language model or translator. Train one: `firth train docs-char-transformer --out runs/gpt`.",
     )
 
