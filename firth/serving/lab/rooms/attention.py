@@ -16,6 +16,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable, choices
+from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ def usable(library: RunLibrary) -> Usable:
     names = sorted(facts, key=lambda name: (not facts[name].attention, not facts[name].multi_head))
     return Usable(
         tuple(names),
-        "There is no run to inspect. Train one with attention: `firth train docs-char-transformer --out runs/gpt`.",
+        "There is no run with attention. Train a small Transformer on the documentation on your disk:",
+        starter=GPT,
     )
 
 
