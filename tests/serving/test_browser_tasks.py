@@ -108,9 +108,9 @@ def test_a_scene_is_captioned_and_each_word_attends(
 def test_without_such_a_run_the_card_and_the_room_say_how_to_train_one(visit: Visit, library: RunLibrary) -> None:
     page = visit("#/")
     for name in ("tag", "classify", "answer", "caption"):
-        card = page.page.locator(f"[data-card={name}] [data-works]")
-        assert card.get_attribute("data-works") == "false"
-        assert "Train one" in card.text_content()
+        card = page.page.locator(f"[data-card={name}]")
+        assert card.locator("[data-works]").text_content() == "Needs a run"
+        assert "firth " in card.locator("[data-command]").text_content()
     assert page.page.locator("[data-card=walk] [data-works]").text_content() == "Works now"
     page.page.get_by_role("link", name="Classify").first.click()
     page.page.locator("[data-if-none]").wait_for()

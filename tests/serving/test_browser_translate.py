@@ -107,7 +107,7 @@ def test_text_that_looks_like_a_script_is_shown(visit: Visit, pair_lab: str) -> 
 @pytest.mark.long
 def test_without_a_run_that_translates_the_room_says_what_to_do(visit: Visit, lab: str) -> None:
     page = visit("#/translate")  # of language models only
-    assert "Train one on sentence pairs" in page.page.locator("[data-if-none]").text_content()
+    assert "There is no run that translates" in page.page.locator("[data-if-none]").text_content()
     with serving(RunLibrary()) as address:
         page = visit("#/attention", at=address)
-        assert "Train one with attention" in page.page.locator("[data-if-none]").text_content()
+        assert "There is no run with attention" in page.page.locator("[data-if-none]").text_content()

@@ -15,6 +15,7 @@ from firth.serving.lab.result import ViewResult
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import RunLibrary
+    from firth.serving.lab.starters import Starter
 
 
 class Cancelled(Exception):
@@ -61,10 +62,24 @@ def named(names: Iterable[str]) -> tuple[Choice, ...]:
 
 @dataclass(frozen=True)
 class Usable:
-    """The runs or vectors that a room can work with. `if_none` tells the user what to do when there are none."""
+    """The runs or vectors that a room can work with, and what the page shows when there are none."""
 
     names: tuple[str, ...] = ()
-    if_none: str = ""
+    if_none: str = ""  # what is missing; "" if the room works without it
+    command: str = ""  # what makes it
+    starter: Starter | None = None  # the run that the lab can train by itself; the command is then the starter's
+    needs: str = "a run"
+
+    def json(self) -> dict[str, object]:
+        starter = self.starter
+        return {
+            "usable": list(self.names),
+            "if_none": self.if_none,
+            "command": starter.command() if starter else self.command,
+            "starter": {"name": starter.name, "about": starter.about} if starter else None,
+            "needs": self.needs,
+            "works": bool(self.names) or not self.if_none,
+        }
 
 
 def _any(library: RunLibrary) -> Usable:
@@ -90,17 +105,14 @@ class Room:
 
     def json(self, library: RunLibrary) -> dict[str, object]:
         """Everything that the page knows about the room before it asks for a view."""
-        usable = self.usable(library)
         return {
             "name": self.name,
             "title": self.title,
             "about": self.about,
-            "usable": list(usable.names),
-            "if_none": usable.if_none,
             "choices": {name: [one.json() for one in some] for name, some in self.choices(library).items()},
             "facts": dict(self.facts),
             "old_names": list(self.old_names),
             "notice": self.notice,
             "examples": [one.json() for one in self.examples],
-            "works": bool(usable.names) or not usable.if_none,
+            **self.usable(library).json(),
         }

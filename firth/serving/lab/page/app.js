@@ -1,11 +1,14 @@
 // The page: navigation between the rooms, the open room, and the light or dark theme.
 
-import { element } from "./lib/dom.js";
+import { home } from "./home.js";
+import { element, prose } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
 import { loadPlotly, redrawAll } from "./lib/plot.js";
+import { maker, Workshop } from "./lib/workshop.js";
 
 const main = document.getElementById("room");
 let open = null; // the Lab of the open room
+let away = new AbortController(); // aborted when the first page is left
 let known = null; // what /api/lab answered: asked once, and again whenever the first page is shown
 
 async function contents(again) {
@@ -23,25 +26,6 @@ function navigation(info, name) {
   document.querySelector("#rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls
 }
 
-function list(heading, rows) {
-  return rows.length ? [element("h2", { text: heading }), element("ul", {}, ...rows.map(text => element("li", { text })))] : [];
-}
-
-function home(info) {
-  document.title = info.title;
-  const cards = info.rooms.map(room => element("li", { "data-card": room.name },
-    element("h2", {}, element("a", { href: `#/${room.name}`, text: room.title })), element("p", { text: room.about }),
-    element("p", { class: "card-state", "data-works": String(room.works), text: room.works ? "Works now" : room.if_none })));
-  main.replaceChildren(
-    element("h1", { text: "Explore your models" }),
-    ...(info.no_runs ? [element("p", { "data-no-runs": true, text: info.no_runs })] : []),
-    element("ul", { class: "cards" }, ...cards),
-    ...list("Runs", info.runs.map(run => `${run.name}: ${run.about}`)),
-    ...list("Word vectors", info.vectors));
-  document.body.dataset.busy = "no";
-  document.body.dataset.ready = "home";
-}
-
 // What to notice in a room, and settings that show it.
 function guide(lab, { notice, examples, works }) {
   if (!works) return [];
@@ -49,9 +33,16 @@ function guide(lab, { notice, examples, works }) {
     type: "button", "data-example": label, text: label, onclick: () => lab.set(settings, { push: true }),
   }));
   return [
-    ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), notice)] : []),
+    ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), ...prose(notice))] : []),
     ...(buttons.length ? [element("p", { class: "examples", role: "group", "aria-label": "examples" }, element("span", { text: "Try:" }), ...buttons)] : []),
   ];
+}
+
+// A room without what it needs says how to make it, and opens again when it is there.
+function lacking(lab, room) {
+  const workshop = new Workshop(lab.left.signal, async () => { dispatchEvent(new Event("runs-changed")); leave(); await follow(); });
+  lab.root.append(workshop.node, maker(room, starter => workshop.make(starter)));
+  return workshop.look();
 }
 
 async function enter(info, room, state) {
@@ -62,9 +53,17 @@ async function enter(info, room, state) {
   main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
   const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
-  if (!room.usable.length && room.if_none) lab.root.append(element("p", { role: "status", "data-if-none": true, text: room.if_none }));
+  if (!room.works) await lacking(lab, room);
+  if (open !== lab) return;
   lab.render = (await mount(lab.root, lab)) ?? lab.render;
   await lab.draw();
+}
+
+function leave() {
+  open?.left.abort("left");
+  away.abort("left");
+  away = new AbortController();
+  open = null;
 }
 
 let turns = 0; // addresses opened so far
@@ -78,8 +77,7 @@ async function follow() {
   }
   document.body.dataset.busy = "yes";
   delete document.body.dataset.ready;
-  open?.left.abort("left");
-  open = null;
+  leave();
   const turn = (turns += 1);
   let info;
   try {
@@ -95,7 +93,8 @@ async function follow() {
   const room = info.rooms.find(one => [one.name, ...one.old_names].some(known => known === name));
   navigation(info, room?.name);
   if (room) return enter(info, room, state);
-  home(info);
+  document.title = info.title;
+  home(main, info, away.signal, () => contents(true));
   if (name) main.prepend(element("p", { role: "alert", text: `There is no room "${name}".` }));
   return undefined;
 }

@@ -39,8 +39,9 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.takes_context),
-        "There is no run that answers questions about a text. Train one with a recipe of your own, in which objective.kind is "
-        '"answer": `firth train questions.toml --out runs/answer`.',
+        "There is no run that answers questions about a text. Write a recipe for your own questions, in which objective.kind is "
+        '"answer", and train it:',
+        "firth train questions.toml --out runs/answer",
     )
 
 

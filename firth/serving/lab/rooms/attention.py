@@ -16,6 +16,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable, choices
+from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.attention, first=lambda facts: facts.multi_head),
-        "There is no run with attention. Train one: `firth train docs-char-transformer --out runs/gpt`.",
+        "There is no run with attention. Train a small Transformer on the documentation on your disk:",
+        starter=GPT,
     )
 
 

@@ -22,6 +22,8 @@ from firth.serving.lab.room import Choice, Example, Room, choices, named
 from firth.serving.lab.rooms.describe import totals
 from firth.serving.lab.rooms.playground import MASK_LABELS, POSITION_LABELS, SCORE_LABELS
 from firth.serving.lab.run_facts import RunFacts
+from firth.serving.lab.starters import STARTERS
+from firth.serving.lab.workshop import Job
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -87,48 +89,79 @@ def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     return ViewResult({}, _command(job.path), {"name": job.name})
 
 
+def make(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """Begin to train one of the lab's starters, for a room that lacks a run; `progress` tells how far it is."""
+    starter = STARTERS[request.choice("starter", tuple(STARTERS))]
+    shop = library.workshop
+    job = shop.start(starter.prepare(shop.folder), shop.free(starter.name), starter.name)
+    return ViewResult({}, _command(job.path), {"name": job.name})
+
+
 def stop(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """Stop the training, which saves its weights first."""
     library.workshop.stop()
     return state(request, library, progress)
 
 
+def progress_facts(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """How far the latest training is."""
+    job = library.workshop.job
+    return ViewResult({}, "" if job is None else _command(job.path), _facts(job, library))
+
+
 def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """How far the latest training is, with its curves."""
     job = library.workshop.job
-    if job is None:
-        return ViewResult({}, "", {"name": None, "running": False})
-    lines = log.read(RunFolder(job.path).log) if RunFolder(job.path).exists() else []
-    ready = RunFolder(job.path).model.is_file()
-    if ready:
-        library.add(job.path)
-    steps = library.recipe_at(job.path).training.steps if lines else None
-    name = next((name for name, path in library.runs.items() if path == job.path), job.name)
-    facts = {
-        "name": job.name,
-        "run": name,  # as the other rooms know it
-        "running": job.running,
-        "ready": ready and not job.running,
-        "step": lines[-1]["step"] if lines else 0,
-        "steps": steps,
-        "loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None),
-        "seconds": time.monotonic() - job.began,
-        "error": job.error(),
-        "opens": _rooms(library.facts(name)) if ready else [],
-    }
-    if not lines:
-        return ViewResult({}, _command(job.path), facts)
+    lines = [] if job is None else _log(job)
+    if job is None or not lines:
+        return progress_facts(request, library, progress)
     python = (
         "from pathlib import Path\n\nfrom firth.figures.training import training_curves\nfrom firth.training import log\n\n"
         f'lines = log.read(Path({str(job.path)!r}) / "log.jsonl")\n'
         f"figure = training_curves({{{job.name!r}: lines}}, 'loss', 'step')\nfigure.plot\n"
     )
-    return ViewResult({"curves": training_curves({job.name: lines}, "loss", "step")}, python, facts)
+    return ViewResult({"curves": training_curves({job.name: lines}, "loss", "step")}, python, _facts(job, library))
+
+
+def _log(job: Job) -> list[dict[str, Any]]:
+    return log.read(RunFolder(job.path).log) if RunFolder(job.path).exists() else []
+
+
+def _facts(job: Job | None, library: RunLibrary) -> dict[str, object]:
+    """What the page tells about a training. A run that has weights is from then on one of the lab's."""
+    if job is None:
+        return {"name": None, "running": False}
+    lines, running = _log(job), job.running
+    ready = RunFolder(job.path).model.is_file()
+    if ready:
+        library.add(job.path)
+    name = next((name for name, path in library.runs.items() if path == job.path), job.name)
+    return {
+        "name": job.name,
+        "run": name,  # as the other rooms know it
+        "starter": job.starter,
+        "running": running,
+        "ready": ready and not running,
+        "step": lines[-1]["step"] if lines else 0,
+        "steps": library.recipe_at(job.path).training.steps if lines else None,
+        "loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None),
+        "seconds": time.monotonic() - job.began,
+        "error": job.error(),
+        "opens": _rooms(library.facts(name)) if ready else [],
+    }
 
 
 def _rooms(facts: RunFacts) -> list[str]:
     """The rooms that show something of the run."""
-    shows = {"walk": facts.walks, "generate": facts.generates, "attention": facts.attention, "inspect": facts.reads_text}
+    shows = {
+        "translate": facts.translates,
+        "classify": facts.classifies,
+        "walk": facts.walks,
+        "chat": facts.chats,
+        "generate": facts.generates,
+        "attention": facts.attention,
+        "inspect": facts.generates,
+    }
     return [room for room, can in shows.items() if can]
 
 
@@ -217,7 +250,7 @@ ROOM = Room(
     "build",
     "Build",
     "Compose a small language model, see its size at once, train it here, and open it in the other rooms.",
-    {"count": count, "train": train, "stop": stop, "state": state},
+    {"count": count, "train": train, "make": make, "stop": stop, "state": state, "progress": progress_facts},
     choices=offered,
     facts={"most_steps": MOST_STEPS, "longest": LONGEST},
     notice="Compare models of equal size: the number of parameters is shown before you train, the loss while you do.",

@@ -52,7 +52,8 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.captions),
-        "There is no run that captions images. Train one: `firth train scenes-lstm --out runs/scenes`.",
+        "There is no run that captions images. Train one; it takes about half an hour on a CPU:",
+        "firth train scenes-lstm --out runs/scenes",
     )
 
 

@@ -66,7 +66,8 @@ def _given(request: ViewRequest) -> dict[str, Any]:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.chats),
-        "There is no run that holds conversations. Train one: `firth train chat-decoder --out runs/chat`.",
+        "There is no run that holds conversations. Train one, preferably on a GPU:",
+        "firth train chat-decoder --out runs/chat",
     )
 
 

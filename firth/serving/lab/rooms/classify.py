@@ -9,6 +9,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.starters import CLASSIFIER
 from firth.tasks.classification import ClassifierRun
 
 TEXT = "a warm and funny film"
@@ -36,7 +37,8 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.classifies),
-        "There is no run that classifies texts. Train one: `firth train sst2-average --out runs/sst2`.",
+        "There is no run that classifies texts. Train one on a dozen short reviews:",
+        starter=CLASSIFIER,
     )
 
 

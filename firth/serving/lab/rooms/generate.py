@@ -12,6 +12,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.serving.lab.starters import GPT
 from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
 
@@ -134,7 +135,8 @@ def _facts(found: Next) -> dict[str, object]:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.generates),
-        "There is no run that generates text. Train a language model: `firth train docs-char-gru --out runs/gru`.",
+        "There is no run that generates text. Train a language model on the documentation on your disk:",
+        starter=GPT,
     )
 
 

@@ -36,7 +36,8 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.tags),
-        "There is no run that tags words. Train one: `firth train ewt-pos-bilstm --out runs/tags`.",
+        "There is no run that tags words. The tour trains two, on Python source code:",
+        "firth tour",
     )
 
 

@@ -14,6 +14,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.serving.lab.starters import GPT
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -74,7 +75,8 @@ def state(folder: RunFolder, lines: list[dict[str, object]]) -> RunState:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         tuple(library.runs),
-        "There is no run to draw. Train one with `firth train RECIPE --out RUN`, and open it with `firth lab RUN`.",
+        "There is no run, so there are no curves. Train one on the documentation on your disk:",
+        starter=GPT,
     )
 
 

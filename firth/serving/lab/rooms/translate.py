@@ -13,6 +13,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, named
+from firth.serving.lab.starters import DATES
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 from firth.tasks.translation import TranslatorRun
 
@@ -108,7 +109,8 @@ def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.translates, first=lambda facts: facts.attention),
-        "There is no run that translates. Train one on sentence pairs: `firth train dates-rnnsearch --out runs/dates`.",
+        "There is no run that translates. Train one that turns French, German and English dates into ISO 8601:",
+        starter=DATES,
     )
 
 

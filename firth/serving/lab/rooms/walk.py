@@ -17,6 +17,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens
 from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
 from firth.tasks.abilities.continuation import end_tokens
@@ -176,7 +177,8 @@ def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.walks, first=lambda facts: facts.generates and facts.multi_head),
-        "There is no language model or translator. Train one: `firth train docs-char-transformer --out runs/gpt`.",
+        "There is no language model or translator. Train a small Transformer on the documentation on your disk:",
+        starter=GPT,
     )
 
 

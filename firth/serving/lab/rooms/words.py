@@ -202,8 +202,9 @@ VIEWS = (
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         tuple(library.vectors),
-        "There are no word vectors. Train some with `firth vectors train TEXT --out words.firth`, and open them with "
-        "`firth lab --vectors words.firth`. Contexts of words need only a text.",
+        "There are no word vectors; only the contexts of words work without them. Train some, and open them:",
+        "firth vectors train docs --out words.firth\nfirth lab --vectors words.firth",
+        needs="word vectors",
     )
 
 

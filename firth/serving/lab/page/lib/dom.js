@@ -14,11 +14,15 @@ export function element(tag, attributes = {}, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function drawing(tag, attributes) {
+export function drawing(tag, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
   return made;
 }
+
+// Text in which `this` is code.
+export const prose = text => text.split("`").map((part, n) => (n % 2 ? element("code", { text: part }) : part));
 
 export function table(numbers, name) {
   const head = element("tr", {}, ...numbers.headings.map(heading => element("th", { scope: "col", text: heading })));

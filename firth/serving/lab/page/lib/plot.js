@@ -1,5 +1,6 @@
 // A figure: a Plotly plot in the page's colours, its numbers as a table, and the Python code that draws it.
 
+import { copyButton } from "./copy.js";
 import { element, table } from "./dom.js";
 import { link, unescaped } from "./tokens.js";
 
@@ -103,22 +104,9 @@ export function redrawAll() {
   for (const [place, plot] of drawn) draw(place, plot);
 }
 
-async function copy(text, button, source) {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch { // no clipboard: select the text, so that the user can copy it with the keyboard
-    getSelection().selectAllChildren(source);
-    button.textContent = "Selected: press Ctrl+C";
-  }
-  setTimeout(() => { button.textContent = "Copy Python"; }, 2000);
-}
-
 export function python(code) {
   const source = element("pre", { text: code, "data-python": true });
-  const button = element("button", { type: "button", text: "Copy Python", "data-testid": "copy-python" });
-  button.addEventListener("click", () => copy(code, button, source));
-  return [button, element("details", {}, element("summary", { text: "Python code" }), source)];
+  return [copyButton("Copy Python", code, source, "copy-python"), element("details", {}, element("summary", { text: "Python code" }), source)];
 }
 
 // Below a picture: its numbers as a table that can be opened, and its Python code.

@@ -1,6 +1,6 @@
 // A model of one's own: its settings, its size, its recipe, and its training, which goes on while other rooms are open.
 
-const PAUSE = 1000; // milliseconds between two looks at a training
+import { openers, PAUSE, told as words } from "../lib/workshop.js";
 
 const SETTINGS = lab => [
   { name: "kind", label: "Kind", kind: "choice" },
@@ -21,9 +21,6 @@ const SETTINGS = lab => [
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
 ];
 const OF_SOME = ["heads", "score", "position", "mask"]; // settings that not every kind of model has
-const OPENED = { walk: "Walk through it", generate: "Generate text", attention: "Look at its attention", inspect: "Inspect it" };
-
-const minutes = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
 
 export function mount(root, lab) {
   const { element } = lab;
@@ -53,13 +50,11 @@ export function mount(root, lab) {
     saved.download = `${name.value || "model"}.toml`;
   }
 
-  function tell({ name: built, run, running, ready, step, steps, loss, seconds, error, opens }) {
-    begin.disabled = running || !fits;
-    stop.disabled = !running;
-    if (!built) { told.textContent = ""; return; }
-    const far = steps ? `step ${step} of ${steps}, loss ${loss === null ? "?" : loss.toFixed(3)}` : "getting ready";
-    told.textContent = error ? `${built}: ${error}` : running ? `${built}: ${far}, ${minutes(seconds)}` : ready ? `${built} is trained: ${far}.` : `${built} was stopped before its first weights were saved.`;
-    links.replaceChildren(...(ready ? opens.map(room => element("a", { href: `#/${room}?run=${encodeURIComponent(run)}`, text: OPENED[room] })) : []));
+  function tell(facts) {
+    begin.disabled = facts.running || !fits;
+    stop.disabled = !facts.running;
+    told.textContent = words(facts);
+    links.replaceChildren(...openers(facts));
   }
 
   async function look() {

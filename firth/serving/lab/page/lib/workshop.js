@@ -1,0 +1,97 @@
+// The lab's one training, which goes on while other rooms are open: how far it is, a button that stops it, and what a room lacks.
+
+import { copyButton } from "./copy.js";
+import { element } from "./dom.js";
+import { ask } from "./request.js";
+
+export const PAUSE = 1000; // milliseconds between two looks at a training
+
+const OPENED = {
+  walk: "Walk through it", translate: "Translate", classify: "Classify", chat: "Chat", generate: "Generate text",
+  attention: "Look at its attention", inspect: "Inspect it",
+};
+
+const minutes = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
+
+// How far a training is, in words.
+export function told({ name, running, ready, step, steps, loss, seconds, error }) {
+  if (!name) return "";
+  if (error) return `${name}: ${error}`;
+  const far = steps ? `step ${step} of ${steps}, loss ${loss === null ? "?" : loss.toFixed(3)}` : "getting ready";
+  if (running) return `${name}: ${far}, ${minutes(seconds)}`;
+  return ready ? `${name} is trained: ${far}.` : `${name} was stopped before its first weights were saved.`;
+}
+
+// Links that open a trained run in the rooms that show it.
+export const openers = ({ ready, opens, run }) => (ready
+  ? opens.map(room => element("a", { href: `#/${room}?run=${encodeURIComponent(run)}`, text: OPENED[room] }))
+  : []);
+
+// What a room lacks, the command that makes it, and, where the lab can make it by itself, a button.
+export function maker({ if_none: lacks, command, starter }, press) {
+  const source = element("pre", { text: command, "data-command": true, tabindex: 0 });
+  const button = starter && element("button", {
+    type: "button", class: "main", "data-make": starter.name, text: `Train ${starter.about}`, onclick: () => press(starter.name),
+  });
+  return element("div", { class: "maker" },
+    element("p", { role: "status", "data-if-none": true, text: lacks }), source,
+    element("div", { class: "tools" }, button, copyButton("Copy command", command, source, "copy-command")));
+}
+
+// A line about the training that runs, with Stop. `ended` is called when a training that was seen running has a run to show.
+export class Workshop {
+  constructor(signal, ended) {
+    Object.assign(this, { signal, ended, seen: false, timer: 0 });
+    this.text = element("p", { role: "status", "data-told": true });
+    this.fill = element("div");
+    this.track = element("div", { role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "training" }, this.fill);
+    this.stop = element("button", { type: "button", text: "Stop", "data-control": "stop", onclick: () => this.ask("stop") });
+    this.links = element("p", { class: "examples", "data-links": true });
+    this.node = element("section", { class: "training", "data-training": true, "aria-label": "training", hidden: true },
+      this.text, element("div", { class: "working" }, this.track, this.stop), this.links);
+    signal.addEventListener("abort", () => clearTimeout(this.timer));
+  }
+
+  // While one training runs, no other can begin.
+  buttons(disabled) {
+    document.querySelectorAll("[data-make]").forEach(button => { button.disabled = disabled; });
+  }
+
+  async make(starter) {
+    this.buttons(true);
+    this.node.hidden = false;
+    const result = await ask("/api/build/make", { starter }, this.node, this.signal, { bar: false });
+    if (!result) { this.buttons(false); return; }
+    await this.look();
+    this.stop.focus();
+  }
+
+  async ask(view) {
+    this.stop.disabled = true;
+    if (await ask(`/api/build/${view}`, {}, this.node, this.signal, { bar: false })) await this.look();
+  }
+
+  async look() {
+    clearTimeout(this.timer);
+    const result = await ask("/api/build/progress", {}, this.node, this.signal, { bar: false });
+    if (!result || this.signal.aborted) return;
+    const { facts } = result, was = this.seen;
+    this.seen = facts.running;
+    if (facts.running || was) this.show(facts);
+    if (facts.running) this.timer = setTimeout(() => this.look(), PAUSE);
+    else if (was && facts.ready) await this.ended(facts);
+  }
+
+  show(facts) {
+    const { running, step, steps, error } = facts, share = steps ? Math.round(100 * step / steps) : 0;
+    this.node.hidden = false;
+    this.text.textContent = told(facts);
+    this.text.toggleAttribute("data-failed", Boolean(error));
+    this.fill.style.width = `${share}%`;
+    this.track.setAttribute("aria-valuenow", share);
+    this.track.parentElement.hidden = !running;
+    this.stop.disabled = !running;
+    this.links.replaceChildren(...openers(facts));
+    this.buttons(running);
+  }
+}

@@ -1,0 +1,100 @@
+"""The first page in a browser: drawings, what works, and a button that trains what a room lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import Screenshot, Visit, serving
+
+from firth.api import load
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.starters import CLASSIFIER, DATES
+from firth.serving.lab.workshop import Workshop
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def empty(lab: str, tmp_path: Path) -> Iterator[tuple[str, RunLibrary]]:
+    """A lab without runs, whose workshop writes to a folder of the test."""
+    own = RunLibrary()
+    own.workshop = Workshop(tmp_path / "runs")
+    with serving(own) as address:
+        yield address, own
+    own.workshop.stop()
+    if own.workshop.job is not None:
+        own.workshop.job.process.wait(60)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_card_has_a_drawing_in_the_pages_colours(
+    visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot, scheme: str
+) -> None:
+    page = visit("#/", at=empty[0], color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    drawings = page.page.locator(".cards svg[data-thumbnail]")
+    assert [one.get_attribute("data-thumbnail") for one in drawings.all()] == list(ROOMS)
+    assert min(one.locator("*").count() for one in drawings.all()) >= 3
+    fill = page.page.locator(".thumbnail .accent").first.evaluate("shape => getComputedStyle(shape).fill")
+    assert fill == {"light": "rgb(0, 96, 160)", "dark": "rgb(124, 192, 238)"}[scheme]
+    screenshot(page, f"home-{scheme}")
+
+
+def test_a_card_says_what_works_and_copies_the_command(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    page = visit("#/", at=empty[0])
+    for name, room in ROOMS.items():
+        told, card = room.json(RunLibrary()), page.page.locator(f"[data-card={name}]")
+        expected = "Works now" if told["works"] else f"Needs {told['needs']}"
+        assert card.locator("[data-works]").text_content() == expected
+        assert card.locator("[data-command]").all_text_contents() == ([] if told["works"] else [told["command"]])
+        assert card.locator("[data-make]").count() == bool(told["starter"])
+    page.page.locator("[data-card=translate] [data-testid=copy-command]").click()
+    page.page.get_by_text("Copied").wait_for()
+    assert page.page.evaluate("navigator.clipboard.readText()") == DATES.command()
+
+
+def test_the_button_trains_a_run_that_works_at_once(visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot) -> None:
+    address, own = empty
+    page = visit("#/", at=address)
+    page.page.locator(f"[data-card=classify] [data-make={CLASSIFIER.name}]").focus()
+    page.page.keyboard.press("Enter")  # by keyboard alone
+    page.page.locator("[data-training]").wait_for()
+    page.until("document.querySelector('[data-told]').textContent.includes('is trained')")
+    assert page.page.locator("[data-card=classify] [data-works]").text_content() == "Works now"
+    assert page.page.locator("[data-card=classify] [data-command]").count() == 0
+    assert page.page.locator("[data-card=translate] [data-make]").is_enabled()
+    screenshot(page, "home-trained")
+    page.page.locator("[data-links] a", has_text="Classify").click()
+    page.page.wait_for_selector("[data-figure=classes]")
+    page.settled()
+    assert own.workshop.job is not None
+    text = page.page.locator("[data-control=text]").input_value()
+    (found,) = load(own.workshop.job.path).classify([text])
+    (bars,) = page.plot("classes")["data"]
+    assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(found.probabilities, abs=1e-6)
+
+
+def test_progress_is_shown_and_stop_stops(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    address, own = empty
+    page = visit("#/translate", at=address)  # the room offers the same button
+    assert page.page.locator("[data-command]").text_content() == DATES.command()
+    page.page.locator("[data-make]").click()
+    page.until("document.querySelector('[data-told]').textContent.startsWith('dates: ')")
+    other = visit("#/", at=address)  # a second page shows the same training, and offers no other
+    other.page.locator("[data-training] [role=progressbar]").wait_for()
+    assert other.page.locator("[data-make]").evaluate_all("all => all.every(one => one.disabled)")
+    page.page.locator("[data-control=stop]").click()
+    other.until("/stopped before its first weights|is trained: step/.test(document.querySelector('[data-told]').textContent)")
+    assert own.workshop.job is not None
+    assert not own.workshop.job.running
+    assert other.page.locator("[data-make=reviews]").is_enabled()
+
+
+def test_the_first_page_fits_a_phone(visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot) -> None:
+    page = visit("#/", at=empty[0], viewport={"width": 390, "height": 844})
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    screenshot(page, "home-phone")
+    page.open("#/translate")
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390

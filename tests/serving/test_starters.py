@@ -1,0 +1,72 @@
+"""The runs that the lab trains at the press of a button: a fixed list, small, and the same as their commands train."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from firth.api import find_recipe
+from firth.cli.settings import settings
+from firth.errors import ConfigError
+from firth.experiments.describe import describe_recipe
+from firth.progress import silent
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.request import ViewRequest
+from firth.serving.lab.rooms import ROOMS, build
+from firth.serving.lab.starters import STARTERS, Starter
+from firth.serving.lab.workshop import Workshop
+
+GENERATED = {"docs", "dates"}  # data sets that firth makes on the spot
+
+
+@pytest.mark.parametrize("starter", STARTERS.values(), ids=STARTERS)
+def test_the_command_trains_what_the_button_trains(starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    *_, line = starter.command().splitlines()
+    firth, train, recipe, out, folder, *options = shlex.split(line)
+    assert (firth, train, out, folder) == ("firth", "train", "--out", f"runs/{starter.name}")
+    typed, pressed = find_recipe(recipe, settings(options)), starter.prepare(tmp_path)
+    assert typed.resolved() == pressed.resolved()
+    if starter.table:
+        printf, text, *_ = shlex.split(starter.command().splitlines()[0])
+        assert (printf, text.replace("\\n", "\n")) == ("printf", starter.table)
+        assert (tmp_path / f"{starter.name}.csv").read_text(encoding="utf-8") == starter.table
+    else:
+        assert pressed.data.name in GENERATED
+    assert pressed.training.steps <= build.MOST_STEPS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("starter", STARTERS.values(), ids=STARTERS)
+def test_a_starter_is_as_small_as_what_build_trains(starter: Starter, tmp_path: Path) -> None:
+    assert describe_recipe(starter.name, starter.prepare(tmp_path)).parameters <= build.MOST_PARAMETERS
+
+
+def test_only_what_is_on_the_list_is_trained(tmp_path: Path) -> None:
+    library = RunLibrary()
+    library.workshop = Workshop(tmp_path / "runs")
+    for name in ("hello", "../dates", str(tmp_path / "own.toml"), "", None):
+        with pytest.raises(ConfigError, match="starter is"):
+            build.make(ViewRequest({"starter": name, "recipe": "hello"}), library, silent)
+    assert library.workshop.job is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    assert shop.free("dates") == "dates"
+    (tmp_path / "dates").mkdir()
+    (tmp_path / "dates-2").mkdir()
+    assert shop.free("dates") == "dates-3"
+
+
+def test_every_room_that_lacks_something_has_a_command_for_it() -> None:
+    for name, room in ROOMS.items():
+        told = room.json(RunLibrary())
+        assert bool(told["if_none"]) == (not told["works"]), name
+        assert str(told["command"]).startswith(("firth ", "printf ")) == (not told["works"]), name
+    assert {name for name, room in ROOMS.items() if room.usable(RunLibrary()).starter} == {
+        *("walk", "generate", "inspect", "attention", "translate", "classify", "training"),
+    }
