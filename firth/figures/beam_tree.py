@@ -106,11 +106,8 @@ def beam_text(nodes: Sequence[Node], results: Sequence[Result]) -> str:
 
 
 def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
-    """Each node with its depth, a parent before its children."""
-    children: dict[int | None, list[int]] = {}
-    for n, node in enumerate(nodes):
-        children.setdefault(node.parent, []).append(n)
-    waiting = [(0, 0)]
+    """Each node with its depth, a parent before its children, and all below a node before the next one beside it."""
+    children, waiting = _children(nodes), [(0, 0)]
     while waiting:
         n, depth = waiting.pop()
         yield n, depth
@@ -118,13 +115,23 @@ def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
 
 
 def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """(column, row) of each node: the first child stands beside its parent, the others below."""
-    place, rows, last = [(0, 0)] * len(nodes), 0, 0
-    for n, depth in _walk(nodes):
-        if n and nodes[n].parent != last:  # the one before was a leaf
-            rows += 1
-        place[n], last = (depth, rows), n
+    """(column, row) of each node: the highest free row of its column that is not above its parent, so that no lines cross."""
+    children, place, column, depth = _children(nodes), [(0, 0)] * len(nodes), [0], 0
+    while column:
+        free = 0
+        for n in column:
+            parent = nodes[n].parent
+            row = free if parent is None else max(free, place[parent][1])
+            place[n], free = (depth, row), row + 1
+        column, depth = [child for n in column for child in children.get(n, [])], depth + 1
     return place
+
+
+def _children(nodes: Sequence[Node]) -> dict[int | None, list[int]]:
+    children: dict[int | None, list[int]] = {}
+    for n, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(n)
+    return children
 
 
 def _label(node: Node, rank: int | None) -> str:

@@ -49,27 +49,29 @@ export class Tree {
     return found;
   }
 
-  // The visible nodes, a parent before its children; the first child stands beside its parent, the others below.
+  // The visible nodes, a parent before its children, each in the highest free row of its column that is not above its parent.
   layout() {
-    const shown = [], waiting = [0];
-    let row = 0, before = 0;
-    while (waiting.length) {
-      const at = waiting.pop(), node = this.nodes[at];
-      if (at && node.parent !== before) row += 1;
-      shown.push({ ...node, row });
-      before = at;
-      if (this.open.has(at)) waiting.push(...node.children.toReversed());
+    const shown = [], free = [];
+    let column = [this.nodes[0]];
+    while (column.length) {
+      for (const node of column) {
+        const row = Math.max(free[node.depth] ?? 0, node.parent === null ? 0 : this.place.get(node.parent).row);
+        free[node.depth] = row + 1;
+        shown.push({ ...node, row });
+        this.place.set(node.at, shown.at(-1));
+      }
+      column = column.filter(node => this.open.has(node.at)).flatMap(node => node.children.map(at => this.nodes[at]));
     }
     return shown;
   }
 
   draw() {
     const held = this.items.contains(document.activeElement);
+    this.place = new Map(); // of each visible node
     this.shown = this.layout();
-    this.place = new Map(this.shown.map(node => [node.at, node]));
     if (!this.place.has(this.current)) this.current = this.path(this.current).findLast(at => this.place.has(at));
     const right = Math.max(...this.shown.map(node => node.depth)) * COLUMN + NODE + GAP;
-    const width = right + RESULT, height = 2 * TOP + ROW * Math.max(this.shown.at(-1).row + 1, this.results.length);
+    const width = right + RESULT, height = 2 * TOP + ROW * Math.max(...this.shown.map(node => node.row + 1), this.results.length);
     this.board.style.width = `${width}px`;
     this.board.style.height = `${height}px`;
     this.svg.setAttribute("width", width);
@@ -148,10 +150,11 @@ export class Tree {
   }
 
   pressed(event) {
-    const n = this.shown.findIndex(node => node.at === this.current), { at, children, parent } = this.shown[n], open = this.open.has(at);
+    const { at, children, parent, depth } = this.place.get(this.current), open = this.open.has(at);
+    const column = this.shown.filter(node => node.depth === depth), n = column.findIndex(node => node.at === at);
     const moves = {
-      ArrowDown: () => this.go((this.shown[n + 1] ?? this.shown[n]).at),
-      ArrowUp: () => this.go((this.shown[n - 1] ?? this.shown[n]).at),
+      ArrowDown: () => this.go((column[n + 1] ?? column[n]).at),
+      ArrowUp: () => this.go((column[n - 1] ?? column[n]).at),
       ArrowRight: () => (open && children.length ? this.go(children[0]) : this.toggle(at)),
       ArrowLeft: () => (open && children.length ? this.toggle(at) : this.go(parent ?? at)),
       Home: () => this.go(0),
