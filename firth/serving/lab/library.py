@@ -104,8 +104,12 @@ class RunLibrary:
         except FirthError as error:
             return RunFacts(about=str(error))
 
-    def runs_where(self, condition: Callable[[RunFacts], bool]) -> tuple[str, ...]:
-        return tuple(name for name in self.runs if condition(self.facts(name)))
+    def runs_where(
+        self, condition: Callable[[RunFacts], bool], first: Callable[[RunFacts], bool] = lambda facts: True
+    ) -> tuple[str, ...]:
+        """The runs that suit a room, those of `first` before the others."""
+        facts = {name: self.facts(name) for name in self.runs}
+        return tuple(sorted((name for name in facts if condition(facts[name])), key=lambda name: not first(facts[name])))
 
     @contextlib.contextmanager
     def using(self, name: str, progress: Progress) -> Iterator[LoadedRun]:

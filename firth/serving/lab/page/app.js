@@ -26,15 +26,27 @@ function navigation(info, name) {
   document.querySelector("#rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls
 }
 
-// What to notice in a room, and settings that show it.
-function guide(lab, { notice, examples, works }) {
+// What to notice in a room, and settings that show it: texts that suit the chosen run first.
+function guide(lab, { notice, examples, works, texts_into: into }) {
   if (!works) return [];
-  const buttons = examples.map(({ label, settings }) => element("button", {
+  const buttons = element("p", { class: "examples", role: "group", "aria-label": "examples" });
+  const button = ({ label, settings }) => element("button", {
     type: "button", "data-example": label, text: label, onclick: () => lab.set(settings, { push: true }),
-  }));
+  });
+  let shown = null;
+  function offer() {
+    const { name = "", texts = [] } = lab.run();
+    if (shown === name) return;
+    shown = name;
+    const own = into ? texts.map(([label, text]) => ({ label, settings: { [into]: text } })) : [];
+    buttons.replaceChildren(element("span", { text: "Try:" }), ...[...own, ...examples].map(button));
+    buttons.hidden = buttons.childElementCount < 2;
+  }
+  lab.refreshers.push(offer);
+  offer();
   return [
     ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), ...prose(notice))] : []),
-    ...(buttons.length ? [element("p", { class: "examples", role: "group", "aria-label": "examples" }, element("span", { text: "Try:" }), ...buttons)] : []),
+    buttons,
   ];
 }
 

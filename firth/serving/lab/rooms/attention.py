@@ -154,11 +154,9 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 
 
 def usable(library: RunLibrary) -> Usable:
-    """All runs: those with several heads first, then those with one, then those without attention, which the room refuses."""
-    facts = {name: library.facts(name) for name in library.runs}
-    names = sorted(facts, key=lambda name: (not facts[name].attention, not facts[name].multi_head))
+    """The runs that attend to the tokens of a text, those with several heads first."""
     return Usable(
-        tuple(names),
+        library.runs_where(lambda facts: facts.attention and facts.reads_text, first=lambda facts: facts.multi_head),
         "There is no run with attention. Train a small Transformer on the documentation on your disk:",
         starter=GPT,
     )

@@ -119,10 +119,11 @@ VIEWS = (
 
 def usable(library: RunLibrary) -> Usable:
     """Every run that reads text; language models first, because most views apply to them."""
-    names = library.runs_where(lambda facts: facts.reads_text)
-    first = library.runs_where(lambda facts: facts.generates)
-    others = tuple(name for name in names if name not in first)
-    return Usable(first + others, "There is no run that reads text. Train one on the documentation on your disk:", starter=GPT)
+    return Usable(
+        library.runs_where(lambda facts: facts.reads_text, first=lambda facts: facts.generates),
+        "There is no run that reads text. Train one on the documentation on your disk:",
+        starter=GPT,
+    )
 
 
 ROOM = Room(

@@ -87,7 +87,7 @@ def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.translates),
+        library.runs_where(lambda facts: facts.translates, first=lambda facts: facts.attention),
         "There is no run that translates. Train one that turns French, German and English dates into ISO 8601:",
         starter=DATES,
     )
@@ -100,6 +100,7 @@ ROOM = Room(
     {"translations": translations, "alignment": alignment},
     usable,
     facts={"most_beam": MOST_BEAM},
+    texts_into="text",
     notice="The alignment is not always a diagonal: where the languages order their words differently, it crosses.",
     examples=(
         Example("Greedy: a beam of 1", {"beam": "1"}),
