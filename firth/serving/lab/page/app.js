@@ -54,7 +54,7 @@ function guide(lab, { notice, examples, works, texts_into: into }) {
 function lacking(lab, room) {
   const workshop = new Workshop(lab.left.signal, async () => { dispatchEvent(new Event("runs-changed")); leave(); await follow(); });
   lab.root.append(workshop.node, maker(room, starter => workshop.make(starter)));
-  return workshop.look();
+  workshop.look();
 }
 
 async function enter(info, room, state) {
@@ -65,8 +65,7 @@ async function enter(info, room, state) {
   main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
   const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
-  if (!room.works) await lacking(lab, room);
-  if (open !== lab) return;
+  if (!room.works) lacking(lab, room);
   lab.render = (await mount(lab.root, lab)) ?? lab.render;
   await lab.draw();
 }
