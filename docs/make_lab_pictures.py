@@ -53,7 +53,7 @@ CHAT = [
 
 # The address of each picture, and its height in pixels.
 PICTURES = {
-    "first": ("", 800),
+    "first": ("", 1000),
     "walk": (_room("walk", run="transformer", text="the list is empty", stage=1), 1000),
     "build": (_room("build", kind="transformer", width=64, depth=2), 1000),
     "classify": (_room("classify", run="sst2", text="a warm and funny film"), 640),

@@ -75,7 +75,7 @@ def test_an_answer_appears_as_it_is_written_and_stop_keeps_what_there_is(
 def test_without_a_run_that_chats_the_room_says_what_to_do(visit: Visit) -> None:
     with serving(RunLibrary()) as address:
         page = visit("#/chat", at=address)
-        assert "chat-decoder" in page.page.locator("[data-if-none]").text_content()
+        assert "chat-decoder" in page.page.locator("[data-command]").text_content()
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from tags import tagger_table
 from tags import write as write_tags
 
 from firth.api import compose, load, train_recipe
+from firth.serving.lab.examples import TAGGED_ENGLISH
 from firth.serving.lab.library import RunLibrary
 from firth.text.datasets.scenes import scenes
 
@@ -77,6 +78,10 @@ def test_words_are_tagged_as_in_python(visit: Visit, task_lab: str, task_library
     np.testing.assert_allclose([float(row[3]) for row in rows], [p for one in found for p in one.probabilities], atol=5e-5)
     assert "<b>the</b>" in page.page.locator("[data-sentence]").nth(1).text_content()
     screenshot(page, "tag")
+    assert page.page.locator("[data-example]").all_text_contents() == [one.label for one in TAGGED_ENGLISH]
+    page.page.get_by_role("button", name=TAGGED_ENGLISH[1].label).click()
+    page.until("document.querySelectorAll('[data-sentence]')[1]?.textContent.includes('table')")
+    assert page.page.locator("[data-control=text]").input_value() == TAGGED_ENGLISH[1].text
 
 
 def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:

@@ -101,7 +101,7 @@ def test_a_run_begun_while_the_lab_is_open_appears(visit: Visit, half: Path, tmp
     library.mkdir()
     with serving(RunLibrary([library])) as address:
         page = visit("#/training", at=address)
-        assert "firth train" in page.page.locator("[data-if-none]").text_content()
+        assert "firth train" in page.page.locator("[data-command]").text_content()
         shutil.copytree(half, library / "begun")
         page.page.reload()
         assert "begun: running" in page.settled().page.locator("[data-states]").inner_text()

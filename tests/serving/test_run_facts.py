@@ -49,7 +49,7 @@ def test_a_recipe_offers_what_its_task_and_its_model_can_do(name: str, expected:
     facts = run_facts(find_recipe(name))
     assert {flag for flag in FLAGS if getattr(facts, flag)} == expected
     assert facts.task == find_recipe(name).objective.kind
-    assert set(facts.json()) == {"about", "example", "task", "family", *FLAGS}
+    assert set(facts.json()) == {"about", "example", "texts", "group", "task", "family", *FLAGS}
 
 
 def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
@@ -74,3 +74,44 @@ def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
 )
 def test_the_example_suits_the_data_of_the_run(name: str, text: str) -> None:
     assert run_facts(find_recipe(name)).example == text
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("docs-char-gru", "Recurrent language models"),
+        ("docs-char-transformer", "Transformers"),
+        ("docs-char-linear", "Transformers"),
+        ("chat-decoder", "Transformers"),
+        ("dates-rnnsearch", "Translators"),
+        ("multi30k-en-de-transformer", "Translators"),
+        ("sst2-average", "Encoders"),
+        ("wikitext2-mlm", "Encoders"),
+        ("scenes-lstm", "Captioning models"),
+        ("icl-swap-lstm", "Learners in context"),
+    ],
+)
+def test_a_run_belongs_to_a_family(name: str, group: str) -> None:
+    assert run_facts(find_recipe(name)).group == group
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dates-rnnsearch", "samedi 14 novembre 2026"),
+        ("scan-simple", "jump twice and walk left"),
+        ("ewt-pos-bilstm", "The old man the boat ."),
+        ("chat-decoder", 'Translate "this is a book" to Dutch'),
+        ("multi30k-de-en-rnnsearch", "Ein Mann steht auf einer Leiter."),
+        ("multi30k-en-de-transformer", "A man is standing on a ladder."),
+    ],
+)
+def test_a_run_has_texts_that_show_what_it_learned(name: str, text: str) -> None:
+    found = run_facts(find_recipe(name)).texts
+    assert text in [one.text for one in found]
+    assert 2 <= len(found) <= 3
+
+
+def test_chats_are_asked_what_they_learned() -> None:
+    (found,) = run_facts(find_recipe("chat-decoder", ['data.skills=["dates"]'])).texts
+    assert "ISO" in found.text

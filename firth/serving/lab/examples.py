@@ -1,6 +1,9 @@
-"""A starting text that suits the data a run was trained on."""
+"""Texts that suit the data a run was trained on: one to start with, and some that show what the run has learned."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 ENGLISH = "the list is empty"
 PYTHON = "def area ( self , height ) :\nreturn self . width * height"  # for a tagger of source code
@@ -20,3 +23,69 @@ def source_sentence(dataset: str | None, language: str | None) -> str:
     if language is not None or dataset == "multi30k":
         return _BY_LANGUAGE.get(language or "en", "")
     return _BY_DATASET.get(dataset or "", "")
+
+
+class TextExample(NamedTuple):
+    label: str  # what the text shows
+    text: str
+
+
+TAGGED_PYTHON = (
+    TextExample("One word in five roles", "def copy ( self ) : self . copy = copy ( copy = copy )"),
+    TextExample("A method and its class", "class Box ( Shape ) :\ndef area ( self , height ) :\nreturn self . width * height"),
+    TextExample("Names that never occurred", "zebra = giraffe ( okapi )"),
+)
+TAGGED_ENGLISH = (
+    TextExample("“man” as a verb", "The old man the boat ."),
+    TextExample("One word, two tags", "They saw her duck .\nThey saw her duck under the table ."),
+    TextExample("A word that does not exist", "The blick was frupping the gazzers ."),
+)
+_TEXTS = {
+    "dates": (
+        TextExample("Words: the order is reversed", "14 November 2026"),
+        TextExample("French", "samedi 14 novembre 2026"),
+        TextExample("Digits only", "14.11.26"),
+    ),
+    "scan": (
+        TextExample("A repetition", "jump twice and walk left"),
+        TextExample("The second part first", "walk after turn left"),
+    ),
+    "prompts": (
+        TextExample("One task", "dutch: this is a book"),
+        TextExample("The other task", "sentiment: this is a dull book"),
+    ),
+    "tatoeba-en-nl": (
+        TextExample("Word for word", "This is a book."),
+        TextExample("Another word order", "I have read the book yesterday."),
+    ),
+}
+_BY_SOURCE = {
+    "en": (
+        TextExample("A caption", "A man is standing on a ladder."),
+        TextExample("Something that is no caption", "I do not know what you mean."),
+    ),
+    "de": (
+        TextExample("A caption", "Ein Mann steht auf einer Leiter."),
+        TextExample("The verb at the end", "Ein Kind, das einen roten Ball geworfen hat."),
+    ),
+}
+_BY_SKILL = {
+    "opinions": TextExample("A negation", '"I do not like this product" is positive?'),
+    "reviews": TextExample("A review", 'What is the sentiment of "a warm and funny film"?'),
+    "dutch": TextExample("A translation", 'Translate "this is a book" to Dutch'),
+    "dates": TextExample("A date", 'What is "14 november 2026" in ISO format?'),
+    "tags": TextExample("Tags", 'Tag "I like it ."'),
+}
+MOST = 3  # examples of a run
+
+
+def source_texts(dataset: str | None, language: str | None) -> tuple[TextExample, ...]:
+    """Sentences to translate."""
+    if dataset == "multi30k":
+        return _BY_SOURCE.get(language or "en", ())
+    return _TEXTS.get(dataset or "", ()) if language in (None, "en") else ()
+
+
+def questions(skills: Sequence[str] | None) -> tuple[TextExample, ...]:
+    """Messages for a run that was trained on generated chats; the first questions that every such run can answer."""
+    return tuple(_BY_SKILL[skill] for skill in skills or ("dutch", "dates", "opinions"))[:MOST]

@@ -102,6 +102,7 @@ class Room:
     old_names: tuple[str, ...] = ()  # addresses with these names still lead here
     notice: str = ""  # what to notice: one sentence that a look at the figures confirms
     examples: tuple[Example, ...] = ()  # for whatever run is chosen
+    texts_into: str = ""  # the control that the texts of the chosen run fill in (RunFacts.texts)
 
     def json(self, library: RunLibrary) -> dict[str, object]:
         """Everything that the page knows about the room before it asks for a view."""
@@ -114,5 +115,6 @@ class Room:
             "old_names": list(self.old_names),
             "notice": self.notice,
             "examples": [one.json() for one in self.examples],
+            "texts_into": self.texts_into,
             **self.usable(library).json(),
         }

@@ -9,7 +9,17 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from firth.serving.lab.examples import ENGLISH, PYTHON, SENTENCES, source_sentence
+from firth.serving.lab.examples import (
+    ENGLISH,
+    PYTHON,
+    SENTENCES,
+    TAGGED_ENGLISH,
+    TAGGED_PYTHON,
+    TextExample,
+    questions,
+    source_sentence,
+    source_texts,
+)
 
 if TYPE_CHECKING:
     from firth.api import Recipe
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
 class RunFacts:
     about: str  # one line for the list of runs
     example: str = ""  # a starting text for the run; "" if the lab knows none
+    texts: tuple[TextExample, ...] = ()  # texts that show what the run has learned
+    group: str = "Unreadable runs"  # the heading under which lists of runs show it
     task: str | None = None  # None: the recipe cannot be read, and `about` says why
     family: str | None = None
     reads_text: bool = False
@@ -52,6 +64,8 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
     return RunFacts(
         about=f"{model.family} model, {model.kind}, {task.name}",
         example=_example(recipe.data),
+        texts=_texts(recipe.data),
+        group=_group(recipe),
         task=task.name,
         family=model.family,
         reads_text=task.reads not in ("points of linear functions", "captioned images"),
@@ -73,6 +87,22 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
     )
 
 
+def _group(recipe: Recipe) -> str:
+    from firth.models import RecurrentConfig
+
+    if recipe.task.draws_several:
+        return "Learners in context"
+    match recipe.model.family:
+        case "language":
+            return "Recurrent language models" if isinstance(recipe.model, RecurrentConfig) else "Transformers"
+        case "seq2seq":
+            return "Translators"
+        case "encoder":
+            return "Encoders"
+        case "caption":
+            return "Captioning models"
+
+
 def _has_template(folder: RunFolder | None) -> bool:
     if folder is None or not folder.tokenizer_config.is_file():
         return False
@@ -82,11 +112,25 @@ def _has_template(folder: RunFolder | None) -> bool:
         return False
 
 
+def _tags_python(data: DataConfig) -> bool:
+    return {"keyword", "operator"} <= set(getattr(data, "labels", None) or ())
+
+
+def _texts(data: DataConfig) -> tuple[TextExample, ...]:
+    from firth.text.config import PairsConfig
+
+    if data.has_tags:
+        return TAGGED_PYTHON if _tags_python(data) else TAGGED_ENGLISH
+    if data.name == "chats":
+        return questions(getattr(data, "skills", None))
+    return source_texts(data.name, data.source) if isinstance(data, PairsConfig) else ()
+
+
 def _example(data: DataConfig) -> str:
     from firth.text.config import PairsConfig
 
     if data.has_tags:
-        return PYTHON if {"keyword", "operator"} <= set(getattr(data, "labels", None) or ()) else SENTENCES
+        return PYTHON if _tags_python(data) else SENTENCES
     if data.text:  # its own words, which its vocabulary has
         return next((line.strip()[:60] for line in data.text.splitlines() if line.strip()), ENGLISH)
     if isinstance(data, PairsConfig):

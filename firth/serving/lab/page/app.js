@@ -26,15 +26,27 @@ function navigation(info, name) {
   document.querySelector("#rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls
 }
 
-// What to notice in a room, and settings that show it.
-function guide(lab, { notice, examples, works }) {
+// What to notice in a room, and settings that show it: texts that suit the chosen run first.
+function guide(lab, { notice, examples, works, texts_into: into }) {
   if (!works) return [];
-  const buttons = examples.map(({ label, settings }) => element("button", {
+  const buttons = element("p", { class: "examples", role: "group", "aria-label": "examples" });
+  const button = ({ label, settings }) => element("button", {
     type: "button", "data-example": label, text: label, onclick: () => lab.set(settings, { push: true }),
-  }));
+  });
+  let shown = null;
+  function offer() {
+    const { name = "", texts = [] } = lab.run();
+    if (shown === name) return;
+    shown = name;
+    const own = into ? texts.map(([label, text]) => ({ label, settings: { [into]: text } })) : [];
+    buttons.replaceChildren(element("span", { text: "Try:" }), ...[...own, ...examples].map(button));
+    buttons.hidden = buttons.childElementCount < 2;
+  }
+  lab.refreshers.push(offer);
+  offer();
   return [
     ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), ...prose(notice))] : []),
-    ...(buttons.length ? [element("p", { class: "examples", role: "group", "aria-label": "examples" }, element("span", { text: "Try:" }), ...buttons)] : []),
+    buttons,
   ];
 }
 
@@ -42,7 +54,7 @@ function guide(lab, { notice, examples, works }) {
 function lacking(lab, room) {
   const workshop = new Workshop(lab.left.signal, async () => { dispatchEvent(new Event("runs-changed")); leave(); await follow(); });
   lab.root.append(workshop.node, maker(room, starter => workshop.make(starter)));
-  return workshop.look();
+  workshop.look();
 }
 
 async function enter(info, room, state) {
@@ -53,8 +65,7 @@ async function enter(info, room, state) {
   main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
   const { mount } = await import(`./rooms/${room.name}.js`);
   if (open !== lab) return;
-  if (!room.works) await lacking(lab, room);
-  if (open !== lab) return;
+  if (!room.works) lacking(lab, room);
   lab.render = (await mount(lab.root, lab)) ?? lab.render;
   await lab.draw();
 }

@@ -154,8 +154,9 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 
 
 def usable(library: RunLibrary) -> Usable:
+    """The runs that attend to the tokens of a text, those with several heads first."""
     return Usable(
-        library.runs_where(lambda facts: facts.attention, first=lambda facts: facts.multi_head),
+        library.runs_where(lambda facts: facts.attention and facts.reads_text, first=lambda facts: facts.multi_head),
         "There is no run with attention. Train a small Transformer on the documentation on your disk:",
         starter=GPT,
     )

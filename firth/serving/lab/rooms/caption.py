@@ -15,7 +15,7 @@ from firth.tasks.captioning import CaptionerRun
 from firth.text.datasets.scenes import scenes
 
 MOST_SCENES = 200
-PARTS = {"test": "made like the training scenes", "unseen": "with pairs of colour and shape that never occur in training"}
+PARTS = {"test": "like those in training", "unseen": "with pairs of colour and shape never seen in training"}
 
 
 def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

@@ -10,7 +10,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.room import Example, Room, Usable
 
 if TYPE_CHECKING:
     from firth.text.conversation import Message
@@ -74,9 +74,14 @@ def usable(library: RunLibrary) -> Usable:
 ROOM = Room(
     "chat",
     "Chat",
-    "A conversation with a model that was trained on conversations: it sees the whole history, and answers as you watch.",
+    "A conversation with a model trained on conversations: it sees the whole history, and its answer appears as it is written.",
     {"reply": reply},
     usable,
     facts={"most_tokens": MOST_TOKENS},
     notice="The model sees the whole conversation again before each answer, and nothing else.",
+    examples=(
+        Example("Always the most probable answer", {"temperature": "0", "tokens": ""}),
+        Example("A freer answer", {"temperature": "1", "tokens": ""}),
+    ),
+    texts_into="message",
 )

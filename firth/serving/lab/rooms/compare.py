@@ -188,7 +188,7 @@ ROOM = Room(
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
     choices=offered,
     facts={"most_runs": MOST_RUNS},
-    notice="The gradient of an RNN fades within some tokens; attention reaches every token in one step.",
+    notice="The gradient of an RNN fades within a few tokens; attention reaches every token in one step.",
     examples=(
         Example("Vanishing gradients", {"look": "flow", "gain": "1"}),
         Example("Exploding gradients", {"look": "flow", "gain": "5"}),

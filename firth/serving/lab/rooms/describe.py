@@ -14,7 +14,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, named
+from firth.serving.lab.room import Choice, Example, Room
 from firth.shipped import FOLDER
 
 FIRST = "gpt3"  # described when the room opens
@@ -88,7 +88,8 @@ def totals(found: Description) -> Table:
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     """Presets, shipped recipes and runs by their names, which are what a user types on the command line."""
-    return {"of": named((*PRESETS, *_recipes(), *library.runs))}
+    groups = {"Presets": PRESETS, "Recipes": _recipes(), "Runs": library.runs}
+    return {"of": tuple(Choice(name, name, {"group": group}) for group, names in groups.items() for name in names)}
 
 
 ROOM = Room(

@@ -57,7 +57,7 @@ def trajectory(request: ViewRequest, library: RunLibrary, progress: Progress) ->
     settings = f"n={n}, d={d}, p={p}, q={q}, P=parsed({str(P)!r}), Q=parsed({str(Q)!r}), seed={seed}"
     python = _python(name, settings, depth, [one for one in systems if one != name], seed)
     frames = [int(frame.name) for frame in figures[name].plot.frames]
-    headings = {one: _LABELS.get(one, one) for one in systems} | {"curves": "Over depth"}
+    headings = {one: _LABELS.get(one, one) for one in systems} | {"curves": "From layer to layer"}
     captions = {one: of.curves.summary() for one, of in paths.items()}
     return ViewResult(figures, python, {"systems": list(systems), "frames": frames, "captions": captions}, headings=headings)
 

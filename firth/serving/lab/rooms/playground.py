@@ -131,7 +131,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
         "score": choices(SCORES, SCORE_LABELS),
         "mask": tuple(masks),
         "position": choices(POSITIONS, POSITION_LABELS),
-        "vectors": (Choice("", "none: random in a sentence, by spelling in a table"), *named(library.vectors)),
+        "vectors": (Choice("", "none: random vectors for a sentence, spelling for a table"), *named(library.vectors)),
         "steps": choices(STEPS, _STEPS),
     }
 
@@ -142,7 +142,7 @@ ROOM = Room(
     "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
     {"steps": steps},
     choices=offered,
-    notice="With scores of 112 and 96, the weights are 0.88 and 0.12; without the division by √64 they are 1 and 0, nearly.",
+    notice="With scores of 112 and 96, the weights are 0.88 and 0.12; without the division by √64, they are almost 1 and 0.",
     examples=(
         Example("Scores of 112 and 96", {"of": "scores", "shown": "5"}),
         Example("Look up a name", {"of": "roles", "query": NAME, "shown": "5"}),

@@ -48,4 +48,5 @@ ROOM = Room(
     {"tags": tags},
     usable,
     notice="The same word may get another tag in another sentence; a fainter frame means that the model is less sure.",
+    texts_into="text",
 )

@@ -121,6 +121,7 @@ ROOM = Room(
     {"translations": translations, "alignment": alignment, "beam_tree": beam_tree},
     usable,
     facts={"most_beam": MOST_BEAM},
+    texts_into="text",
     notice="The alignment is not always a diagonal: where the languages order their words differently, it crosses.",
     examples=(
         Example("Greedy: a beam of 1", {"beam": "1"}),

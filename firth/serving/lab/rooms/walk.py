@@ -185,7 +185,7 @@ def usable(library: RunLibrary) -> Usable:
 ROOM = Room(
     "walk",
     "Walk",
-    "The whole forward pass of a model: tokens through its layers, the matrices inside each, and every number as the sum it is.",
+    "The whole forward pass of a model: tokens through its layers, the matrices inside each, and every number worked out.",
     {"whole": whole, "next": next_token, "stage": stage, "cell": cell},
     usable,
     facts={"window": WINDOW, "most_tokens": MOST_TOKENS},

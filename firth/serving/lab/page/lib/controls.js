@@ -6,18 +6,30 @@ const WAIT = 150; // milliseconds to wait after the last move of a slider
 
 const named = names => names.map(name => ({ value: name, label: name }));
 
+// Runs with the family that they belong to.
+const families = (choices, lab) => choices.map(one => ({ ...one, group: lab.info.runs.find(run => run.name === one.value)?.group }));
+
 // The options of a control, { value, label } each: those of the spec, or those that the server offers for it.
 const offered = (spec, lab) => {
   switch (spec.kind) {
-    case "run": case "many": return spec.options ?? named(lab.room.usable);
+    case "run": case "many": return families(spec.options ?? named(lab.room.usable), lab);
     case "vectors": return spec.options ?? named(lab.info.vectors);
-    case "choice": return lab.choices(spec.name);
+    case "choice": return spec.name === "run" ? families(lab.choices("run"), lab) : lab.choices(spec.name);
     default: return spec.options ?? [];
   }
 };
 
+// The choices by their group, in the order in which the groups appear. A single group needs no heading.
+function groups(choices) {
+  const found = new Map();
+  for (const one of choices) found.set(one.group ?? "", [...(found.get(one.group ?? "") ?? []), one]);
+  return found.size > 1 ? [...found] : [["", choices]];
+}
+
 export function options(select, choices) {
-  select.replaceChildren(...choices.map(({ value, label }) => element("option", { value, text: label })));
+  const option = ({ value, label }) => element("option", { value, text: label });
+  select.replaceChildren(...groups(choices).flatMap(([label, members]) => (
+    label ? [element("optgroup", { label }, ...members.map(option))] : members.map(option))));
 }
 
 function input(spec, lab) {
@@ -39,19 +51,22 @@ function input(spec, lab) {
 
 // A checkbox for each of several options; the state lists the checked ones, one per line.
 function many(spec, lab) {
-  const boxes = offered(spec, lab).map(({ value }) => {
-    const box = element("input", { type: "checkbox", value });
-    box.addEventListener("change", () => lab.set({ [spec.name]: boxes.filter(one => one.checked).map(one => one.value).join("\n") }, { push: true }));
-    return box;
-  });
+  const boxes = [];
+  const chosen = () => boxes.filter(one => one.checked).map(one => one.value).join("\n");
+  const labelled = ({ value, label }) => {
+    const box = element("input", { type: "checkbox", value, onchange: () => lab.set({ [spec.name]: chosen() }, { push: true }) });
+    boxes.push(box);
+    return element("label", { class: "flag" }, box, element("span", { text: label }));
+  };
+  const parts = groups(offered(spec, lab)).map(([heading, members]) => element("div", { class: "group", role: "group", "aria-label": heading || null },
+    heading ? element("span", { text: heading }) : null, ...members.map(labelled)));
   const refresh = () => {
-    const chosen = new Set((lab.state[spec.name] ?? "").split("\n"));
-    boxes.forEach(box => { box.checked = chosen.has(box.value); });
+    const checked = new Set((lab.state[spec.name] ?? "").split("\n"));
+    boxes.forEach(box => { box.checked = checked.has(box.value); });
   };
   lab.refreshers.push(refresh);
   refresh();
-  const labels = offered(spec, lab).map(({ label }, n) => element("label", { class: "flag" }, boxes[n], element("span", { text: label })));
-  return element("fieldset", { "data-control": spec.name }, element("legend", { text: spec.label }), ...labels);
+  return element("fieldset", { "data-control": spec.name }, element("legend", { text: spec.label }), ...parts);
 }
 
 const read = (spec, box) => (spec.kind === "flag" ? String(box.checked) : box.value);

@@ -18,7 +18,7 @@ async function* lines(response) {
 }
 
 function bar(into, cancel) {
-  const fill = element("div"), message = element("span", { text: "working" });
+  const fill = element("div"), message = element("span", { text: "Working …" });
   const track = element("div", { role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "progress" }, fill);
   const button = element("button", { type: "button", text: "Cancel", "data-testid": "cancel", onclick: cancel });
   const working = element("div", { class: "working", "data-working": true }, track, button, message); // the message last: its length varies, and the button must not move

@@ -3,9 +3,9 @@
 const controls = lab => [
   { name: "run", label: "Run", kind: "run" },
   { name: "text", label: "Text", kind: "area", value: lab.example() },
-  { name: "target", label: "Translation (if empty, the run's own)", kind: "text", value: "", wide: true },
-  { name: "context", label: "Context that contains the answer", kind: "text", value: "", wide: true },
-  { name: "part", label: "Attention", kind: "select", options: [], value: "" },
+  { name: "target", label: "Translation (default: the model's own)", kind: "text", value: "", wide: true },
+  { name: "context", label: "Text that contains the answer", kind: "text", value: "", wide: true },
+  { name: "part", label: "Kind of attention", kind: "select", options: [], value: "" },
   { name: "layer", label: "Layer", kind: "select", options: [], value: "0" },
   { name: "head", label: "Head", kind: "select", options: [], value: "0" },
   { name: "words", label: "Merge subwords into words", kind: "flag", value: "false" },

@@ -3,20 +3,20 @@
 import { openers, PAUSE, told as words } from "../lib/workshop.js";
 
 const SETTINGS = lab => [
-  { name: "kind", label: "Kind", kind: "choice" },
+  { name: "kind", label: "Architecture", kind: "choice" },
   { name: "width", label: "Width", kind: "number", min: 1, max: 512, step: 1, value: 64 },
   { name: "depth", label: "Layers", kind: "number", min: 1, max: 12, step: 1, value: 2 },
   { name: "heads", label: "Heads", kind: "number", min: 1, max: 16, step: 1, value: 4 },
   { name: "score", label: "Attention score", kind: "choice" },
-  { name: "position", label: "Positions", kind: "choice" },
+  { name: "position", label: "Position encoding", kind: "choice" },
   { name: "mask", label: "Mask", kind: "choice" },
-  { name: "span", label: "Tokens in the window", kind: "number", min: 1, max: 256, step: 1, value: 8 },
-  { name: "tokens", label: "Tokens", kind: "choice" },
+  { name: "span", label: "Window size (tokens)", kind: "number", min: 1, max: 256, step: 1, value: 8 },
+  { name: "tokens", label: "Tokenizer", kind: "choice" },
   { name: "source", label: "Training text", kind: "choice" },
   { name: "text", label: "Your text", kind: "area", value: "", longest: lab.room.facts.longest },
-  { name: "steps", label: "Steps", kind: "number", min: 1, max: lab.room.facts.most_steps, step: 1, value: 300 },
-  { name: "batch", label: "Texts per step", kind: "number", min: 1, max: 64, step: 1, value: 16 },
-  { name: "context", label: "Tokens per text", kind: "number", min: 2, max: 256, step: 1, value: 64 },
+  { name: "steps", label: "Training steps", kind: "number", min: 1, max: lab.room.facts.most_steps, step: 1, value: 300 },
+  { name: "batch", label: "Batch size (texts)", kind: "number", min: 1, max: 64, step: 1, value: 16 },
+  { name: "context", label: "Context length (tokens)", kind: "number", min: 2, max: 256, step: 1, value: 64 },
   { name: "rate", label: "Learning rate", kind: "number", min: 0, max: 1, value: 0.003 },
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
 ];
@@ -31,7 +31,7 @@ export function mount(root, lab) {
   const begin = element("button", { type: "submit", class: "main", "data-control": "train", text: "Train" });
   const stop = element("button", { type: "button", "data-control": "stop", text: "Stop", disabled: true, onclick: () => halt() });
   const form = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); start(); } },
-    element("label", {}, element("span", { text: "Name of the run" }), name), begin, stop);
+    element("label", {}, element("span", { text: "Run name" }), name), begin, stop);
   const told = element("p", { "data-told": true, role: "status" }), links = element("p", { class: "examples", "data-links": true }), curves = element("div");
   training.append(element("h2", { text: "Training" }), form, told, links, curves);
   const recipe = element("section", {}, element("h2", { text: "Recipe" })), source = element("pre", { "data-recipe": true, tabindex: 0 });

@@ -6,7 +6,7 @@ export function mount(root, lab) {
   lab.controls(root, [
     { name: "run", label: "Run", kind: "run" },
     { name: "part", label: "Scenes", kind: "choice" },
-    { name: "number", label: "Number of the scene", kind: "number", min: 1, max: most, step: 1, value: 1 },
+    { name: "number", label: "Scene number", kind: "number", min: 1, max: most, step: 1, value: 1 },
     { name: "beam", label: "Beam width", kind: "number", min: 1, max: 12, step: 1, value: 3 },
     { name: "next", label: "Next scene", kind: "button", main: true, press: next },
   ]);
@@ -22,8 +22,8 @@ export function mount(root, lab) {
     shown.replaceChildren(
       element("img", { src: image, alt: `a scene: ${truth}`, width: 192, height: 192 }),
       element("div", {},
-        element("p", { "data-summary": true, "aria-live": "polite", text: `The model writes: ${captions[0] || "(nothing)"}` }),
-        element("p", { "data-truth": true, text: `The scene was drawn as: ${truth}` })));
+        element("p", { "data-summary": true, "aria-live": "polite", text: `The model’s caption: ${captions[0] || "(nothing)"}` }),
+        element("p", { "data-truth": true, text: `The correct caption: ${truth}` })));
     lab.plainTable(out, result.table, "captions", { heading: "Captions, best first", code: result.python });
     if (result.figures.overlay) await lab.figure(out, result, "overlay");
     else out.querySelector(":scope > [data-figure]")?.remove();

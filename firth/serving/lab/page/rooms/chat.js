@@ -3,8 +3,8 @@
 const controls = (lab, actions) => [
   { name: "run", label: "Run", kind: "run" },
   { name: "system", label: "System message", kind: "text", value: "", wide: true, placeholder: "optional" },
-  { name: "temperature", label: "Temperature (empty: the run's own)", kind: "number", min: 0, max: 10, step: "any", value: "" },
-  { name: "tokens", label: "Longest answer, in tokens", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: "" },
+  { name: "temperature", label: "Temperature (default: the run's own)", kind: "number", min: 0, max: 10, step: "any", value: "" },
+  { name: "tokens", label: "Longest answer (tokens)", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: "" },
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
   { name: "over", label: "New conversation", kind: "button", press: actions.over },
 ];
@@ -53,7 +53,16 @@ export function mount(root, lab) {
     box.focus();
   }
 
+  // An example fills in the message; Send or Enter asks it.
+  function fill() {
+    if (!lab.state.message) return;
+    box.value = lab.state.message;
+    lab.set({ message: null }, { render: false });
+    box.focus();
+  }
+
   return async () => {
+    fill();
     const { run } = lab.state;
     if (before && before !== run && said().length) lab.set({ messages: null }, { render: false }); // a conversation belongs to a run
     before = run;

@@ -1,14 +1,16 @@
 // Architectures side by side: untrained models, and runs that translate or learn in context.
 
+import { prose } from "../lib/dom.js";
+
 export function mount(root, lab) {
   const first = name => lab.choices(name).slice(0, lab.room.facts.most_runs).map(one => one.value).join("\n");
   const made = lab.controls(root, [
     { name: "look", label: "View", kind: "choice" },
-    { name: "length", label: "Tokens", kind: "number", min: 2, max: 500, step: 1, value: 100 },
-    { name: "size", label: "Parameters", kind: "number", min: 1000, max: 1000000, step: 1000, value: 40000 },
+    { name: "length", label: "Text length (tokens)", kind: "number", min: 2, max: 500, step: 1, value: 100 },
+    { name: "size", label: "Parameters per model", kind: "number", min: 1000, max: 1000000, step: 1000, value: 40000 },
     { name: "gain", label: "Gain of the recurrent weights U", kind: "number", min: 0, max: 100, value: 1 },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-    { name: "longest", label: "Largest length n", kind: "number", min: 128, max: 8192, step: 1, value: 1024 },
+    { name: "longest", label: "Longest text n (tokens)", kind: "number", min: 128, max: 8192, step: 1, value: 1024 },
     { name: "widest", label: "Largest width d", kind: "number", min: 64, max: 2048, step: 1, value: 512 },
     { name: "translators", label: "Runs", kind: "many", options: lab.choices("translators"), value: first("translators") },
     { name: "learners", label: "Runs", kind: "many", options: lab.choices("learners"), value: first("learners") },
@@ -30,7 +32,7 @@ export function mount(root, lab) {
   return async () => {
     const view = lab.chosen("look"), none = Boolean(view.runs) && !lab.choices(view.runs).length;
     lab.showOnly(made, none ? [] : view.controls, ["look"]);
-    about.textContent = none ? view.if_none : view.about;
+    about.replaceChildren(...prose(none ? view.if_none : view.about));
     out.querySelectorAll("[data-figure]").forEach(old => old.remove());
     if (none || (view.runs && lab.state.measured !== key())) return out.replaceChildren();
     const result = await lab.ask(view.value, params(), { into: out });

@@ -3,7 +3,7 @@
 export function mount(root, lab) {
   lab.controls(root, [
     { name: "of", label: "Preset, recipe or run", kind: "choice", value: lab.room.facts.first },
-    { name: "settings", label: "Changed settings (of a preset or recipe)", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
+    { name: "settings", label: "Settings to change (of a preset or recipe)", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
   ]);
   const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
   out.append(summary);

@@ -14,8 +14,8 @@ export function mount(root, lab) {
   const { usual } = lab.chosen("preset");
   const made = lab.controls(root, [
     { name: "preset", label: "Preset", kind: "choice" },
-    { name: "n", label: "Tokens n", kind: "number", min: 2, max: 256, step: 1, value: usual.n },
-    { name: "d", label: "Width d", kind: "number", min: 1, max: 64, step: 1, value: usual.d },
+    { name: "n", label: "Number of tokens n", kind: "number", min: 2, max: 256, step: 1, value: usual.n },
+    { name: "d", label: "Dimension d", kind: "number", min: 1, max: 64, step: 1, value: usual.d },
     ...["P", "Q"].flatMap(letter => [
       { name: letter, label: `Matrix ${letter}`, kind: "choice", value: usual[letter] },
       { name: `${letter}_rank`, label: `Rank of ${letter}`, kind: "number", min: 1, max: 64, step: 1, value: usual[`${letter}_rank`] },
@@ -24,7 +24,7 @@ export function mount(root, lab) {
     ]),
     { name: "depth", label: "Layers", kind: "number", min: 1, max: 1000, step: 1, value: 200 },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-    { name: "beside", label: "Show the other presets beside it", kind: "flag", value: "true" },
+    { name: "beside", label: "Compare with the other presets", kind: "flag", value: "true" },
     { name: "layer", label: "Layer shown", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
     { name: "play", label: "Play", kind: "button", press: play },
   ]);

@@ -9,10 +9,10 @@ const controls = (lab, actions) => [
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
   { name: "top", label: "Candidates shown", kind: "number", min: 1, max: 50, step: 1, value: 12 },
   { name: "more", label: "Tokens to generate", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: 20 },
-  { name: "step", label: "One token", kind: "button", main: true, press: actions.step },
+  { name: "step", label: "Next token", kind: "button", main: true, press: actions.step },
   { name: "again", label: "Draw again", kind: "button", press: actions.again },
   { name: "write", label: "Generate", kind: "button", press: actions.write },
-  { name: "back", label: "Undo token", kind: "button", press: actions.back },
+  { name: "back", label: "Remove last token", kind: "button", press: actions.back },
   { name: "over", label: "Start over", kind: "button", press: actions.over },
 ];
 
@@ -71,7 +71,7 @@ export function mount(root, lab) {
   }));
   const working = element("div"), out = element("div"), writtenText = element("pre", { "data-written": true, "aria-live": "polite" });
   const about = element("p", { "data-about": true }), candidates = element("div", { class: "controls", role: "group", "aria-label": "choose the next token" });
-  const hidden = element("section", { hidden: true }, element("h2", { text: "The hidden state of the network" })), states = element("div");
+  const hidden = element("section", { hidden: true }, element("h2", { text: "Hidden state and gates" })), states = element("div");
   const choices = lab.controls(hidden, STATE);
   hidden.append(states);
   out.append(writtenText, about, candidates);

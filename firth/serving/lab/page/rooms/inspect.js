@@ -7,10 +7,10 @@ export function mount(root, lab) {
     { name: "text", label: "Text", kind: "area", value: lab.example() },
     { name: "word", label: "Word", kind: "text", value: lab.room.facts.word },
     { name: "sentences", label: "Sentences with the word, one per line", kind: "area", value: lab.room.facts.sentences },
-    { name: "top", label: "Candidates per position", kind: "number", min: 1, max: 20, step: 1, value: 5 },
+    { name: "top", label: "Candidates shown", kind: "number", min: 1, max: 20, step: 1, value: 5 },
     { name: "level", label: "Layer", kind: "select", options: [], value: "" },
     { name: "gate", label: "State or gate", kind: "select", options: [], value: "" },
-    { name: "units", label: "Units", kind: "number", min: 1, max: 256, step: 1, value: 32 },
+    { name: "units", label: "Units shown", kind: "number", min: 1, max: 256, step: 1, value: 32 },
   ]);
   const out = lab.element("div"), about = lab.element("p", { "data-about": true });
   root.append(about, out);

@@ -9,19 +9,19 @@ const controls = lab => {
     { name: "text", label: "Sentence", kind: "text", value: text, wide: true },
     { name: "table", label: "Keys and values, one row per line", kind: "area", value: table },
     { name: "query", label: "Query", kind: "text", value: query },
-    { name: "score", label: "Score", kind: "choice", value: usual.score },
+    { name: "score", label: "Attention score", kind: "choice", value: usual.score },
     { name: "mask", label: "Mask", kind: "choice", value: usual.mask },
-    { name: "limit", label: "Size of the mask, in keys", kind: "number", min: 1, step: 1, value: usual.limit },
-    { name: "position", label: "Position", kind: "choice", value: usual.position },
-    { name: "scale", label: "Scale (if empty, the score's own)", kind: "number", value: "" },
+    { name: "limit", label: "Mask size (keys)", kind: "number", min: 1, step: 1, value: usual.limit },
+    { name: "position", label: "Position encoding", kind: "choice", value: usual.position },
+    { name: "scale", label: "Scale (default: the score's own)", kind: "number", value: "" },
     { name: "heads", label: "Heads", kind: "number", min: 1, step: 1, value: usual.heads },
     { name: "head", label: "Head shown", kind: "number", min: 1, step: 1, value: 1 },
     { name: "width", label: "Dimension of the vectors", kind: "number", min: 1, step: 1, value: usual.width },
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
-    { name: "projected", label: "Project to q, k and v", kind: "flag", value: "false" },
-    { name: "inputs", label: "Vectors shown", kind: "flag", value: "false" },
-    { name: "beside", label: "Softmax without scaling beside it", kind: "flag", value: "false" },
+    { name: "projected", label: "Project the words to q, k and v", kind: "flag", value: "false" },
+    { name: "inputs", label: "Show the vectors", kind: "flag", value: "false" },
+    { name: "beside", label: "Compare with the unscaled softmax", kind: "flag", value: "false" },
     { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: 1 },
     { name: "first", label: "First step", kind: "button", press: () => lab.set({ shown: 1 }, { push: true }) },
     { name: "next", label: "Next step", kind: "button", main: true, press: () => lab.set({ shown: Math.min(steps, Number(lab.state.shown) + 1) }, { push: true }) },
@@ -50,7 +50,7 @@ export function mount(root, lab) {
     return { place, equation, cells };
   });
   const caption = element("p", { "data-caption": "steps" });
-  const other = element("section", { "data-unscaled": true, hidden: true }, element("h2", { text: "Without scaling: the softmax of the scores as they are" }));
+  const other = element("section", { "data-unscaled": true, hidden: true }, element("h2", { text: "Softmax of the unscaled scores" }));
   out.append(vectors, grid, caption, other);
   root.append(out);
 

@@ -19,7 +19,7 @@ export function mount(root, lab) {
     lab.element("p", {}, ...one.parts.map(part)));
   const column = method => lab.element("section", { "data-method": method.name },
     lab.element("h3", { text: method.label }),
-    method.hits.length ? lab.element("ol", { class: "hits" }, ...method.hits.map(hit)) : lab.element("p", { text: "nothing found" }));
+    method.hits.length ? lab.element("ol", { class: "hits" }, ...method.hits.map(hit)) : lab.element("p", { text: "Nothing found." }));
 
   const note = result => lab.element("p", { "data-note": true, hidden: !result.facts.note, text: result.facts.note });
 

@@ -17,7 +17,7 @@ const ALIGNMENT = [
 export function mount(root, lab) {
   const { element } = lab;
   lab.controls(root, controls(lab));
-  const out = element("div"), below = element("section", { hidden: true }, element("h2", { text: "Alignment with the source" }));
+  const out = element("div"), below = element("section", { hidden: true }, element("h2", { text: "Which source tokens each target token attends to" }));
   const made = lab.controls(below, ALIGNMENT);
   const aligned = element("div"), cells = element("div");
   aligned.append(cells);

@@ -8,13 +8,13 @@ import { spelled } from "../walk/cell.js";
 
 const INPUTS = [
   { name: "run", label: "Run", kind: "run" },
-  { name: "text", label: "Text (Enter)", kind: "text", wide: true },
+  { name: "text", label: "Text", kind: "text", wide: true },
 ];
 
 const actions = press => [
   { name: "play", label: "Play", kind: "button", main: true, press: press.play },
-  { name: "previous", label: "◀ Stage", kind: "button", press: press.previous },
-  { name: "following", label: "Stage ▶", kind: "button", press: press.following },
+  { name: "previous", label: "◀ Previous stage", kind: "button", press: press.previous },
+  { name: "following", label: "Next stage ▶", kind: "button", press: press.following },
   { name: "draw", label: "Append drawn token", kind: "button", press: press.draw },
   { name: "undo", label: "Remove last token", kind: "button", press: press.undo },
   { name: "over", label: "Start over", kind: "button", press: press.over },
@@ -34,7 +34,7 @@ function legend(element) {
     return element("span", {}, box, text);
   };
   return element("p", { class: "walk-legend" }, swatch("--walk-plus", "above zero"), swatch("--walk-minus", "below zero"),
-    element("span", { text: "Each strip shows the first columns of what leaves a stage. Lines show which tokens the marked one attends to; thicker means more." }));
+    element("span", { text: "Each strip shows the first numbers of a stage’s output. Lines lead to the tokens that the marked one attends to; the thicker, the larger the weight." }));
 }
 
 export function mount(root, lab) {

@@ -5,18 +5,18 @@ export function mount(root, lab) {
   const first = lab.choices("look").find(view => !none || view.without_vectors);
   const made = lab.controls(root, [
     { name: "look", label: "View", kind: "choice", value: first.value },
-    { name: "vectors", label: "Vectors", kind: "vectors" },
+    { name: "vectors", label: "Word vectors", kind: "vectors" },
     { name: "word", label: "Word", kind: "text", value: "", placeholder: "one word" },
     { name: "sum", label: "Sum of words", kind: "text", value: "", placeholder: "king - man + woman", wide: true },
     { name: "words", label: "Words", kind: "text", value: "", wide: true },
-    { name: "drawn", label: "Words to draw (if empty, the first in the file)", kind: "text", value: "", wide: true },
+    { name: "drawn", label: "Words to draw (default: the first in the file)", kind: "text", value: "", wide: true },
     { name: "corpus", label: "Text", kind: "choice" },
     { name: "method", label: "Method", kind: "choice" },
     { name: "projection", label: "Projection", kind: "choice" },
     { name: "dimensions", label: "Dimensions", kind: "choice" },
     { name: "top", label: "Words shown", kind: "number", min: 1, max: 100, step: 1, value: 10 },
-    { name: "most", label: "Number of first words", kind: "number", min: 3, max: lab.room.facts.most_words, step: 1, value: 200 },
-    { name: "find", label: "Find", kind: "text", value: "", placeholder: "part of a word" },
+    { name: "most", label: "Number of words", kind: "number", min: 3, max: lab.room.facts.most_words, step: 1, value: 200 },
+    { name: "find", label: "Find a word", kind: "text", value: "", placeholder: "part of a word" },
     { name: "window", label: "Words on each side", kind: "number", min: 1, max: 50, step: 1, value: 5 },
     { name: "lower", label: "Ignore case", kind: "flag", value: "true" },
   ]);
