@@ -12,6 +12,7 @@ from firth.errors import ConfigError, RunError
 from firth.serving.lab.library import RunLibrary, tour_library
 from firth.serving.lab.room import Cancelled
 from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.run_facts import RunFacts
 
 
 def silent(what: str, done: int, total: int) -> None: ...
@@ -129,3 +130,23 @@ def test_rooms_open_with_the_run_that_shows_most(library: RunLibrary, pair_libra
     assert ROOMS["walk"].usable(library).names[0] != "char"  # a Transformer
     assert set(ROOMS["walk"].usable(library).names) == {"char", "transformer", "bpe"}
     assert ROOMS["translate"].usable(pair_library).names == ("rnnsearch", "transformer", "rnnenc")
+
+
+class Shelf(RunLibrary):
+    """A library of runs of which only the facts exist."""
+
+    def __init__(self, **facts: RunFacts) -> None:
+        super().__init__()
+        self._own = facts
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        return tuple(self._own)
+
+    def facts(self, name: str) -> RunFacts:
+        return self._own[name]
+
+
+def test_a_tagger_that_reads_the_context_comes_before_one_that_does_not() -> None:
+    shelf = Shelf(average=RunFacts("", tags=True), lstm=RunFacts("", tags=True, recurrent=True), gpt=RunFacts("", generates=True))
+    assert ROOMS["tag"].usable(shelf).names == ("lstm", "average")

@@ -35,7 +35,9 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.tags),
+        library.runs_where(
+            lambda facts: facts.tags, first=lambda facts: facts.recurrent or facts.multi_head
+        ),  # they read the context
         "There is no run that tags words. The tour trains two, on Python source code:",
         "firth tour",
     )
