@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from firth.decoding.considered import Note, considered
 from firth.decoding.sample import BeamRules, forced, penalise
 from firth.layers.cpu import log_normaliser
 
@@ -68,6 +69,7 @@ def beam(
     early: bool = False,
     first: int | None = None,
     banned: Sequence[int] = (),
+    note: Note | None = None,
 ) -> list[list[Hypothesis]]:
     """The `size` highest-scoring finished continuations of each text, best first, with at most limits[b] tokens.
 
@@ -80,7 +82,7 @@ def beam(
     `groups` of size / groups beams each search as described above; texts found by several of them are returned once. A
     `repetition` other than 1 searches with penalised logits (see `penalise`) for the tokens in seen_BP and the generated ones.
     With `first`, every text begins with that token, at no cost; `banned` tokens are never generated. `early`: with the rules
-    "transformers", a text is done with `size` finished hypotheses."""
+    "transformers", a text is done with `size` finished hypotheses. `note` is called with the candidates of every step."""
     assert size % groups == 0
     found = [[_BestHypotheses(size // groups, limit, penalty, rules, early) for _ in range(groups)] for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
@@ -92,7 +94,7 @@ def beam(
             own, logits = logits, penalise(logits.float(), live.past_RN(seen_BP), repetition)
         parts, used_AV = [], None
         for group in range(groups):
-            kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended, banned)
+            kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended, banned, note)
             if diversity and group + 1 < groups:
                 used_AV = kept.added_to(used_AV, diversity, logits.shape[-1])
             parts.append(kept)
@@ -188,6 +190,7 @@ def _grow(
     end: int,
     ended: Ended | None,
     banned: Sequence[int],
+    note: Note | None,
 ) -> _Live:
     """One more token for the beams of a group. `own` are the logits of the model, where `logits` are penalised."""
     A, V, columns, width = len(live.text_A), logits.shape[-1], live.columns(group, groups), found[0][0].size
@@ -214,6 +217,9 @@ def _grow(
     _note_ended(found, group, live.text_A, tokens_ASN, best_AC, log_p_AC, parent_AC, token_AC, noted_AC, cut_AC)
     ranked_AS, place_AS = ranked_AC.masked_fill(ended_AC, -torch.inf).topk(min(width, best_AC.shape[1]))
     dead_AS = ranked_AS == -torch.inf
+    if note is not None:
+        told = (parent_AC + columns.start, token_AC, log_p_AC, best_AC, noted_AC, place_AS, dead_AS)
+        note(group, list(considered(live.text_A, *told, first=group * width)))
     score_AS = best_AC.gather(1, place_AS).masked_fill(dead_AS, -torch.inf)
     parent_AS = parent_AC.gather(1, place_AS)
     # With fewer continuations than beams, the rest are dead: they step with token 0, since `end` may have no embedding.

@@ -16,6 +16,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.evaluation.pairs import likelihood
 from firth.inspection.alignment import Alignment
+from firth.inspection.beam_tree import BeamTree
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
@@ -112,6 +113,13 @@ class TranslatorRun(Run[Seq2Seq]):
     def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
         """The source words behind each word of `target`, by default of the run's own translation; `.figure()`, `.text()`."""
         return self.translator.align(source, target, self.decoding({"beam": beam}))
+
+    def beam_tree(
+        self, text: str, *, beam: int | None = None, penalty: float | None = None, tokens: int | None = None
+    ) -> BeamTree:
+        """The beam search that translates `text`: every hypothesis that it considered, with its outcome, and the translations
+        that it found; `.figure()`, `.text()`."""
+        return self.translator.beam_tree(text, self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens}))
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The most probable tokens at each position of `target`, by default the run's own translation; `.figure()`, `.text()`."""

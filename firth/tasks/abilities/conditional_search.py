@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.considered import Note
 from firth.decoding.replayed import Replayed
 from firth.decoding.sample import DecodingConfig
 from firth.decoding.sequences import decode, greedy, sampling
@@ -37,10 +38,11 @@ def search(
     *,
     sample: bool = False,
     longest: int | None = None,
+    note: Note | None = None,
 ) -> list[list[Hypothesis]]:
     """What the network writes for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
     are those of the rows, on which sampling depends; `end` is <eos>, `tokens` what an imported decoder begins with, and `longest`
-    the most tokens that the network has positions for."""
+    the most tokens that the network has positions for. `note` hears of every step of a beam; greedy decoding has none."""
     device = next(network.parameters()).device
     with torch.inference_mode():
         state = network.start(encode())
@@ -68,10 +70,14 @@ def search(
         early=config.early_stopping,
         first=first,
         banned=banned,
+        note=note,
     )
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
     """As one line, without <eos>."""
-    tokens = hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens
+    return line_of(hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens, tokenizer)
+
+
+def line_of(tokens: Sequence[int], tokenizer: Tokenizer) -> str:
     return " ".join(tokenizer.decode(tokens).split())

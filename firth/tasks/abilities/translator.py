@@ -12,13 +12,15 @@ import numpy as np
 import torch
 
 from firth.decoding.beam import Hypothesis
+from firth.decoding.considered import Note
 from firth.decoding.sample import DecodingConfig
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
+from firth.inspection.beam_tree import BeamRecorder, BeamTree
 from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import Written, search, text_of
+from firth.tasks.abilities.conditional_search import Written, line_of, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
@@ -101,14 +103,31 @@ class Translator:
 
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:
         """The source words behind each word of `target`, by default the best translation."""
-        source_S = next(self._encoded([source])).astype(np.int64)
-        if len(source_S) <= self._specials:
-            raise DataError(f"the source is {source!r}, which has no tokens; expected at least one word")
+        source_S = self._some_tokens(source)
         data, tokenizer = self.recipe.data, self.tokenizers[1]
         target_T = self.best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
         merged, start = tokenizer.kind not in ("char", "word"), tokenizer.decoder.start
         return alignment(self.network, source_S, target_T, *pieces, merged=merged, start=start)
+
+    def beam_tree(self, source: str, config: DecodingConfig) -> BeamTree:
+        """The beam search that translates `source`, with everything that it considered."""
+        if config.beam == 1:
+            raise ConfigError("decoding.beam is 1, which is greedy decoding and has no tree. Use a beam of at least 2")
+        source_S, tokenizer = self._some_tokens(source), self.tokenizers[1]
+
+        def spell(tokens: Sequence[int]) -> str:
+            return line_of(tokens[:-1] if tokens[-1] == tokenizer.eos else tokens, tokenizer)
+
+        recorder = BeamRecorder(config, spell, tokenizer.token)
+        (found,) = self._search(config, False, [0], recorder)([source_S])
+        return recorder.tree(found)
+
+    def _some_tokens(self, source: str) -> Any:
+        source_S = next(self._encoded([source])).astype(np.int64)
+        if len(source_S) <= self._specials:
+            raise DataError(f"the source is {source!r}, which has no tokens; expected at least one word")
+        return source_S
 
     def best(self, source_S: Ids, config: DecodingConfig) -> Any:
         hypothesis = self._search(config, False, [0])([source_S])[0][0]
@@ -116,15 +135,15 @@ class Translator:
         return np.array((*hypothesis.tokens, *end), dtype=np.int64)
 
     def _search(
-        self, config: DecodingConfig, sample: bool, numbers: Sequence[int]
+        self, config: DecodingConfig, sample: bool, numbers: Sequence[int], note: Note | None = None
     ) -> Callable[[Sequence[Ids]], list[list[Hypothesis]]]:
         def found(encoded: Sequence[Ids]) -> list[list[Hypothesis]]:
             device, end = next(self.network.parameters()).device, self.tokenizers[1].eos
             assert end is not None
             source_BS, length_B = (part.to(device) for part in _padded(encoded))
             encode = partial(self.network.encode, source_BS, length_B)
-            tokens = self.tokenizers[1].decoder
-            return search(self.network, encode, config, numbers, end, tokens, sample=sample, longest=self._longest())
+            tokens, longest = self.tokenizers[1].decoder, self._longest()
+            return search(self.network, encode, config, numbers, end, tokens, sample=sample, longest=longest, note=note)
 
         return found
 

@@ -1,11 +1,12 @@
-"""Translate: the translations that beam search finds, and the alignment of one of them with its source."""
+"""Translate: the translations that beam search finds, the search as a tree, and the alignment of one of them with its source."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from firth.errors import ConfigError, DataError, did_you_mean
+from firth.figures.beam_tree import beam_table
 from firth.figures.figure import Table
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
@@ -25,10 +26,7 @@ MOST_BEAM = 32
 def translations(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The translations that beam search found, best first."""
     run, text = request.text("run"), _text(request)
-    given: dict[str, int | float | None] = {
-        "beam": request.number("beam", int, 5, least=1, most=MOST_BEAM),
-        "penalty": request.number("penalty", float, 0.6, least=0, most=10),
-    }
+    given = _settings(request)
     with library.using(run, progress) as model:
         _refuse_long(model, text)
         progress("translating", 0, 1)
@@ -46,6 +44,22 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
         {"text": one.text, "score": one.score, "log_probability": one.log_probability, "finished": one.finished} for one in found
     ]
     return ViewResult({}, python, {"found": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
+
+
+def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """The search that found them, as a tree."""
+    run, text, given = request.text("run"), _text(request), _settings(request, narrowest=2)
+    with library.using(run, progress) as model:
+        _refuse_long(model, text)
+        progress("searching", 0, 1)
+        tree = model.expect(TranslatorRun).translator.beam_tree(text, model.decoding(given))
+    python = (
+        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
+        f"tree = model.beam_tree({text!r}, beam={given['beam']!r}, penalty={given['penalty']!r})\n"
+        "print(tree.text())\nfigure = tree.figure()\nfigure.plot\n"
+    )
+    facts = {"nodes": [asdict(node) for node in tree.nodes], "results": [asdict(one) for one in tree.results]}
+    return ViewResult({}, python, facts, beam_table(tree.nodes, tree.results))
 
 
 def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -71,6 +85,13 @@ def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
     return ViewResult({"alignment": figure}, python, {"maps": [one.json() for one in named(found.weights)], "map": name})
 
 
+def _settings(request: ViewRequest, narrowest: int = 1) -> dict[str, int | float | None]:
+    return {
+        "beam": request.number("beam", int, 5, least=narrowest, most=MOST_BEAM),
+        "penalty": request.number("penalty", float, 0.6, least=0, most=10),
+    }
+
+
 def _text(request: ViewRequest) -> str:
     text = request.text("text", "")
     if not text.strip():
@@ -94,8 +115,8 @@ def usable(library: RunLibrary) -> Usable:
 ROOM = Room(
     "translate",
     "Translate",
-    "Translate a sentence: the best translations with their scores, and the source words behind each word.",
-    {"translations": translations, "alignment": alignment},
+    "Translate a sentence: the best translations, the source words behind each word, and the search as a tree.",
+    {"translations": translations, "alignment": alignment, "beam_tree": beam_tree},
     usable,
     facts={"most_beam": MOST_BEAM},
     notice="The alignment is not always a diagonal: where the languages order their words differently, it crosses.",

@@ -12,6 +12,14 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+export function drawing(tag, attributes) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
 export function table(numbers, name) {
   const head = element("tr", {}, ...numbers.headings.map(heading => element("th", { scope: "col", text: heading })));
   const rows = numbers.rows.map(row => element("tr", {}, ...row.map(cell => element("td", { text: cell }))));

@@ -5,7 +5,7 @@
 import * as request from "./request.js";
 import { controls, options } from "./controls.js";
 import { element, fresh, table } from "./dom.js";
-import { figure, plainTable, python } from "./plot.js";
+import { figure, plainTable, python, tools } from "./plot.js";
 
 export function readAddress() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -27,6 +27,7 @@ export class Lab {
     this.table = table;
     this.fresh = fresh;
     this.python = python;
+    this.tools = tools;
   }
 
   // Changes the state, the address and the figures. With push, the Back button undoes it.
@@ -92,6 +93,11 @@ export class Lab {
     if (before && before !== this.state.run && this.state[name] === this.example(before)) {
       this.set({ [name]: this.example() }, { render: false });
     }
+  }
+
+  // A room's own style sheet, which is loaded once.
+  style(href) {
+    if (!document.querySelector(`link[href="${href}"]`)) document.head.append(element("link", { rel: "stylesheet", href }));
   }
 
   ask(view, params, { into = this.root, ...options } = {}) {

@@ -121,7 +121,8 @@ export function python(code) {
   return [button, element("details", {}, element("summary", { text: "Python code" }), source)];
 }
 
-function tools(into, numbers, name, code) {
+// Below a picture: its numbers as a table that can be opened, and its Python code.
+export function tools(into, numbers, name, code) {
   const open = [...into.querySelectorAll(":scope > .tools details")].map(one => one.open);
   into.querySelector(":scope > .tools")?.remove();
   const grid = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table of numbers" });

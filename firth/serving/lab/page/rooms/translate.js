@@ -1,4 +1,6 @@
-// Translations, best first, and the alignment of one of them or of the user's own translation.
+// Translations, best first, the alignment of one of them or of the user's own translation, and the beam search as a tree.
+
+import { Tree } from "../beam/tree.js";
 
 const controls = lab => [
   { name: "run", label: "Run", kind: "run" },
@@ -20,7 +22,13 @@ export function mount(root, lab) {
   const aligned = element("div"), cells = element("div");
   aligned.append(cells);
   below.append(aligned);
-  root.append(out, below);
+  lab.style("/page/beam/tree.css");
+  const search = element("section", { hidden: true, "data-search": true }, element("h2", { text: "The beam search as a tree" }));
+  const grown = element("div"), greedy = element("p", { text: "A beam of 1 is greedy decoding, which keeps a single hypothesis. Choose a wider beam to see a tree." });
+  const tree = new Tree(grown);
+  search.append(greedy, grown);
+  root.append(out, below, search);
+  let shown = ""; // what the tree on the page belongs to
   let before = null, latest = { key: "", result: null }; // another alignment needs no new translations
 
   // The chosen translation and map belong to a run and a text.
@@ -46,21 +54,35 @@ export function mount(root, lab) {
     await lab.figure(cells, result, "alignment");
   }
 
+  async function grow(params, key) {
+    search.hidden = false;
+    const one = Number(params.beam) === 1;
+    greedy.hidden = !one;
+    grown.hidden = one;
+    if (one || shown === key) return;
+    shown = "";
+    const result = await lab.ask("beam_tree", params, { into: grown });
+    if (!result) return;
+    tree.show(result.facts);
+    lab.tools(grown, result.table, "beam_tree", result.python);
+    shown = key;
+  }
+
   return async () => {
     forget();
     if (!lab.state.run) return;
     if (!lab.state.text) {
       out.replaceChildren(element("p", { "data-hint": true, text: "Type a sentence to translate." }));
-      below.hidden = true;
+      below.hidden = search.hidden = true;
       return;
     }
     out.querySelector("[data-hint]")?.remove();
     const { run, text, beam, penalty } = lab.state, key = JSON.stringify([run, text, beam, penalty]);
     if (latest.key !== key || !latest.result) latest = { key, result: await lab.ask("translations", { run, text, beam, penalty }, { into: out }) };
     const { result } = latest;
-    below.hidden = !result;
+    below.hidden = search.hidden = !result;
     if (!result) { out.querySelector(":scope > [data-plain]")?.remove(); return; }
     lab.plainTable(out, result.table, "translations", { heading: "Translations, best first", code: result.python });
-    await align(result.facts.found);
+    await Promise.all([align(result.facts.found), grow({ run, text, beam, penalty }, key)]);
   };
 }

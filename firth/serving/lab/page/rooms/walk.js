@@ -3,7 +3,7 @@
 import { matrices, named, where } from "../walk/matrices.js";
 import { percent, visible } from "../walk/format.js";
 import { Picture } from "../walk/picture.js";
-import { Player } from "../walk/player.js";
+import { Player } from "../lib/player.js";
 import { spelled } from "../walk/cell.js";
 
 const INPUTS = [
@@ -27,10 +27,6 @@ const INSIDE = [
   { name: "from", label: "First column shown", kind: "number", min: 0, step: 1, value: 0 },
 ];
 
-function styles(element) {
-  if (!document.querySelector("link[data-walk]")) document.head.append(element("link", { rel: "stylesheet", href: "/page/walk/walk.css", "data-walk": true }));
-}
-
 function legend(element) {
   const swatch = (name, text) => {
     const box = element("i");
@@ -43,7 +39,7 @@ function legend(element) {
 
 export function mount(root, lab) {
   const { element } = lab;
-  styles(element);
+  lab.style("/page/walk/walk.css");
   lab.controls(root, INPUTS.map(spec => (spec.name === "text" ? { ...spec, value: lab.example() } : spec)));
   const out = element("div", { "data-look": "whole" }), stageLook = element("section", { "data-look": "stage", hidden: true }), cellLook = element("section", { "data-look": "cell", hidden: true });
   root.append(out);

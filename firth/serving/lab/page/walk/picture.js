@@ -1,16 +1,9 @@
 // The model as boxes with token ribbons: a column for each stage, a row for each token, and lines for what reads what.
 
-import { element } from "../lib/dom.js";
+import { drawing, element } from "../lib/dom.js";
 import { fillCell, palette, percent, sized, visible } from "./format.js";
 
 const ROW = 22, HEAD = 58, LABEL = 92, STRIP = 48, CELL = 3, NARROW = 34, WIDE = 120, NEXT = 190, SIDE_GAP = 40;
-const SVG = "http://www.w3.org/2000/svg";
-
-function drawing(tag, attributes) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
 
 // Where everything is: x of each stage's strip, and of the labels of each side. The gaps fill the width that there is.
 function layout(stages, available) {

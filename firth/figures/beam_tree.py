@@ -1,0 +1,137 @@
+"""A beam search as a tree: hypotheses from left to right, with those that the beam kept, ended or dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
+
+from firth.figures.alignment import visible
+from firth.figures.figure import COLOURS, Figure, Table, escaped
+
+Outcome = Literal["kept", "ended", "dropped"]
+_ROW, _COLUMN = 34, 92  # pixels
+# Told apart by shape and dashes as well as by colour.
+_SYMBOLS: dict[Outcome, str] = {"kept": "circle", "ended": "square", "dropped": "x-thin-open"}
+_COLOURS: dict[Outcome, str] = {"kept": COLOURS[0], "ended": COLOURS[2], "dropped": COLOURS[1]}
+_MARKS: dict[Outcome, str] = {"kept": "○", "ended": "■", "dropped": "✕"}
+
+
+class Node(Protocol):
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def token_log_probability(self) -> float: ...
+    @property
+    def log_probability(self) -> float: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+class Result(Protocol):
+    @property
+    def node(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def score(self) -> float: ...
+
+
+def beam_figure(nodes: Sequence[Node], results: Sequence[Result]) -> Figure:
+    """A node for each hypothesis with its last token and Σ log p; the texts that were found are numbered by their rank."""
+    import plotly.graph_objects as go
+
+    place = _places(nodes)
+    rank = {one.node: n for n, one in enumerate(results, start=1)}
+    plot = go.Figure()
+    for dropped in (False, True):
+        ends = [(n, node.parent) for n, node in enumerate(nodes) if node.parent is not None]
+        drawn = [pair for pair in ends if (nodes[pair[0]].outcome == "dropped") == dropped]
+        line = {"color": "#777777", "width": 1, "dash": "dot" if dropped else "solid"}
+        x, y = ([value for n, parent in drawn for value in (place[parent][k], place[n][k], None)] for k in (0, 1))
+        plot.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    for outcome, symbol in _SYMBOLS.items():
+        some = [n for n, node in enumerate(nodes) if node.outcome == outcome and node.parent is not None]
+        plot.add_scatter(
+            x=[place[n][0] for n in some],
+            y=[place[n][1] for n in some],
+            mode="markers+text",
+            name=outcome,
+            marker={"symbol": symbol, "size": 9, "color": _COLOURS[outcome], "line": {"color": _COLOURS[outcome], "width": 2}},
+            text=[_label(nodes[n], rank.get(n)) for n in some],
+            textposition="top center",
+            hovertext=[_hover(nodes[n]) for n in some],
+            hoverinfo="text",
+        )
+    rows, columns = (1 + max(values) for values in ([y for _, y in place], [x for x, _ in place]))
+    plot.update_xaxes(title="tokens", showgrid=False, zeroline=False)
+    plot.update_yaxes(visible=False, autorange="reversed")
+    layout: dict[str, Any] = {"template": "plotly_white", "margin": {"l": 20, "r": 20, "t": 40, "b": 50}}
+    plot.update_layout(**layout, width=160 + _COLUMN * columns, height=140 + _ROW * rows)
+    return Figure(plot, beam_table(nodes, results))
+
+
+def beam_table(nodes: Sequence[Node], results: Sequence[Result]) -> Table:
+    rank = {one.node: str(n) for n, one in enumerate(results, start=1)}
+    rows = [
+        (
+            str(n),
+            str(node.parent),
+            visible(node.token),
+            f"{node.token_log_probability:.4f}",
+            f"{node.log_probability:.4f}",
+            f"{node.score:.4f}",
+            node.outcome,
+            rank.get(n, ""),
+            node.text,
+        )
+        for n, node in enumerate(nodes)
+        if node.parent is not None
+    ]
+    return Table(("node", "parent", "token", "log p of the token", "log p", "score", "outcome", "rank", "text"), rows)
+
+
+def beam_text(nodes: Sequence[Node], results: Sequence[Result]) -> str:
+    """The tree for a terminal: a line for each hypothesis, indented by its number of tokens."""
+    rank, lines = {one.node: n for n, one in enumerate(results, start=1)}, []
+    for n, depth in _walk(nodes):
+        node, ranked = nodes[n], f"  {rank[n]}. {nodes[n].text}" if n in rank else ""
+        lines.append(f"{'  ' * (depth - 1)}{_MARKS[node.outcome]} {visible(node.token)} {node.log_probability:.2f}{ranked}")
+    return "\n".join([*lines[1:], "", ", ".join(f"{mark} {outcome}" for outcome, mark in _MARKS.items())])
+
+
+def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
+    """Each node with its depth, a parent before its children."""
+    children: dict[int | None, list[int]] = {}
+    for n, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(n)
+    waiting = [(0, 0)]
+    while waiting:
+        n, depth = waiting.pop()
+        yield n, depth
+        waiting.extend((child, depth + 1) for child in reversed(children.get(n, [])))
+
+
+def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """(column, row) of each node. Each column is filled from the top, in the order of the parents, so that no lines cross."""
+    place, filled = [(0, 0)] * len(nodes), Counter[int]()
+    for n, depth in _walk(nodes):
+        place[n] = depth, filled[depth]
+        filled[depth] += 1
+    return place
+
+
+def _label(node: Node, rank: int | None) -> str:
+    told = f"{escaped(visible(node.token))} {node.log_probability:.2f}"
+    return told if rank is None else f"<b>{rank}. {told}</b>"
+
+
+def _hover(node: Node) -> str:
+    token = f"log p of the token {node.token_log_probability:.3f}"
+    return f"{escaped(node.text)}<br>{token}<br>log p {node.log_probability:.3f}<br>score {node.score:.3f}<br>{node.outcome}"
