@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol
 
@@ -9,7 +10,7 @@ from firth.figures.alignment import visible
 from firth.figures.figure import COLOURS, Figure, Table, escaped
 
 Outcome = Literal["kept", "ended", "dropped"]
-_ROW, _COLUMN = 26, 92  # pixels
+_ROW, _COLUMN = 34, 92  # pixels
 # Told apart by shape and dashes as well as by colour.
 _SYMBOLS: dict[Outcome, str] = {"kept": "circle", "ended": "square", "dropped": "x-thin-open"}
 _COLOURS: dict[Outcome, str] = {"kept": COLOURS[0], "ended": COLOURS[2], "dropped": COLOURS[1]}
@@ -106,8 +107,11 @@ def beam_text(nodes: Sequence[Node], results: Sequence[Result]) -> str:
 
 
 def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
-    """Each node with its depth, a parent before its children, and all below a node before the next one beside it."""
-    children, waiting = _children(nodes), [(0, 0)]
+    """Each node with its depth, a parent before its children."""
+    children: dict[int | None, list[int]] = {}
+    for n, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(n)
+    waiting = [(0, 0)]
     while waiting:
         n, depth = waiting.pop()
         yield n, depth
@@ -115,23 +119,12 @@ def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
 
 
 def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """(column, row) of each node: the highest free row of its column that is not above its parent, so that no lines cross."""
-    children, place, column, depth = _children(nodes), [(0, 0)] * len(nodes), [0], 0
-    while column:
-        free = 0
-        for n in column:
-            parent = nodes[n].parent
-            row = free if parent is None else max(free, place[parent][1])
-            place[n], free = (depth, row), row + 1
-        column, depth = [child for n in column for child in children.get(n, [])], depth + 1
+    """(column, row) of each node. Each column is filled from the top, in the order of the parents, so that no lines cross."""
+    place, filled = [(0, 0)] * len(nodes), Counter[int]()
+    for n, depth in _walk(nodes):
+        place[n] = depth, filled[depth]
+        filled[depth] += 1
     return place
-
-
-def _children(nodes: Sequence[Node]) -> dict[int | None, list[int]]:
-    children: dict[int | None, list[int]] = {}
-    for n, node in enumerate(nodes):
-        children.setdefault(node.parent, []).append(n)
-    return children
 
 
 def _label(node: Node, rank: int | None) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, FirthError
-from firth.vectors.wordvectors import WordVectors
+from firth.vectors.wordvectors import Neighbors, WordVectors
 
 Projection = Literal["pca", "tsne"]
 
@@ -48,6 +48,16 @@ def word_map(
         case "tsne":
             return WordMap(chosen, _tsne(unit_Nd, dimensions, seed), "tsne")
     raise ConfigError(f'unknown projection "{projection}"; expected pca or tsne')
+
+
+def nearest_on_map(vectors: WordVectors, words: Sequence[str], topn: int = 5) -> list[Neighbors]:
+    """For each of the words, those of the others with the largest cosine: of the vectors themselves, not of their points. Ties go
+    to the earlier word."""
+    unit_Nd = np.stack([vectors.unit(word) for word in words]).astype(np.float64)
+    cosine_NN = unit_Nd @ unit_Nd.T
+    np.fill_diagonal(cosine_NN, -np.inf)
+    order_Nk = np.argsort(-cosine_NN, axis=1, kind="stable")[:, : min(topn, len(words) - 1)]
+    return [[(words[n], float(cosine_NN[row, n])) for n in order_k] for row, order_k in enumerate(order_Nk.tolist())]
 
 
 def pca(x_Nd: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64], tuple[float, ...]]:

@@ -34,23 +34,29 @@ def _visible(tree: BeamTree, opened: set[int]) -> set[int]:
     return {n for n in range(len(tree.nodes)) if set(tree.path(n)[:-1]) <= opened}
 
 
+def _ways(tree: BeamTree) -> set[int]:
+    """The nodes on the ways to the translations, which are open at first."""
+    return {node for one in tree.results for node in tree.path(one.node)[:-1]}
+
+
 def _focused(page: Watched) -> int:
     return int(page.page.evaluate("document.activeElement.dataset.node ?? -1"))
 
 
-def test_the_tree_is_that_of_python_and_opens_on_the_way_to_the_best(
+def test_the_tree_is_that_of_python_and_opens_on_the_ways_to_the_translations(
     visit: Visit, pair_library: RunLibrary, pair_lab: str, screenshot: Screenshot
 ) -> None:
     page, tree = visit(ADDRESS, at=pair_lab), _tree(pair_library)
-    way = tree.path(tree.results[0].node)
-    assert {node["at"] for node in _nodes(page)} == _visible(tree, set(way[:-1]))
+    assert {node["at"] for node in _nodes(page)} == _visible(tree, _ways(tree))
     page.page.get_by_role("button", name="Open all").click()
     shown = {node["at"]: node for node in _nodes(page)}
     assert set(shown) == set(range(len(tree.nodes)))
+    rank = {one.node: n for n, one in enumerate(tree.results, start=1)}
     marks = {"kept": "○", "ended": "■", "dropped": "✕"}
     for n, node in enumerate(tree.nodes[1:], start=1):
         one = shown[n]
-        assert (one["outcome"], one["token"]) == (node.outcome, f"{marks[node.outcome]} {node.token}")
+        told = f"{rank[n]}. {node.token}" if n in rank else node.token
+        assert (one["outcome"], one["token"]) == (node.outcome, f"{marks[node.outcome]} {told}")
         assert one["number"] == f"{node.log_probability:.2f}".replace("-", "−")
         assert one["x"] > shown[node.parent]["x"]
         assert one["dashed"] == ("dashed" if node.outcome == "dropped" else "solid")  # not by colour alone
@@ -59,7 +65,8 @@ def test_the_tree_is_that_of_python_and_opens_on_the_way_to_the_best(
         f"{n}. {one.text}{one.score:.2f}".replace("-", "−") for n, one in enumerate(tree.results, start=1)
     ]
     assert page.table("beam_tree") == [list(row) for row in tree.figure().table.rows]
-    assert executed(page.python())["found"][0].text == tree.results[0].text
+    page.page.locator("[data-search] [data-testid=copy-python]").click()
+    assert executed(page.page.evaluate("navigator.clipboard.readText()"))["tree"] == tree
     screenshot(page, "beam-tree")
 
 
@@ -77,8 +84,9 @@ def test_a_branch_opens_and_closes_by_click_and_says_its_text_so_far(
     told = page.page.locator("[data-told]").text_content()
     expected = tree.nodes[way[2]]
     assert told.splitlines()[0] == expected.text == "four seven"
-    assert f"{expected.log_probability:.4f}; score {expected.score:.4f}; kept" in told
+    assert f"{expected.log_probability:.4f}; score {expected.score:.4f}; kept".replace("-", "−") in told
     assert {one["at"] for one in _nodes(page) if one["lit"]} == set(way[:3])
+    page.page.get_by_role("button", name="Close all").click()
     page.page.locator("[data-result='1']").click()  # the second translation: its branch opens
     assert _focused(page) == tree.results[1].node
     assert set(tree.path(tree.results[1].node)) <= {one["at"] for one in _nodes(page)}
@@ -128,8 +136,8 @@ def test_on_a_phone_the_tree_scrolls_by_itself(visit: Visit, pair_lab: str, sche
 @pytest.mark.long
 def test_another_beam_has_another_tree_and_a_beam_of_one_has_none(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit(ADDRESS, at=pair_lab).set("beam", "2")
-    way = (tree := _tree(pair_library, 2)).path(tree.results[0].node)
-    assert {node["at"] for node in _nodes(page)} == _visible(tree, set(way[:-1]))
+    tree = _tree(pair_library, 2)
+    assert {node["at"] for node in _nodes(page)} == _visible(tree, _ways(tree))
     page.set("beam", "1")
     assert page.page.locator(".beam-board").is_hidden()
     assert page.page.get_by_text("A beam of 1 is greedy decoding").is_visible()

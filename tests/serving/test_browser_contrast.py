@@ -60,3 +60,11 @@ def test_what_cannot_be_read_is_found(visit: Visit, axe: str) -> None:
     page.page.evaluate("document.querySelector('.cards p').style.color = '#c8c8c8'")
     (found,) = _violations(page, axe)
     assert found.startswith("color-contrast")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_tree_of_a_beam_search_is_readable(visit: Visit, axe: str, pair_lab: str, scheme: str) -> None:
+    page = visit("#/translate?run=rnnsearch&text=4+7+1&beam=3", at=pair_lab, color_scheme=scheme)
+    page.page.locator("[data-result='1']").hover()  # its way is marked
+    assert page.page.locator(".beam-node[data-lit]").count()
+    assert not _violations(page, axe)

@@ -25,7 +25,7 @@ def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) ->
     page = visit("#/dynamics?depth=45&layer=45&seed=3")
     for name in get_args(PresetName):
         evolved = evolve(preset(name, seed=3), 45)
-        (dots,) = page.plot(name)["data"]
+        dots, *_ = page.plot(name)["data"]
         if evolved.v_Lnd.shape[2] == 2:
             np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), evolved.v_Lnd[45])
         assert page.page.locator(f"[data-caption={name}]").text_content() == evolved.curves.summary()
@@ -87,6 +87,63 @@ def test_playing_can_be_paused_and_goes_on_from_there(visit: Visit) -> None:
     assert 0 < layer < 200
     assert f"layer={layer}" in page.hash()
     np.testing.assert_allclose(page.plot("lecture")["data"][0]["x"], evolve(preset("lecture"), 200).v_Lnd[layer, :, 0])
+
+
+@pytest.mark.long
+def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/dynamics?depth=45&beside=false&layer=30&n=6")
+    v_Lnd = evolve(preset("lecture", n=6), 45).v_Lnd
+    dots, *trail = page.plot("lecture")["data"]
+    np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), v_Lnd[30])
+    assert [one["opacity"] for one in trail] == sorted((one["opacity"] for one in trail), reverse=True)
+    for age, one in enumerate(trail):  # three steps each, for every token
+        layers = [27 - 3 * age + n for n in range(4)]
+        for axis, name in enumerate("xy"):
+            assert one[name] == [value for token in range(6) for value in (*v_Lnd[layers, token, axis].tolist(), None)]
+    screenshot(page, "dynamics-trails")
+    page.set("layer", "2")
+    newest, *older = page.plot("lecture")["data"][1:]
+    assert newest["x"][:4] == [*v_Lnd[:3, 0, 0].tolist(), None]
+    assert not any(one["x"] for one in older)
+    page.page.locator("#theme").click()  # drawn again, at the same layer
+    page.page.wait_for_timeout(500)
+    assert page.plot("lecture")["data"][0]["x"] == v_Lnd[2, :, 0].tolist()
+    page.page.locator("#theme").click()
+    page.set("trails", "false")
+    assert not any(one["x"] for one in page.plot("lecture")["data"][1:])
+    assert not any(one["x"] for one in visit(page.hash()).plot("lecture")["data"][1:])
+
+
+@pytest.mark.long
+def test_the_keyboard_plays_pauses_and_scrubs(visit: Visit) -> None:
+    page = visit("#/dynamics?depth=40&beside=false&layer=3&n=6")
+    v_Lnd = evolve(preset("lecture", n=6), 40).v_Lnd
+    slider, button = page.page.locator("[data-control=layer]"), page.page.locator("[data-control=play]")
+    slider.focus()
+    page.page.keyboard.press("ArrowRight")
+    assert page.plot("lecture")["data"][0]["x"] == v_Lnd[4, :, 0].tolist()  # at once, before the address follows
+    page.until("location.hash.includes('layer=4')")
+    page.page.keyboard.press(" ")
+    page.until("Number(document.querySelector('[data-control=layer]').value) > 6")
+    assert button.text_content() == "Pause"
+    page.page.keyboard.press("Home")  # scrubbing pauses
+    page.until("location.hash.includes('layer=0')")
+    assert (button.text_content(), slider.input_value()) == ("Play", "0")
+    assert page.plot("lecture")["data"][0]["x"] == v_Lnd[0, :, 0].tolist()
+    button.focus()
+    page.page.keyboard.press("Enter")
+    page.until("document.querySelector('[data-control=play]').textContent === 'Play' && location.hash.includes('layer=40')")
+    assert page.plot("lecture")["data"][0]["x"] == v_Lnd[40, :, 0].tolist()
+
+
+@pytest.mark.long
+def test_playing_is_slow_for_those_who_prefer_less_motion(visit: Visit) -> None:
+    page = visit("#/dynamics?depth=40&beside=false&layer=0&n=6", reduced_motion="reduce")
+    page.page.locator("[data-control=play]").click()
+    page.page.wait_for_timeout(1500)
+    page.page.locator("[data-control=play]").click()
+    page.settled()
+    assert 1 <= int(page.page.locator("[data-control=layer]").input_value()) <= 4  # otherwise about 25
 
 
 @pytest.mark.long

@@ -47,6 +47,23 @@ def test_the_best_of_a_beam_and_the_alignment_of_each(
 
 
 @pytest.mark.long
+def test_a_word_of_the_sentence_marks_its_column_and_a_word_of_the_translation_its_row(visit: Visit, pair_lab: str) -> None:
+    page = visit("#/translate?run=rnnsearch&text=4+7+1&beam=3", at=pair_lab)
+    source = page.page.locator("[data-tokens] [aria-label='tokens: source'] button")
+    target = page.page.locator("[data-tokens] [aria-label='tokens: target'] button")
+    assert source.all_text_contents() == ["4", "7", "1", "<eos>"]
+    assert target.all_text_contents() == ["four", "seven", "one", "<eos>"]
+    shapes = "document.querySelector('[data-figure=alignment] .plot').layout.shapes"
+    marked = f"{shapes}?.map(({{ x0, x1, y0, y1 }}) => [x0, x1, y0, y1].join()).join()"
+    source.nth(1).hover()
+    page.until(f"{marked} === '0.5,1.5,0,1'")  # the column of 7, from edge to edge
+    target.nth(2).focus()
+    page.page.mouse.move(0, 0)
+    target.nth(2).hover()
+    page.until(f"{marked} === '0,1,1.5,2.5'")  # the row of "one"
+
+
+@pytest.mark.long
 def test_beam_penalty_and_a_translation_of_ones_own(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit("#/translate?run=transformer", at=pair_lab)
     assert page.page.locator("[data-hint]").text_content() == "Type a sentence to translate."  # these pairs are of no known kind

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import WORDS, Screenshot, Visit, executed, serving, small_vectors
+from browsing import WORDS, Screenshot, Visit, Watched, executed, serving, small_vectors
 
 from firth.errors import ConfigError
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms.words import _starting_words
 from firth.vectors.contexts import word_contexts
 from firth.vectors.encoding import encoded
-from firth.vectors.map import word_map
+from firth.vectors.map import nearest_on_map, word_map
 
 GREENS = (
     "ong choy is delicious sauteed with garlic\nong choy is superb over rice\nong choy leaves with salty sauces\n"
@@ -101,6 +101,63 @@ def test_a_click_on_a_point_shows_the_neighbours_of_its_word(visit: Visit) -> No
     assert bars["customdata"] == [word for word, _ in small_vectors().most_similar(WORDS[1], topn=10)]
     page.page.go_back()
     page.until("document.querySelector('[data-figure=map]') !== null")
+
+
+def _lines(page: Watched) -> set[tuple[float, float, float, float]]:
+    """The ends of each line to a neighbour."""
+    shapes = page.plot("map")["layout"].get("shapes", [])
+    return {(one["x0"], one["y0"], one["x1"], one["y1"]) for one in shapes if one["name"] == "neighbour"}
+
+
+@pytest.mark.long
+def test_a_point_shows_its_true_neighbours_when_pointed_at_or_focused(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/words?look=map&vectors=small.firth")
+    near, points = nearest_on_map(small_vectors(), WORDS), word_map(small_vectors(), list(WORDS)).point_Nk
+    place = page.page.locator("[data-figure=map] .plot")
+    drawn = "document.querySelector('[data-figure=map] .plot').layout.shapes?.length"
+
+    def assert_shown(word: str) -> None:
+        at = WORDS.index(word)
+        expected = [(*points[at], *points[WORDS.index(other)]) for other, _ in near[at]]
+        np.testing.assert_allclose(sorted(_lines(page)), sorted(expected), atol=1e-6)
+        names = [f"{other} {cosine:.2f}" for other, cosine in near[at]]
+        assert page.page.locator("[data-near]").text_content() == f"{word}: {', '.join(names)}"
+        shown = page.page.locator("[data-figure=map] .annotation-text").all_text_contents()
+        assert [text.replace("\xa0", " ") for text in shown] == [*names, word]
+        lit = page.page.locator("[data-words] button[data-lit]").all_text_contents()
+        assert set(lit) == {other for other, _ in near[at]}
+
+    script = (
+        "place => { const { xaxis: x, yaxis: y } = place._fullLayout, box = place.getBoundingClientRect(), [dots] = place.data; "
+    )
+    x, y = place.evaluate(script + "return [box.x + x._offset + x.l2p(dots.x[1]), box.y + y._offset + y.l2p(dots.y[1])]; }")
+    page.page.mouse.move(x - 60, y - 60)
+    page.page.mouse.move(x, y, steps=4)
+    page.until(f"{drawn} === 5")
+    page.page.wait_for_timeout(300)  # it stays while the pointer does
+    assert_shown("queen")
+    screenshot(page, "words-neighbours")
+    page.page.mouse.move(0, 0)
+    page.until(f"{drawn} === 0")
+    page.page.locator("[data-words] button").first.focus()
+    page.page.keyboard.press("End")
+    page.page.keyboard.press("ArrowLeft")  # to a word that looks like markup
+    page.until(f"{drawn} === 5 && document.activeElement.textContent === '<b>bold</b>'")
+    assert_shown("<b>bold</b>")
+    page.page.keyboard.press("Home")
+    page.page.keyboard.press("Enter")  # what a click on its point does
+    page.until("document.querySelector('[data-figure=neighbours]') !== null")
+    assert page.plot("neighbours")["data"][0]["customdata"][0] == near[0][0][0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_words_of_a_map_fit_on_a_phone(visit: Visit, scheme: str, screenshot: Screenshot) -> None:
+    page = visit("#/words?look=map&vectors=small.firth", viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.page.locator("[data-words] button", has_text="queen").focus()
+    page.until("document.querySelector('[data-figure=map] .plot').layout.shapes?.length === 5")
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    screenshot(page, f"words-neighbours-phone-{scheme}")
 
 
 @pytest.mark.long

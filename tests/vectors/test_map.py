@@ -14,7 +14,7 @@ from firth.figures.figure import Table
 from firth.figures.page import Section, page
 from firth.figures.word_map import LABELLED, embedding_map
 from firth.vectors import WordVectors
-from firth.vectors.map import pca, word_map
+from firth.vectors.map import nearest_on_map, pca, word_map
 
 
 def made(count: int = 40) -> WordVectors:
@@ -32,6 +32,19 @@ def test_pca_is_scikit_learns(dimensions: int) -> None:
     theirs *= np.sign((theirs * point_Nk).sum(0))  # the sign of an axis is free
     np.testing.assert_allclose(point_Nk, theirs, atol=1e-9)
     np.testing.assert_allclose(explained, oracle.explained_variance_ratio_, atol=1e-12)
+
+
+def test_neighbours_on_a_map_are_those_of_the_vectors_among_its_words() -> None:
+    vectors = made()
+    whole = nearest_on_map(vectors, vectors.words, 4)
+    for word, near in zip(vectors.words, whole, strict=True):
+        expected = vectors.most_similar(word, topn=4)
+        assert [name for name, _ in near] == [name for name, _ in expected]
+        assert [cosine for _, cosine in near] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+    some = ["w3", "w17", "w30", "w8"]
+    for word, near in zip(some, nearest_on_map(vectors, some), strict=True):
+        others = sorted((other for other in some if other != word), key=lambda other: -vectors.similarity(word, other))
+        assert [name for name, _ in near] == others
 
 
 def test_the_sign_of_an_axis_does_not_depend_on_the_order_of_the_words() -> None:

@@ -17,7 +17,7 @@ from firth.serving.lab.room import Choice, Example, Room, Usable, choices, named
 from firth.vectors import WordVectors
 from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
-from firth.vectors.map import Projection, word_map
+from firth.vectors.map import Projection, nearest_on_map, word_map
 from firth.vectors.wordvectors import Method
 
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -110,7 +110,8 @@ def map_(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         f"figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), {axes!r})\n"
         "figure.plot\n"
     )
-    return ViewResult({"map": embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)}, python)
+    facts = {"neighbours": nearest_on_map(vectors, drawn.words)}
+    return ViewResult({"map": embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)}, python, facts)
 
 
 def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

@@ -6,10 +6,10 @@
 import { drawing, element } from "../lib/dom.js";
 import { visible } from "../walk/format.js";
 
-const ROW = 28, COLUMN = 156, NODE = 132, RESULT = 280, GAP = 60, TOP = 4;
+const ROW = 28, BETWEEN = 30, RESULT = 280, GAP = 60, TOP = 4, LETTER = 7.3;
 const MARKS = { kept: "○", ended: "■", dropped: "✕" };
 
-const number = value => value.toFixed(2).replace("-", "−");
+const number = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 const middle = row => TOP + row * ROW + ROW / 2;
 const curve = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 
@@ -36,9 +36,11 @@ export class Tree {
     this.nodes.forEach(node => { node.depth = node.parent === null ? 0 : this.nodes[node.parent].depth + 1; });
     this.results = results;
     this.ranks = new Map(results.map((one, n) => [one.node, n + 1]));
-    this.open = new Set(this.path(results[0]?.node ?? 0).slice(0, -1)); // the way to the best translation
-    this.open.add(0);
+    this.open = new Set([0, ...results.flatMap(one => this.path(one.node).slice(0, -1))]); // the ways to the translations
     this.current = 0; // the node that Tab reaches
+    const longest = Math.min(10, Math.max(3, ...nodes.map(node => visible(node.token).length)));
+    this.node = Math.round(24 + LETTER * (longest + 12)); // a mark, the token, the number and the sign of a branch
+    this.column = this.node + BETWEEN;
     this.draw();
     this.tell(null);
   }
@@ -49,29 +51,25 @@ export class Tree {
     return found;
   }
 
-  // The visible nodes, a parent before its children, each in the highest free row of its column that is not above its parent.
+  // The visible nodes, a parent before its children. Each column is filled from the top, in the order of the parents: no lines cross.
   layout() {
-    const shown = [], free = [];
-    let column = [this.nodes[0]];
-    while (column.length) {
-      for (const node of column) {
-        const row = Math.max(free[node.depth] ?? 0, node.parent === null ? 0 : this.place.get(node.parent).row);
-        free[node.depth] = row + 1;
-        shown.push({ ...node, row });
-        this.place.set(node.at, shown.at(-1));
-      }
-      column = column.filter(node => this.open.has(node.at)).flatMap(node => node.children.map(at => this.nodes[at]));
+    const shown = [], waiting = [0], rows = [];
+    while (waiting.length) {
+      const at = waiting.pop(), node = this.nodes[at], row = rows[node.depth] ?? 0;
+      rows[node.depth] = row + 1;
+      shown.push({ ...node, row });
+      if (this.open.has(at)) waiting.push(...node.children.toReversed());
     }
     return shown;
   }
 
   draw() {
     const held = this.items.contains(document.activeElement);
-    this.place = new Map(); // of each visible node
     this.shown = this.layout();
+    this.place = new Map(this.shown.map(node => [node.at, node]));
     if (!this.place.has(this.current)) this.current = this.path(this.current).findLast(at => this.place.has(at));
-    const right = Math.max(...this.shown.map(node => node.depth)) * COLUMN + NODE + GAP;
-    const width = right + RESULT, height = 2 * TOP + ROW * Math.max(...this.shown.map(node => node.row + 1), this.results.length);
+    const right = Math.max(...this.shown.map(node => node.depth)) * this.column + this.node + GAP;
+    const width = right + RESULT, height = 2 * TOP + ROW * Math.max(this.results.length, ...this.shown.map(node => node.row + 1));
     this.board.style.width = `${width}px`;
     this.board.style.height = `${height}px`;
     this.svg.setAttribute("width", width);
@@ -88,14 +86,15 @@ export class Tree {
     const name = parent === null ? "start" : visible(token);
     const made = element("div", {
       role: "treeitem", class: "beam-node", tabindex: at === this.current ? 0 : -1, "data-node": at, "data-outcome": outcome,
-      "aria-level": depth + 1, "aria-expanded": open, "aria-label": parent === null ? "start" : `${name}, log p ${number(log_probability)}, ${outcome}${rank ? `, rank ${rank}` : ""}`,
+      "aria-level": depth + 1, "aria-expanded": open,
       onclick: () => { this.current = at; this.toggle(at); }, onfocus: () => { this.current = at; this.light(at); }, onblur: () => this.light(null),
       onpointerenter: () => this.light(at), onpointerleave: () => this.light(null),
     },
-    element("span", { class: "beam-token", text: parent === null ? name : `${MARKS[outcome]} ${name}` }),
+    element("span", { class: "beam-token" }, ...(parent === null ? [] : [element("span", { role: "img", "aria-label": outcome, text: MARKS[outcome] }), " "]), rank ? `${rank}. ${name}` : name),
     parent === null ? null : element("span", { class: "beam-number", text: number(log_probability) }),
-    element("span", { class: "beam-fold", text: open === null ? "" : open === "true" ? "−" : `+${children.length}` }));
-    made.style.left = `${depth * COLUMN}px`;
+    element("span", { class: "beam-fold", "aria-hidden": "true", text: open === null ? "" : open === "true" ? "−" : `+${children.length}` }));
+    made.style.left = `${depth * this.column}px`;
+    made.style.width = `${this.node}px`;
     made.style.top = `${TOP + row * ROW + 2}px`;
     return made;
   }
@@ -108,15 +107,15 @@ export class Tree {
     return element("li", {}, button);
   }
 
-  // From each node to its children, and to each result from its node, or from the closed branch that holds it.
+  // From each node to its children; and, shown when it is marked, to each result from its node or from the closed branch that holds it.
   lines(right) {
     const steps = this.shown.filter(node => node.parent !== null).map(node => drawing("path", {
-      d: curve((node.depth - 1) * COLUMN + NODE, middle(this.place.get(node.parent).row), node.depth * COLUMN, middle(node.row)),
+      d: curve((node.depth - 1) * this.column + this.node, middle(this.place.get(node.parent).row), node.depth * this.column, middle(node.row)),
       class: "beam-line", "data-to": node.at, "data-outcome": node.outcome,
     }));
     const ends = this.results.map((one, n) => {
       const from = this.place.get(this.path(one.node).findLast(at => this.place.has(at)));
-      return drawing("path", { d: curve(from.depth * COLUMN + NODE, middle(from.row), right, middle(n)), class: "beam-end", "data-rank": n });
+      return drawing("path", { d: curve(from.depth * this.column + this.node, middle(from.row), right, middle(n)), class: "beam-end", "data-rank": n });
     });
     return [...ends, ...steps];
   }
@@ -150,11 +149,10 @@ export class Tree {
   }
 
   pressed(event) {
-    const { at, children, parent, depth } = this.place.get(this.current), open = this.open.has(at);
-    const column = this.shown.filter(node => node.depth === depth), n = column.findIndex(node => node.at === at);
+    const n = this.shown.findIndex(node => node.at === this.current), { at, children, parent } = this.shown[n], open = this.open.has(at);
     const moves = {
-      ArrowDown: () => this.go((column[n + 1] ?? column[n]).at),
-      ArrowUp: () => this.go((column[n - 1] ?? column[n]).at),
+      ArrowDown: () => this.go((this.shown[n + 1] ?? this.shown[n]).at),
+      ArrowUp: () => this.go((this.shown[n - 1] ?? this.shown[n]).at),
       ArrowRight: () => (open && children.length ? this.go(children[0]) : this.toggle(at)),
       ArrowLeft: () => (open && children.length ? this.toggle(at) : this.go(parent ?? at)),
       Home: () => this.go(0),
@@ -180,6 +178,6 @@ export class Tree {
     const node = this.nodes[at ?? 0];
     if (!node || node.parent === null) { this.told.textContent = "Point at a node to read its text so far. Click it to open or close its branch."; return; }
     const { text, token_log_probability: own, log_probability: sum, score, outcome } = node;
-    this.told.textContent = `${text || "∅"}\nlog p of this token ${own.toFixed(4)}, of the text so far ${sum.toFixed(4)}; score ${score.toFixed(4)}; ${outcome}`;
+    this.told.textContent = `${text || "∅"}\nlog p of this token ${number(own, 4)}, of the text so far ${number(sum, 4)}; score ${number(score, 4)}; ${outcome}`;
   }
 }

@@ -90,6 +90,7 @@ function bound(spec, lab) {
   const changed = () => { clearTimeout(timer); lab.set({ [spec.name]: read(spec, box) }, { push: spec.kind !== "range" }); };
   box.addEventListener("change", changed);
   if (spec.kind === "range") {
+    box.addEventListener("shown", () => { told.textContent = box.value; }); // the room has moved the slider, without a change of its state
     box.addEventListener("input", () => {
       told.textContent = box.value;
       lab.busy();

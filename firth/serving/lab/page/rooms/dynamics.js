@@ -1,5 +1,8 @@
 // Tokens as points that attention moves from layer to layer, and the layers of a trained run.
 
+import { Player } from "../lib/player.js";
+import { Trails } from "../dynamics/trails.js";
+
 const factors = { P: "p", Q: "q" }; // the controls of the factors
 
 // Hides the rank and the eigenvalues of matrices that have none.
@@ -26,7 +29,8 @@ export function mount(root, lab) {
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
     { name: "beside", label: "Compare with the other presets", kind: "flag", value: "true" },
     { name: "layer", label: "Layer shown", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
-    { name: "play", label: "Play", kind: "button", press: play },
+    { name: "trails", label: "Trails", kind: "flag", value: "true" },
+    { name: "play", label: "Play", kind: "button", press: toggle },
   ]);
   made.preset.addEventListener("change", () => lab.set(lab.chosen("preset").usual)); // runs after the control's own listener
   const out = lab.element("div"), pictures = lab.element("div", { class: "columns" }), trained = lab.element("section");
@@ -44,55 +48,82 @@ export function mount(root, lab) {
   trained.append(model, measured);
   let drawn = "", result = null, places = [];
 
-  const nearest = layer => result.facts.frames.reduce((best, one) => (Math.abs(one - layer) < Math.abs(best - layer) ? one : best));
-  const still = { mode: "immediate", transition: { duration: 0 }, frame: { duration: 0, redraw: true } };
+  // The number of the frame whose layer is nearest; only some of many layers are drawn.
+  const nearest = layer => {
+    const far = result.facts.frames.map(one => Math.abs(one - layer));
+    return far.indexOf(Math.min(...far));
+  };
 
-  async function at(layer) {
-    await Promise.all(places.map(place => Plotly.animate(place, [String(nearest(layer))], still)));
-  }
+  const put = n => Promise.all(places.map(({ place, trails }) => {
+    const moved = trails.at(n, lab.state.trails === "true");
+    return Plotly.restyle(place, moved, moved.x.map((_, trace) => trace));
+  }));
 
-  // From the layer that is shown, or from the first again; a second press stops, and the address keeps the layer reached.
-  let playing = false;
-  async function play() {
-    if (!result) return;
-    if (playing) { playing = false; return; }
-    const { frames } = result.facts, from = nearest(Number(lab.state.layer));
-    playing = true;
-    made.play.textContent = "Pause";
-    let reached = from === frames.at(-1) ? frames[0] : from;
-    for (const frame of frames.filter(one => one >= reached)) {
-      if (!playing || lab.left.signal.aborted) break;
-      reached = frame;
-      await at(frame);
-      made.layer.value = frame;
-      await new Promise(done => setTimeout(done, 60));
-    }
-    playing = false;
+  // From the layer that is shown, or from the first again. When the playing ends, the address keeps the layer reached.
+  const player = new Player(() => result.facts.frames.length, {
+    seconds: 0.06,
+    moved: at => {
+      const layer = result.facts.frames[Math.floor(at)];
+      if (Number(made.layer.value) === layer) return undefined;
+      made.layer.value = layer;
+      made.layer.dispatchEvent(new Event("shown"));
+      return put(Math.floor(at));
+    },
+    ended: () => pause(),
+  });
+  lab.left.signal.addEventListener("abort", () => player.pause());
+
+  function halt() {
+    player.pause();
     made.play.textContent = "Play";
-    if (!lab.left.signal.aborted) await lab.set({ layer: reached });
   }
+
+  function pause() {
+    halt();
+    return lab.set({ layer: made.layer.value });
+  }
+
+  function toggle() {
+    if (!result) return undefined;
+    if (player.playing) return pause();
+    player.at = nearest(Number(made.layer.value));
+    made.play.textContent = "Pause";
+    return player.play();
+  }
+
+  // Moving the slider pauses, and shows each layer at once; the space bar plays and pauses there, too.
+  made.layer.addEventListener("input", () => {
+    halt();
+    if (result) put(nearest(Number(made.layer.value)));
+  });
+  made.layer.addEventListener("keydown", event => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    toggle();
+  });
 
   async function points() {
-    const { layer, run, text, ...params } = lab.state, { depth } = params, key = JSON.stringify(params);
+    const { layer, trails, run, text, ...params } = lab.state, { depth } = params, key = JSON.stringify(params);
     showUsed(lab, made);
     made.layer.max = depth;
     if (key !== drawn) { // the page shows another layer without asking the server
       drawn = "";
+      halt();
       result = await lab.ask("path", params, { into: out });
       if (!result) return;
       drawn = key;
       pictures.replaceChildren();
       places = [];
       for (const name of result.facts.systems) {
-        delete result.figures[name].plot.layout.sliders; // the room has its own slider, which is part of the address
-        const place = lab.element("div"), text = result.facts.captions[name];
+        const place = lab.element("div"), text = result.facts.captions[name], trails = new Trails(result.figures[name].plot);
+        trails.at(nearest(Number(layer)), lab.state.trails === "true");
         pictures.append(place);
-        places.push(await lab.figure(place, result, name));
+        places.push({ place: await lab.figure(place, result, name), trails });
         place.append(lab.element("p", { "data-caption": name, text }));
       }
       await lab.figure(out, result, "curves");
     }
-    await at(Number(layer));
+    if (!player.playing) await put(nearest(Number(layer)));
   }
 
   async function layers() {

@@ -1,5 +1,7 @@
 // Word vectors, and the contexts of words in a text.
 
+import { showNeighbours } from "../words/neighbours.js";
+
 export function mount(root, lab) {
   const none = !lab.room.usable.length;
   const first = lab.choices("look").find(view => !none || view.without_vectors);
@@ -80,7 +82,9 @@ export function mount(root, lab) {
       out.replaceChildren();
       const place = await lab.figure(out, result, "map");
       place.removeAllListeners?.("plotly_click");
-      place.on("plotly_click", ({ points: [{ customdata }] }) => lab.set({ look: "neighbours", word: customdata }, { push: true }));
+      const choose = word => lab.set({ look: "neighbours", word }, { push: true });
+      place.on("plotly_click", ({ points: [{ customdata }] }) => choose(customdata));
+      showNeighbours(place, result.facts.neighbours, choose);
       await highlight(place, find);
     },
     async contexts({ corpus, words, window, lower }) {
