@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from firth.cli import app
+
 FIRTH = (sys.executable, "-m", "firth")
 
 
@@ -57,3 +61,13 @@ def test_help_recipes_and_results_do_not_import_torch() -> None:
     assert not imported(main, "train", "--help") & HEAVY
     assert not imported(main, "recipes") & HEAVY
     assert not imported(main, "results") & HEAVY
+
+
+def test_notes_are_those_that_concern_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, category in (
+        ("three words are unknown", UserWarning),
+        ("mkldnn_matmul failed, switching to BLAS gemm: frame #0 …", UserWarning),
+        ("use something else", DeprecationWarning),
+    ):
+        app._warn(category(text), category, "file.py", 1)
+    assert capsys.readouterr().err == "firth: note: three words are unknown\n"

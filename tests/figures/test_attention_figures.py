@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import platform
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -131,10 +132,12 @@ def test_every_picture_is_made_by_the_script_and_shown_on_a_page(pictures: Modul
 
 
 def test_the_files_were_drawn_from_the_numbers_of_this_code(pictures: ModuleType) -> None:
+    # Gradients that explode enlarge the last bit, which other processors round differently.
+    chaotic = set() if platform.machine() in ("x86_64", "AMD64") else {"flow-exploding"}
     stale = [
         name
         for name, make in pictures.PICTURES.items()
-        if pictures.digest_in(DOCS / "pictures" / f"{name}.svg") != pictures.digest(make())
+        if name not in chaotic and pictures.digest_in(DOCS / "pictures" / f"{name}.svg") != pictures.digest(make())
     ]
     assert not stale, f"run python docs/make_pictures.py {' '.join(stale)}"
 

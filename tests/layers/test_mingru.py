@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -84,8 +85,8 @@ def test_the_parallel_scan_equals_the_steps_in_value_and_every_gradient(
 def test_in_float32_the_scan_is_as_accurate_as_the_steps(T: int) -> None:
     exact = run(made(2), "cells", T, None)
     fused, cells = (run(made(2, torch.float32), kernel, T, None) for kernel in ("fused", "cells"))
-    for name in exact:
-        assert_as_accurate(fused[name], cells[name], exact[name])
+    for name in exact:  # a weight's gradient is a sum over the steps, in an order that each kernel chooses: √T roundings more
+        assert_as_accurate(fused[name], cells[name], exact[name], roundings=4 + math.sqrt(T))
 
 
 @settings(max_examples=60, deadline=None)

@@ -43,6 +43,8 @@ class TorchCell(Cell, nn.RNNBase):
     def fused(
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
     ) -> tuple[Tensor, State]:
+        if (half := _refused(x_BTi)) is not None:
+            return self._in_float32(x_BTi, state_DBd, length_B, weights, half)
         run: Callable[..., Any] = self if weights is None else partial(self._with_weights, weights)
         state_DBd = tuple(part_DBd.contiguous() for part_DBd in state_DBd)  # those of some rows of a larger state are not
         hidden = state_DBd if len(state_DBd) > 1 else state_DBd[0]
@@ -52,6 +54,15 @@ class TorchCell(Cell, nn.RNNBase):
             packed, last = run(pack_padded_sequence(x_BTi, length_B.cpu(), batch_first=True, enforce_sorted=False), hidden)
             y_BTd, _ = pad_packed_sequence(packed, batch_first=True, total_length=x_BTi.shape[1])
         return y_BTd, tuple(last) if len(state_DBd) > 1 else (last,)
+
+    def _in_float32(
+        self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None, weights: Sequence[Weights] | None, half: torch.dtype
+    ) -> tuple[Tensor, State]:
+        given = weights or [self.own_weights(backward) for backward in (False, True)[: self.directions]]
+        own = [Weights(*(part.float() for part in direction)) for direction in given]
+        with torch.autocast("cpu", enabled=False):
+            y_BTd, last_DBd = self.fused(x_BTi.float(), tuple(part.float() for part in state_DBd), length_B, own)
+        return y_BTd.to(half), tuple(part.to(half) for part in last_DBd)
 
     def _with_weights(self, weights: Sequence[Weights], x: Tensor | PackedSequence, hidden: Any) -> tuple[Any, Any]:
         """self(x, hidden) with other weights: call torch's kernel without torch's module."""
@@ -64,6 +75,16 @@ class TorchCell(Cell, nn.RNNBase):
         data, *states = self.kernel(x.data, x.batch_sizes, self.permute_hidden(hidden, x.sorted_indices), flat, *options)
         last: Any = states if len(self.state) > 1 else states[0]
         return x._replace(data=data), self.permute_hidden(last, x.unsorted_indices)
+
+
+def _refused(x: Tensor) -> torch.dtype | None:
+    """The half precision that x asks for, if it is on a processor that does not multiply it: oneDNN's LSTM raises an error."""
+    if x.device.type != "cpu":
+        return None
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    onednn = torch.ops.mkldnn
+    able = {torch.bfloat16: onednn._is_mkldnn_bf16_supported, torch.float16: onednn._is_mkldnn_fp16_supported}
+    return dtype if dtype in able and not able[dtype]() else None
 
 
 def _in_one_piece(weights: list[Tensor], layer: nn.RNNBase) -> list[Tensor]:
