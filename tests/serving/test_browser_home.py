@@ -76,6 +76,17 @@ def test_the_button_trains_a_run_that_works_at_once(visit: Visit, empty: tuple[s
     assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(found.probabilities, abs=1e-6)
 
 
+def test_a_room_that_lacked_a_run_opens_with_it(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    page = visit("#/classify", at=empty[0])
+    page.page.get_by_role("button", name="Train a classifier of short reviews").click()
+    page.page.wait_for_selector("[data-figure=classes]", timeout=60_000)
+    page.settled()
+    assert page.page.locator("[data-command], [data-if-none]").count() == 0
+    assert page.page.locator("[data-control=run]").input_value() == CLASSIFIER.name
+    page.page.get_by_role("button", name="Blame").click()
+    page.until("document.querySelector('[data-summary]').textContent.startsWith('bad')")
+
+
 def test_progress_is_shown_and_stop_stops(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
     address, own = empty
     page = visit("#/translate", at=address)  # the room offers the same button

@@ -237,6 +237,6 @@ def test_without_vectors_the_room_says_how_to_make_some_and_looks_words_up(visit
     text.write_text(GREENS, encoding="utf-8")
     with serving(RunLibrary([], [], [str(text)])) as address:
         page = visit("#/words", at=address)
-        assert "firth vectors train" in page.page.locator("[data-if-none]").text_content()
+        assert "firth vectors train" in page.page.locator("[data-command]").text_content()
         page.set("words", "choy")
         assert page.table("contexts")
