@@ -32,14 +32,15 @@ import firth
 
 ROOMS = ("walk", "attention", "words", "translate", "dynamics", "playground", "describe", "training")
 TOKENS = 30
+TEXT = 9 * "the list of all items in this file is empty and each of them has a name "
 SETTINGS = {
-    "data.path": "docs",
     "tokenizer.kind": "bpe",
     "tokenizer.vocab": 8192,
     "model.kind": "transformer",
     "model.width": 768,
     "model.depth": 12,
     "model.heads": 12,
+    "model.hidden": 3072,
     "model.context": 64,
     "training.context": 32,
     "training.batch": 2,
@@ -134,11 +135,8 @@ def changing(page: Any) -> None:
 
 def walking(page: Any, large: Path, rounds: int) -> None:
     run = firth.load(large, "cpu")
-    words = iter("the list of all items in this file is empty and each of them has a name which can be read by other functions")
-    text = ""
-    while len(run.tokenizer.encode(text)) < TOKENS:
-        text += next(words)
-    token_1T = torch.tensor([run.tokenizer.encode(text)])
+    text = next(TEXT[:end] for end in range(len(TEXT)) if len(run.tokenizer.encode(TEXT[:end])) == TOKENS)
+    token_1T = torch.tensor([run.tokenizer.encode(text).tolist()])
     with torch.inference_mode():
         forward = told("GPT-2's shape, forward pass", lambda: timed(lambda: run.network.hidden(token_1T)), rounds)
 

@@ -22,7 +22,7 @@ from firth.serving.lab.rooms.dynamics import trajectory
 
 @pytest.mark.long
 def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
-    page = visit("#/dynamics?depth=45&layer=45&seed=3")
+    page = visit("#/dynamics?preset=lecture&depth=45&layer=45&seed=3")
     for name in get_args(PresetName):
         evolved = evolve(preset(name, seed=3), 45)
         dots, *_ = page.plot(name)["data"]
@@ -38,7 +38,12 @@ def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) ->
 
 @pytest.mark.long
 def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: Visit) -> None:
-    page = visit("#/dynamics?beside=false&n=12&d=3&p=-0.2&depth=30").set("q", "2.5").set("seed", "5").set("layer", "20")
+    page = (
+        visit("#/dynamics?preset=lecture&beside=false&n=12&d=3&p=-0.2&depth=30")
+        .set("q", "2.5")
+        .set("seed", "5")
+        .set("layer", "20")
+    )
     assert page.page.locator("[data-control=P_rank]").is_hidden()
     page.set("P", "low-rank").set("P_rank", "2").set("Q", "spectrum").set("Q_eigenvalues", "2, 0.5")
     P, Q = Matrix("low-rank", rank=2), Matrix("spectrum", spectrum=(2, 0.5))
@@ -55,7 +60,7 @@ def test_every_setting_reaches_the_points_and_the_address_restores_them(visit: V
 
 @pytest.mark.long
 def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=5&beside=false").set("preset", "low-rank")
+    page = visit("#/dynamics?preset=lecture&depth=5&beside=false").set("preset", "low-rank")
     assert page.page.locator("[data-control=P_rank]").input_value() == "2"
     assert page.page.locator("[data-control=d]").input_value() == "64"
     page.set("preset", "clusters")
@@ -66,7 +71,7 @@ def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=10&beside=false")
+    page = visit("#/dynamics?preset=lecture&depth=10&beside=false")
     asked: list[str] = []
     page.page.on("request", lambda request: asked.append(request.url))
     page.set("layer", "7")
@@ -76,7 +81,7 @@ def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_playing_can_be_paused_and_goes_on_from_there(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=200&beside=false&layer=0")
+    page = visit("#/dynamics?preset=lecture&depth=200&beside=false&layer=0")
     page.page.locator("[data-control=play]").click()
     page.page.locator("[data-control=play]", has_text="Pause").wait_for()
     page.page.wait_for_timeout(400)
@@ -91,7 +96,7 @@ def test_playing_can_be_paused_and_goes_on_from_there(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screenshot: Screenshot) -> None:
-    page = visit("#/dynamics?depth=45&beside=false&layer=30&n=6")
+    page = visit("#/dynamics?preset=lecture&depth=45&beside=false&layer=30&n=6")
     v_Lnd = evolve(preset("lecture", n=6), 45).v_Lnd
     dots, *trail = page.plot("lecture")["data"]
     np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), v_Lnd[30])
@@ -116,7 +121,7 @@ def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screensho
 
 @pytest.mark.long
 def test_the_keyboard_plays_pauses_and_scrubs(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=40&beside=false&layer=3&n=6")
+    page = visit("#/dynamics?preset=lecture&depth=40&beside=false&layer=3&n=6")
     v_Lnd = evolve(preset("lecture", n=6), 40).v_Lnd
     slider, button = page.page.locator("[data-control=layer]"), page.page.locator("[data-control=play]")
     slider.focus()
@@ -138,7 +143,7 @@ def test_the_keyboard_plays_pauses_and_scrubs(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_playing_is_slow_for_those_who_prefer_less_motion(visit: Visit) -> None:
-    page = visit("#/dynamics?depth=40&beside=false&layer=0&n=6", reduced_motion="reduce")
+    page = visit("#/dynamics?preset=lecture&depth=40&beside=false&layer=0&n=6", reduced_motion="reduce")
     page.page.locator("[data-control=play]").click()
     page.page.wait_for_timeout(1500)
     page.page.locator("[data-control=play]").click()
@@ -148,7 +153,7 @@ def test_playing_is_slow_for_those_who_prefer_less_motion(visit: Visit) -> None:
 
 @pytest.mark.long
 def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_run: Path) -> None:
-    page = visit("#/dynamics?depth=5&beside=false&text=the+list+has+a+name.").set("run", "transformer")
+    page = visit("#/dynamics?preset=lecture&depth=5&beside=false&text=the+list+has+a+name.").set("run", "transformer")
     model = load(transformer_run)
     vectors = [model.embed(["the list has a name."], layer=n, pool=None)[0] for n in range(depth(model.network) + 1)]
     expected = curves(vectors)
@@ -164,14 +169,17 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("#/dynamics?n=1&beside=false", "n is 1; expected a whole number from 2 to 256"),
-        ("#/dynamics?P=low-rank&P_rank=3&beside=false", "the rank of low-rank:3 is 3; expected at most the dimension, 2"),
-        ("#/dynamics?Q=spectrum&Q_eigenvalues=many&beside=false", 'unknown matrix "spectrum:many"'),
-        ("#/dynamics?depth=many&beside=false", 'depth is "many"; expected a whole number'),
-        ("#/dynamics?p=9&depth=1000&beside=false", "the points grow without bound: they overflow after"),
-        ("#/dynamics?depth=5&beside=false&run=transformer&text=", "the text is empty"),
+        ("#/dynamics?preset=lecture&n=1&beside=false", "n is 1; expected a whole number from 2 to 256"),
         (
-            "#/dynamics?depth=5&beside=false&run=transformer&text=" + "a" * 20_001,
+            "#/dynamics?preset=lecture&P=low-rank&P_rank=3&beside=false",
+            "the rank of low-rank:3 is 3; expected at most the dimension, 2",
+        ),
+        ("#/dynamics?preset=lecture&Q=spectrum&Q_eigenvalues=many&beside=false", 'unknown matrix "spectrum:many"'),
+        ("#/dynamics?preset=lecture&depth=many&beside=false", 'depth is "many"; expected a whole number'),
+        ("#/dynamics?preset=lecture&p=9&depth=1000&beside=false", "the points grow without bound: they overflow after"),
+        ("#/dynamics?preset=lecture&depth=5&beside=false&run=transformer&text=", "the text is empty"),
+        (
+            "#/dynamics?preset=lecture&depth=5&beside=false&run=transformer&text=" + "a" * 20_001,
             "text has 20,001 characters; the limit is 20,000",
         ),
     ],
@@ -179,7 +187,7 @@ def test_the_layers_of_a_model_have_the_same_curves(visit: Visit, transformer_ru
 def test_what_cannot_be_drawn_is_told_and_the_room_goes_on(visit: Visit, address: str, message: str) -> None:
     page = visit(address)
     assert message in page.alert()
-    page.open("#/dynamics?n=8&depth=6&beside=false")
+    page.open("#/dynamics?preset=lecture&n=8&depth=6&beside=false")
     assert page.page.locator("[role=alert]").count() == 0
     assert len(page.plot("lecture")["data"][0]["x"]) == 8
 
@@ -189,4 +197,5 @@ def test_points_that_leave_all_bounds_are_told_with_the_layer_at_which_they_do()
     with np.errstate(all="ignore"), pytest.raises(ConfigError) as whole:
         evolve(preset("lecture", p=9.0), 1000)
     with pytest.raises(ConfigError, match=re.escape(str(whole.value))):
-        trajectory(ViewRequest({"p": 9, "depth": 1000, "beside": False}), RunLibrary(), lambda what, done, total: None)
+        wild = ViewRequest({"preset": "lecture", "p": 9, "depth": 1000, "beside": False})
+        trajectory(wild, RunLibrary(), lambda what, done, total: None)

@@ -10,7 +10,8 @@ from browsing import WORDS, Screenshot, Visit, Watched, executed, serving, small
 
 from firth.errors import ConfigError
 from firth.serving.lab.library import RunLibrary
-from firth.serving.lab.rooms.words import _starting_words
+from firth.serving.lab.rooms.words import _starting_sum, _starting_words
+from firth.vectors import WordVectors
 from firth.vectors.contexts import word_contexts
 from firth.vectors.encoding import encoded
 from firth.vectors.map import nearest_on_map, word_map
@@ -68,9 +69,20 @@ def test_the_first_word_is_one_that_means_something() -> None:
     words = [f"w{n}" for n in range(60)] + ["of", "2024x", "tensor", "matrix", "array"]
     assert _starting_words(words, 2) == ["tensor", "matrix"]
     assert _starting_words([*words, "woman", "man", "queen", "king"], 3) == ["king", "man", "woman"]
+    assert _starting_words([*words[:60], "which", *words[60:]], 1) == ["tensor"]  # not a word of grammar
     assert _starting_words(["a", "b", "c"], 2) == ["a", "b"]
     with pytest.raises(ConfigError, match="the vocabulary has only 1 words; expected at least 3"):
         _starting_words(["a"], 3)
+
+
+def test_the_first_sum_is_one_that_comes_out() -> None:
+    words = ["the", "lists", "tuple", "array", "tuples", "tensor", "arrays", "value", "values"]
+    plural, rows = np.array([0, 0, 0, 0, 1.0]), np.eye(5)
+    vectors = {"the": -plural, "tensor": rows[3], "lists": rows[0], "array": rows[1], "arrays": rows[1] + plural}
+    vectors |= {"value": rows[2], "values": rows[2] - plural, "tuple": rows[0], "tuples": rows[0] + plural}
+    found = WordVectors(words, np.stack([vectors[word] for word in words]).astype(np.float32), np.arange(9, 0, -1))
+    assert _starting_sum(found) == "tuples - tuple + array"  # ≈ arrays; values go the other way
+    assert _starting_sum(small_vectors()) == "king - man + woman"
 
 
 @pytest.mark.long

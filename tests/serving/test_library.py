@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -118,11 +119,11 @@ def test_a_run_is_offered_once_it_has_weights(char_run: Path, tmp_path: Path) ->
     weights = tmp_path / "begun" / "model.safetensors"
     weights.rename(tmp_path / "aside")
     library = RunLibrary([tmp_path / "begun"])
-    assert library.trained == ()
+    assert not library.trained
     assert ROOMS["generate"].json(library)["works"] is False
     assert ROOMS["training"].json(library)["usable"] == ["begun"]  # its curve can be watched
     (tmp_path / "aside").rename(weights)
-    assert library.trained == ("begun",)
+    assert list(library.trained) == ["begun"]
     assert ROOMS["generate"].json(library)["usable"] == ["begun"]
 
 
@@ -140,11 +141,8 @@ class Shelf(RunLibrary):
         self._own = facts
 
     @property
-    def trained(self) -> tuple[str, ...]:
-        return tuple(self._own)
-
-    def facts(self, name: str) -> RunFacts:
-        return self._own[name]
+    def trained(self) -> Mapping[str, RunFacts]:
+        return self._own
 
 
 def test_a_tagger_that_reads_the_context_comes_before_one_that_does_not() -> None:

@@ -195,7 +195,8 @@ class Compiled:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         features = llvm.get_host_cpu_features()
-        features["prefer-256-bit"] = False  # some processors compute in half vectors unless told otherwise
+        if "avx512f" in features:
+            features["prefer-256-bit"] = False  # some processors compute in half vectors unless told otherwise
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=3, jit=True
         )

@@ -100,20 +100,26 @@ class RunLibrary:
     def facts(self, name: str) -> RunFacts:
         """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""
         try:
-            return run_facts(self.recipe(name), RunFolder(self.path(name)))
+            return self._facts_at(self.path(name))
+        except FirthError as error:
+            return RunFacts(about=str(error))
+
+    def _facts_at(self, run: Path) -> RunFacts:
+        try:
+            return run_facts(self.recipe_at(run), RunFolder(run))
         except FirthError as error:
             return RunFacts(about=str(error))
 
     @property
-    def trained(self) -> tuple[str, ...]:
-        """The runs that have weights: all but those whose training has just begun."""
-        return tuple(name for name, path in self.runs.items() if RunFolder(path).model.is_file())
+    def trained(self) -> Mapping[str, RunFacts]:
+        """The runs that have weights, which are all but those whose training has just begun. The folders are searched once."""
+        return {name: self._facts_at(path) for name, path in self.runs.items() if RunFolder(path).model.is_file()}
 
     def runs_where(
         self, condition: Callable[[RunFacts], bool], *, first: Callable[[RunFacts], bool] | None = None
     ) -> tuple[str, ...]:
         """The trained runs that meet a condition; a room opens with one that meets `first`, too, if there is one."""
-        facts = {name: self.facts(name) for name in self.trained}
+        facts = self.trained
         names = [name for name in facts if condition(facts[name])]
         return tuple(names if first is None else sorted(names, key=lambda name: not first(facts[name])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import cast, get_args
 
@@ -28,6 +29,12 @@ _METHODS = {"add": "3CosAdd", "mul": "3CosMul"}
 _SIDE = 60  # characters of a concordance line on each side of the word
 _ROYAL = ("king", "man", "woman", "queen")  # king − man + woman
 _COMMON, _FIRST, _LONG = 20_000, 50, 5  # starting words: frequent, but not the most frequent of all, and not short
+_GRAMMAR = (  # of five letters or more: used like all others
+    "about above after again against another because before being below between cannot could during either every further having "
+    "however itself neither often other otherwise shall should since their there therefore these those through under until "
+    "where whether which while whose within without would"
+)
+_PAIRS = 8  # singulars and plurals among which a starting sum is looked for
 
 
 def neighbours(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -53,7 +60,7 @@ def analogy(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     name, top = request.text("vectors"), request.number("top", int, 10, least=1, most=100)
     method = cast(Method, request.choice("method", METHODS, METHODS[0]))
     vectors = library.word_vectors(name)
-    given = request.text("sum", "") or "{} - {} + {}".format(*_starting_words(vectors.words, 3))
+    given = request.text("sum", "") or _starting_sum(vectors)
     plus, minus = expression(given, vectors)
     measure = "cosine" if method == "add" else _METHODS[method]
     found = vectors.most_similar(plus, minus, top, method)
@@ -94,7 +101,7 @@ def map_(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     vectors = library.word_vectors(name)
     chosen = list(dict.fromkeys(request.names("words", ())))
     top, dimensions = (
-        request.number("top", int, 200, least=3, most=MOST_WORDS),
+        request.number("top", int, 100, least=3, most=MOST_WORDS),
         request.number("dimensions", int, 2, least=2, most=3),
     )
     progress(f"projecting {len(chosen) or top:,} words", 0, 1)
@@ -173,11 +180,29 @@ def _starting_words(words: Sequence[str], count: int) -> list[str]:
     common = set(words[:_COMMON])
     if common.issuperset(_ROYAL) and count <= len(_ROYAL):
         return list(_ROYAL[:count])
-    meaningful = [word for word in words[_FIRST:_COMMON] if len(word) >= _LONG and word.isalpha()]
+    meaningful = _meaningful(words[_FIRST:_COMMON])
     found = list(dict.fromkeys((*meaningful[:count], *words[_FIRST : _FIRST + count], *words[:count])))[:count]
     if len(found) < count:
         raise ConfigError(f"the vocabulary has only {len(found)} words; expected at least {count}")
     return found
+
+
+def _meaningful(words: Sequence[str]) -> list[str]:
+    grammar = set(_GRAMMAR.split())
+    return [word for word in words if len(word) >= _LONG and word.isalpha() and word not in grammar]
+
+
+def _starting_sum(vectors: WordVectors) -> str:
+    """king − man + woman, or the first sum of a plural and two singulars, lists − list + tuple, that gives the other plural."""
+    words = vectors.words[:_COMMON]
+    known, first = set(words), _starting_words(vectors.words, 3)
+    if set(first) <= set(_ROYAL):
+        return "{} - {} + {}".format(*first)
+    singular = [word for word in _meaningful(words) if f"{word}s" in known][:_PAIRS]
+    for one, other in itertools.permutations(singular, 2):
+        if vectors.most_similar([f"{one}s", other], [one], 1)[0][0] == f"{other}s":
+            return f"{one}s - {one} + {other}"
+    return "{} - {} + {}".format(*first)
 
 
 def _one(word: str) -> str:
@@ -230,6 +255,7 @@ ROOM = Room(
     notice="Words that are used alike are neighbours, even if they never occur together.",
     examples=(
         Example("The neighbours of a word", {"look": "neighbours"}),
+        Example("A sum of words", {"look": "analogy"}),
         Example("A map of words", {"look": "map"}),
         Example("The contexts of a word", {"look": "contexts"}),
     ),

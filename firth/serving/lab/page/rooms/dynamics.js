@@ -51,7 +51,8 @@ export function mount(root, lab) {
   // The number of the frame whose layer is nearest; only some of many layers are drawn.
   const nearest = layer => {
     const far = result.facts.frames.map(one => Math.abs(one - layer));
-    return far.indexOf(Math.min(...far));
+    const least = Math.min(...far);
+    return far.findIndex(one => one === least);
   };
 
   const put = n => Promise.all(places.map(({ place, trails }) => {

@@ -17,7 +17,7 @@ export function mount(root, lab) {
     { name: "projection", label: "Projection", kind: "choice" },
     { name: "dimensions", label: "Dimensions", kind: "choice" },
     { name: "top", label: "Words shown", kind: "number", min: 1, max: 100, step: 1, value: 10 },
-    { name: "most", label: "Number of words", kind: "number", min: 3, max: lab.room.facts.most_words, step: 1, value: 200 },
+    { name: "most", label: "Number of words", kind: "number", min: 3, max: lab.room.facts.most_words, step: 1, value: 100 },
     { name: "find", label: "Find a word", kind: "text", value: "", placeholder: "part of a word" },
     { name: "window", label: "Words on each side", kind: "number", min: 1, max: 50, step: 1, value: 5 },
     { name: "lower", label: "Ignore case", kind: "flag", value: "true" },

@@ -37,7 +37,7 @@ export function showNeighbours(place, neighbours, choose) {
 
   // One stop of the Tab key; the arrow keys go from word to word.
   bar.addEventListener("keydown", event => {
-    const at = buttons.indexOf(document.activeElement), last = buttons.length - 1;
+    const at = buttons.findIndex(one => one === document.activeElement), last = buttons.length - 1;
     const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
     if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
