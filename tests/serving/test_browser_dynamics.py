@@ -196,6 +196,6 @@ def test_what_cannot_be_drawn_is_told_and_the_room_goes_on(visit: Visit, address
 def test_points_that_leave_all_bounds_are_told_with_the_layer_at_which_they_do() -> None:
     with np.errstate(all="ignore"), pytest.raises(ConfigError) as whole:
         evolve(preset("lecture", p=9.0), 1000)
+    wild = ViewRequest({"preset": "lecture", "p": 9, "depth": 1000, "beside": False})
     with pytest.raises(ConfigError, match=re.escape(str(whole.value))):
-        wild = ViewRequest({"preset": "lecture", "p": 9, "depth": 1000, "beside": False})
         trajectory(wild, RunLibrary(), lambda what, done, total: None)
