@@ -122,7 +122,7 @@ def print_json(value: object) -> None:
 def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    # On a processor without bfloat16, torch tells in many lines how else it computes.
+    # On a processor without bfloat16, torch reports in many lines which other kernel it uses.
     told = issubclass(category, UserWarning) and not str(message).startswith("mkldnn_matmul failed, switching to BLAS")
     if told or debugging():
         complain(f"note: {message}")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.errors import ConfigError
-from firth.layers.recurrent import CELLS, Cell, CellKind, Recurrent, dropout, dropout_words
+from firth.layers.recurrent import CELLS, Cell, CellKind, Recurrent, dropout, dropout_words, torch_cell
 from firth.layers.recurrent.torch_cell import LaidOut
 from firth.layers.state import RecurrentState
 from firth.oracles import recurrent as oracle
@@ -468,3 +468,22 @@ def test_copies_lie_where_their_places_lie_and_gradients_pass() -> None:
     pulls = [torch.randn(place.shape, generator=seeded(3), dtype=torch.float64) for place in places]
     gradients = torch.autograd.grad(copies, tensors, pulls)
     assert all(torch.equal(gradient, pull) for gradient, pull in zip(gradients, pulls, strict=True))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_processor_without_bfloat16_computes_in_float32(kind: str, autocast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(x: Tensor) -> torch.dtype | None:
+        return torch.bfloat16 if x.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu") else None
+
+    monkeypatch.setattr(torch_cell, "_refused", refused)
+    layer, x_BTi, length_B = made(kind, 2, torch.float32, bidirectional=True), inputs(torch.float32), torch.tensor([5, 2, 4])
+    exact_BTd, _ = layer(x_BTi, length_B=length_B)
+    if not autocast:
+        layer, x_BTi = layer.bfloat16(), x_BTi.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found_BTd, state = layer(x_BTi, length_B=length_B)
+    assert found_BTd.dtype == state.h_LBd.dtype == torch.bfloat16
+    torch.testing.assert_close(found_BTd.float(), exact_BTd, atol=0.03, rtol=0.03)
+    found_BTd.sum().backward()  # it can be trained, too
+    assert all(one.grad is not None for one in layer.parameters())

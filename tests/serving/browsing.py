@@ -16,6 +16,7 @@ import uvicorn
 
 from firth.serving.lab.app import build
 from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.workshop import Workshop
 from firth.vectors import WordVectors
 
 WORDS = ("king", "queen", "man", "woman", "prince", "princess", "boy", "girl", "apple", "pear", "<b>bold</b>", "tree")
@@ -92,6 +93,17 @@ def serving(library: RunLibrary, **settings: Any) -> Iterator[str]:
     ((address, stage),) = _stages.items()
     with stage.showing(build(library, **settings)):
         yield address
+
+
+@contextmanager
+def workshop_in(folder: Path, library: RunLibrary) -> Iterator[tuple[str, RunLibrary]]:
+    """The address of a lab over `library` that trains into `folder`; a training that still runs is stopped at the end."""
+    library.workshop = Workshop(folder)
+    with serving(library) as address:
+        yield address, library
+    library.workshop.stop()
+    if library.workshop.job is not None:
+        library.workshop.job.process.wait(60)
 
 
 class Watched:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import Screenshot, Visit, Watched, serving
+from browsing import Screenshot, Visit, Watched, workshop_in
 
 from firth.api import compose, load
 from firth.errors import ConfigError
@@ -27,13 +27,8 @@ SMALL = "kind=gru&width=12&depth=1&steps=20&batch=2&context=8"
 @pytest.fixture
 def building(lab: str, library: RunLibrary, tmp_path: Path) -> Iterator[tuple[str, RunLibrary]]:
     """A lab whose workshop writes to a folder of the test."""
-    own = RunLibrary(library.places)
-    own.workshop = Workshop(tmp_path / "runs")
-    with serving(own) as address:
-        yield address, own
-    own.workshop.stop()
-    if own.workshop.job is not None:
-        own.workshop.job.process.wait(60)
+    with workshop_in(tmp_path / "runs", RunLibrary(library.places)) as lent:
+        yield lent
 
 
 def _told(page: Watched) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import Screenshot, Visit, serving
+from browsing import Screenshot, Visit, workshop_in
 
 from firth.api import load
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms import ROOMS
 from firth.serving.lab.starters import CLASSIFIER, DATES
-from firth.serving.lab.workshop import Workshop
 
 pytestmark = pytest.mark.long
 
@@ -20,13 +19,8 @@ pytestmark = pytest.mark.long
 @pytest.fixture
 def empty(lab: str, tmp_path: Path) -> Iterator[tuple[str, RunLibrary]]:
     """A lab without runs, whose workshop writes to a folder of the test."""
-    own = RunLibrary()
-    own.workshop = Workshop(tmp_path / "runs")
-    with serving(own) as address:
-        yield address, own
-    own.workshop.stop()
-    if own.workshop.job is not None:
-        own.workshop.job.process.wait(60)
+    with workshop_in(tmp_path / "runs", RunLibrary()) as lent:
+        yield lent
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

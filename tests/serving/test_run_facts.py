@@ -88,7 +88,7 @@ def test_the_example_suits_the_data_of_the_run(name: str, text: str) -> None:
         ("sst2-average", "Encoders"),
         ("wikitext2-mlm", "Encoders"),
         ("scenes-lstm", "Captioning models"),
-        ("icl-swap-lstm", "Learners in context"),
+        ("icl-swap-lstm", "In-context learners"),
     ],
 )
 def test_a_run_belongs_to_a_family(name: str, group: str) -> None:

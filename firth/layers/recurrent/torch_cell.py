@@ -82,9 +82,11 @@ def _refused(x: Tensor) -> torch.dtype | None:
     if x.device.type != "cpu":
         return None
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    if dtype not in (torch.bfloat16, torch.float16) or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return None
     onednn = torch.ops.mkldnn
-    able = {torch.bfloat16: onednn._is_mkldnn_bf16_supported, torch.float16: onednn._is_mkldnn_fp16_supported}
-    return dtype if dtype in able and not able[dtype]() else None
+    able = onednn._is_mkldnn_bf16_supported if dtype == torch.bfloat16 else onednn._is_mkldnn_fp16_supported
+    return None if able() else dtype
 
 
 def _in_one_piece(weights: list[Tensor], layer: nn.RNNBase) -> list[Tensor]:

@@ -56,13 +56,13 @@ _TEXTS = {
     ),
     "tatoeba-en-nl": (
         TextExample("Word for word", "This is a book."),
-        TextExample("Another word order", "I have read the book yesterday."),
+        TextExample("Another word order", "I read the book yesterday."),
     ),
 }
 _BY_SOURCE = {
     "en": (
         TextExample("A caption", "A man is standing on a ladder."),
-        TextExample("Something that is no caption", "I do not know what you mean."),
+        TextExample("Not a caption", "I do not know what you mean."),
     ),
     "de": (
         TextExample("A caption", "Ein Mann steht auf einer Leiter."),

@@ -91,7 +91,7 @@ def _group(recipe: Recipe) -> str:
     from firth.models import RecurrentConfig
 
     if recipe.task.draws_several:
-        return "Learners in context"
+        return "In-context learners"
     match recipe.model.family:
         case "language":
             return "Recurrent language models" if isinstance(recipe.model, RecurrentConfig) else "Transformers"

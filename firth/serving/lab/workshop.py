@@ -41,7 +41,6 @@ class Job:
     said: IO[bytes]  # what it wrote to standard error
     began: float
     limit: threading.Timer
-    starter: str = ""  # the name of the starter, if it is one
 
     @property
     def running(self) -> bool:
@@ -69,7 +68,7 @@ class Workshop:
         names = itertools.chain([name], (f"{name}-{n}" for n in itertools.count(2)))
         return next(one for one in names if not (self.folder / one).exists())
 
-    def start(self, recipe: Recipe, name: str, starter: str = "") -> Job:
+    def start(self, recipe: Recipe, name: str) -> Job:
         """Begin to train `recipe` into the folder `name`, which must be new. A second training at the same time is refused."""
         if not _NAME.fullmatch(name):
             raise ConfigError(f'"{name[:60]}" is no name of a run; use up to 40 letters, digits, "-" and "_"')
@@ -82,10 +81,10 @@ class Workshop:
             self.folder.mkdir(parents=True, exist_ok=True)
             written = self.folder / f"{name}.toml"
             files.write_text(written, recipe.toml())
-            self.job = self._begin(written, path, starter)
+            self.job = self._begin(written, path)
         return self.job
 
-    def _begin(self, recipe: Path, path: Path, starter: str) -> Job:
+    def _begin(self, recipe: Path, path: Path) -> Job:
         said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the job
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the other rooms work on
         process = subprocess.Popen(
@@ -99,7 +98,7 @@ class Workshop:
         limit.daemon = True
         limit.start()
         atexit.register(_end, process)
-        return Job(path.name, path, process, said, time.monotonic(), limit, starter)
+        return Job(path.name, path, process, said, time.monotonic(), limit)
 
     def stop(self) -> None:
         """Ask the training to save and end; nothing if there is none."""

@@ -93,7 +93,7 @@ def make(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     """Begin to train one of the lab's starters, for a room that lacks a run; `progress` tells how far it is."""
     starter = STARTERS[request.choice("starter", tuple(STARTERS))]
     shop = library.workshop
-    job = shop.start(starter.prepare(shop.folder), shop.free(starter.name), starter.name)
+    job = shop.start(starter.prepare(shop.folder), shop.free(starter.name))
     return ViewResult({}, _command(job.path), {"name": job.name})
 
 
@@ -139,7 +139,6 @@ def _facts(job: Job | None, library: RunLibrary) -> dict[str, object]:
     return {
         "name": job.name,
         "run": name,  # as the other rooms know it
-        "starter": job.starter,
         "running": running,
         "ready": ready and not running,
         "step": lines[-1]["step"] if lines else 0,

@@ -188,7 +188,7 @@ ROOM = Room(
     {"path": trajectory, "model": model},
     usable,
     offered,
-    notice="Press Play: the tokens gather in a few clusters. With a P of low rank, their effective rank falls, too.",
+    notice="Press Play: the tokens gather in a few clusters. With a P of low rank, their effective rank falls.",
     examples=(
         Example("After 20 layers", {"layer": "20"}),
         Example("Ten tokens in the plane", {"n": "10", "d": "2"}),

@@ -29,7 +29,7 @@ _METHODS = {"add": "3CosAdd", "mul": "3CosMul"}
 _SIDE = 60  # characters of a concordance line on each side of the word
 _ROYAL = ("king", "man", "woman", "queen")  # king − man + woman
 _COMMON, _FIRST, _LONG = 20_000, 50, 5  # starting words: frequent, but not the most frequent of all, and not short
-_GRAMMAR = (  # of five letters or more: used like all others
+_GRAMMAR = (  # words of five letters or more whose neighbours say little
     "about above after again against another because before being below between cannot could during either every further having "
     "however itself neither often other otherwise shall should since their there therefore these those through under until "
     "where whether which while whose within without would"
