@@ -27,7 +27,7 @@ test: $(VENV)/dev-$(TORCH) check
 
 test-all: $(VENV)/all-$(TORCH) check
 	$(BIN)/python -m pytest $(PYTEST) -m "long or not long"
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py tests/layers/test_few_queries.py tests/layers/test_one_row.py tests/layers/test_argmax.py tests/vectors/test_gpu_kernel.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest $(PYTEST) -m "long or not long" tests/layers/test_fused_flash.py tests/layers/test_fused_additive.py tests/layers/test_fused_attend.py tests/layers/test_cross_entropy.py tests/layers/test_few_queries.py tests/layers/test_one_row.py tests/layers/test_argmax.py tests/layers/test_gelu.py tests/vectors/test_gpu_kernel.py
 
 check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .

@@ -25,8 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firth.decoding.recorded import Recorded, advance_in_place, copy_all, overwritten
+from firth.decoding.recorded import advance_in_place, overwritten
 from firth.decoding.sample import DecodingConfig, pick
+from firth.layers.recorded import Recorded, copy_all
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import MOST, Captured, can_capture, padded_width
-from firth.decoding.recorded import copy_all
+from firth.layers.recorded import copy_all
 from firth.layers.state import FixedKeyValue
 from firth.models import LanguageModel
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import can_capture
-from firth.decoding.recorded import Recorded, overwritten
+from firth.decoding.recorded import overwritten
 from firth.decoding.slots import Slots
+from firth.layers.recorded import Recorded
 
 _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or shrinks passes through most n only once
 
@@ -23,7 +24,7 @@ class CapturedSlots:
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
         self._captures = can_capture(slots.model)
-        self.graphs: dict[int, tuple[Tensor, Recorded]] = {}  # of steps of that many rows, with their tokens
+        self.graphs: dict[int, tuple[Tensor, Recorded[Tensor]]] = {}  # of steps of that many rows, with their tokens
         self._seen: dict[int, int] = {}
         self._pool: Any = None
 

@@ -127,6 +127,17 @@ def _loss_and_gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The mean loss, and its derivative by x, W and b; that of b is empty if there is no b, that of W if it is frozen. Products
     are in the type of x."""
+    d = x_Nd.shape[1]
+    if (missing := _missing_columns(x_Nd)) == 0:
+        return _of_fast_width(x_Nd, weight_Vd, bias_V, target_N, padded, weight_trained)
+    x_Nd, weight_Vd = F.pad(x_Nd, (0, missing)), F.pad(weight_Vd, (0, missing))
+    loss, dx_Nd, dweight_Vd, dbias_V = _of_fast_width(x_Nd, weight_Vd, bias_V, target_N, padded, weight_trained)
+    return loss, dx_Nd[:, :d].contiguous(), dweight_Vd[:, :d].contiguous() if weight_trained else dweight_Vd, dbias_V
+
+
+def _of_fast_width(
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, padded: bool, weight_trained: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     N, V = len(x_Nd), len(weight_Vd)
     rows = min(N, max(1, PIECE.get(x_Nd.device.type, PIECE["cpu"]) // V))
     loss_N, dx_Nd, dweight_Vd, dbias_V = _outputs(x_Nd, weight_Vd, bias_V, weight_trained)
@@ -156,6 +167,11 @@ def _loss_and_gradients(
 
 def _multiple(V: int) -> int:
     return -(-V // ALIGNED) * ALIGNED
+
+
+def _missing_columns(x_Nd: Tensor) -> int:
+    """Columns of zeros after which rows of x begin at multiples of 16 bytes."""
+    return -x_Nd.shape[1] % (16 // x_Nd.element_size()) if x_Nd.device.type in ROUNDED_UP else 0
 
 
 def _rounded_up(weight: Tensor, dtype: torch.dtype) -> Tensor:

@@ -23,9 +23,9 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECE", {"cpu": 5 * V, "cuda": 5 * V})
 
 
-def given(dtype: torch.dtype, bias: bool, device: str = "cpu") -> tuple[list[Tensor], Tensor]:
+def given(dtype: torch.dtype, bias: bool, device: str = "cpu", width: int = D) -> tuple[list[Tensor], Tensor]:
     generator = torch.Generator().manual_seed(0)
-    shapes = [(N, D), (V, D), *([(V,)] if bias else [])]
+    shapes = [(N, width), (V, width), *([(V,)] if bias else [])]
     leaves = [torch.randn(shape, generator=generator, dtype=torch.float64).to(device, dtype).requires_grad_() for shape in shapes]
     return leaves, torch.randint(V, (N,), generator=generator).to(device)
 
@@ -133,22 +133,29 @@ def test_compiled_it_is_one_operation_with_the_same_gradients(bias: bool) -> Non
     torch.testing.assert_close(with_gradients(compiled, leaves, target), with_gradients(whole, leaves, target))
 
 
+@pytest.mark.parametrize("width", [8, 7])
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_vocabulary_that_is_rounded_up_gives_the_same_loss_and_gradients(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU: 64 logits for 37 tokens."""
+def test_a_vocabulary_and_a_width_that_are_rounded_up_give_the_same_loss_and_gradients(
+    bias: bool, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: 64 logits for 37 tokens, 8 columns for 7."""
     monkeypatch.setattr(module, "ROUNDED_UP", ("cpu",))
-    leaves, target = given(torch.float64, bias)
+    leaves, target = given(torch.float64, bias, width=width)
     target[3] = PADDING
     ours = with_gradients(lambda x, w, b, t: cross_entropy(x, w, b, t, padded=True), leaves, target)
     theirs = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b), t, ignore_index=PADDING), leaves, target)
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("width", [8, 7])
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it imports its compiler
-def test_no_product_is_spent_on_the_gradient_of_a_frozen_matrix(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_product_is_spent_on_the_gradient_of_a_frozen_matrix(
+    compiled: bool, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_add_product", None)
-    (x, w), target = given(torch.float64, False)
+    monkeypatch.setattr(module, "ROUNDED_UP", ("cpu",))
+    (x, w), target = given(torch.float64, False, width=width)
     w.requires_grad_(False)
     function = torch.compile(cross_entropy, backend="aot_eager", fullgraph=True) if compiled else cross_entropy
     (ours,), (theirs,) = (torch.autograd.grad(one(x, w, None, target), [x]) for one in (function, whole))

@@ -1,9 +1,11 @@
-"""Recurrent layers with dropped weights on a GPU, where cuDNN wants the weights of a layer in one piece of memory.
+"""Recurrent layers on a GPU: with dropped weights, where cuDNN wants the weights of a layer in one piece of memory, and in half
+precision, where passes are recorded and replayed.
 
 Warnings are errors here, and weights that lie anywhere else are worth one to torch."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import torch
 from torch import Tensor
 
 from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent.half_precision import _benches
+from firth.layers.state import RecurrentState
 
 pytestmark = [
     pytest.mark.gpu,
@@ -51,3 +55,89 @@ def test_dropped_weights_train_in_float32_and_under_autocast_without_a_warning(k
             y_BTd, _ = layer(torch.randn(3, 9, 12, device="cuda"))
         y_BTd.float().sum().backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def trained(layer: Recurrent, x_BTi: Tensor, state: RecurrentState | None = None) -> list[Tensor]:
+    """Output, last state, and the gradients of the input, of the state and of all weights, in bfloat16."""
+    x_BTi = x_BTi.clone().requires_grad_()
+    state = state or layer.initial_state(len(x_BTi))
+    parts = [part.detach().clone().requires_grad_() for part in state.parts]
+    with torch.autocast("cuda", torch.bfloat16):
+        y_BTd, last = layer(x_BTi, RecurrentState(*parts))
+    loss = y_BTd.float().square().sum() + sum(part.float().sum() for part in last.parts)
+    return [y_BTd, *last.parts, *torch.autograd.grad(loss, [x_BTi, *parts, *layer.parameters()])]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both-ways"])
+@pytest.mark.parametrize(("inputs", "width"), [(16, 24), (13, 21)])
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
+def test_in_bfloat16_it_is_the_layer_of_float64_to_rounding(kind: Any, inputs: int, width: int, bidirectional: bool) -> None:
+    torch.manual_seed(0)
+    layer = Recurrent(kind, inputs, width, 2, bidirectional=bidirectional).cuda()
+    for parameter in layer.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+    x_BTi = torch.randn(3, 9, inputs, device="cuda").bfloat16().float()
+    found = trained(layer, x_BTi)
+    exact = copy.deepcopy(layer).double()
+    x = x_BTi.double().requires_grad_()
+    parts = [part.requires_grad_() for part in exact.initial_state(3).parts]
+    y, last = exact(x, RecurrentState(*parts))
+    loss = y.square().sum() + sum(part.sum() for part in last.parts)
+    expected = [y, *last.parts, *torch.autograd.grad(loss, [x, *parts, *exact.parameters()])]
+    assert found[0].dtype == torch.bfloat16
+    assert [one.shape for one in found] == [one.shape for one in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.double() - theirs).norm() <= 0.02 * theirs.norm()
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
+def test_recorded_passes_repeat_the_first_ones_to_the_bit_whatever_came_between(kind: Any) -> None:
+    torch.manual_seed(0)
+    layer = Recurrent(kind, 13, 21, 2).cuda()
+    x_BTi, other_BTi = torch.randn(2, 3, 9, 13, device="cuda")
+    first = trained(layer, x_BTi)
+    for _ in range(4):
+        trained(layer, other_BTi)
+    assert all(bench._recorded is not None for cell in layer.layers for benches in _benches[cell].values() for bench in benches)
+    for before, after in zip(first, trained(layer, x_BTi), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_two_texts_may_be_read_before_either_is_gone_back_through() -> None:
+    torch.manual_seed(0)
+    layer = Recurrent("lstm", 13, 21).cuda()
+    several = torch.randn(3, 2, 9, 13, device="cuda")
+    for _ in range(5):
+        trained(layer, several[0])
+    alone = [trained(layer, x_BTi)[-1] for x_BTi in several]
+    with torch.autocast("cuda", torch.bfloat16):
+        read = [layer(x_BTi) for x_BTi in several]
+    losses = [y_BTd.float().square().sum() + sum(part.float().sum() for part in last.parts) for y_BTd, last in read]
+    last_weight = list(layer.parameters())[-1]
+    together = [torch.autograd.grad(loss, last_weight)[0] for loss in reversed(losses)][::-1]
+    for one, other in zip(alone, together, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_text_that_nobody_goes_back_through_leaves_its_place_to_the_next() -> None:
+    layer = Recurrent("gru", 16, 16).cuda()
+    for _ in range(5):
+        with torch.autocast("cuda", torch.bfloat16):
+            layer(torch.randn(2, 9, 16, device="cuda"))
+    assert [len(benches) for benches in _benches[layer.layers[0]].values()] == [1]
+
+
+def test_it_trains_with_its_new_weights_after_every_update() -> None:
+    torch.manual_seed(0)
+    layer = Recurrent("lstm", 16, 16).cuda()
+    x_BTi = torch.randn(2, 9, 16, device="cuda")
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
+    losses = []
+    for _ in range(8):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = (layer(x_BTi)[0].float() - 0.5).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(float(loss))
+    assert losses == sorted(losses, reverse=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from firth.layers.quantised import Quantisation
+from firth.layers.recurrent import half_precision
 from firth.layers.recurrent.cell import Cell, Reset, State, Weights
 
 
@@ -45,6 +46,8 @@ class TorchCell(Cell, nn.RNNBase):
     ) -> tuple[Tensor, State]:
         if (half := _refused(x_BTi)) is not None:
             return self._in_float32(x_BTi, state_DBd, length_B, weights, half)
+        if length_B is None and (half := half_precision.precision(x_BTi)) is not None:
+            return half_precision.train(self, x_BTi, state_DBd, weights or self.directions_weights(), half)
         run: Callable[..., Any] = self if weights is None else partial(self._with_weights, weights)
         state_DBd = tuple(part_DBd.contiguous() for part_DBd in state_DBd)  # those of some rows of a larger state are not
         hidden = state_DBd if len(state_DBd) > 1 else state_DBd[0]
@@ -55,11 +58,13 @@ class TorchCell(Cell, nn.RNNBase):
             y_BTd, _ = pad_packed_sequence(packed, batch_first=True, total_length=x_BTi.shape[1])
         return y_BTd, tuple(last) if len(state_DBd) > 1 else (last,)
 
+    def directions_weights(self) -> list[Weights]:
+        return [self.own_weights(backward) for backward in (False, True)[: self.directions]]
+
     def _in_float32(
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None, weights: Sequence[Weights] | None, half: torch.dtype
     ) -> tuple[Tensor, State]:
-        given = weights or [self.own_weights(backward) for backward in (False, True)[: self.directions]]
-        own = [Weights(*(part.float() for part in direction)) for direction in given]
+        own = [Weights(*(part.float() for part in direction)) for direction in weights or self.directions_weights()]
         with torch.autocast("cpu", enabled=False):
             y_BTd, last_DBd = self.fused(x_BTi.float(), tuple(part.float() for part in state_DBd), length_B, own)
         return y_BTd.to(half), tuple(part.to(half) for part in last_DBd)

@@ -1,0 +1,195 @@
+"""Recurrent layers in half precision on a GPU, for training: widths rounded up, and launched as one.
+
+cuDNN's products are three times as fast if the rows of their matrices begin at multiples of 16 bytes, and then launching the
+hundreds of kernels of a text takes longer than running them. So a layer is computed in a `Bench`: buffers with widths rounded up,
+where a forward and a backward pass are recorded once and replayed. The units added have weights of zero, and so in every cell a
+state of zero: they change nothing.
+
+torch's autocast would use float16 here, whatever it is asked for, and small gradients would vanish.
+
+Letters: B batch, T time, i input width, d width, g gates, D directions; J and P: i and d rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from firth.layers.recorded import Recorded
+from firth.layers.recurrent.cell import State, Weights
+
+if TYPE_CHECKING:
+    from firth.layers.recurrent.torch_cell import TorchCell
+
+_ALIGNED = 8  # numbers of two bytes
+_EAGER = 2  # passes before one is recorded: a shape that does not come again is not worth it
+_SHAPES = 4  # of which a layer keeps its benches
+_MODES = {"RNN_TANH": 1, "LSTM": 2, "GRU": 3}  # cuDNN's numbers
+_benches: WeakKeyDictionary[TorchCell, dict[tuple[Any, ...], list[Bench]]] = WeakKeyDictionary()
+
+
+def precision(x: Tensor) -> torch.dtype | None:
+    """The half precision in which a layer is to be trained on x; None: torch's own way is as good."""
+    if not (x.is_cuda and torch.is_grad_enabled() and torch.backends.cudnn.enabled) or torch.version.hip:
+        return None
+    if torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
+        return None
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    return dtype if dtype in (torch.bfloat16, torch.float16) else None
+
+
+def train(
+    cell: TorchCell, x_BTi: Tensor, state_DBd: State, weights: Sequence[Weights], dtype: torch.dtype
+) -> tuple[Tensor, State]:
+    """h at every position, and the last state."""
+    flat = [part for direction in weights for part in direction]
+    with torch.autocast("cuda", enabled=False):
+        y_BTd, *last_DBd = _OnBench.apply(cell, dtype, len(state_DBd), x_BTi, *state_DBd, *flat)  # type: ignore[no-untyped-call]
+    return y_BTd, tuple(last_DBd)
+
+
+class _Loan:
+    """A bench in use: from a forward pass to its backward pass, or until nobody can ask for that any more."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        bench.used = True
+
+    def __del__(self) -> None:
+        self.bench.used = False
+
+
+class _OnBench(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, cell: TorchCell, dtype: torch.dtype, parts: int, x_BTi: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        state_DBd, flat = rest[:parts], rest[parts:]
+        bench = _free_bench(cell, x_BTi, dtype)
+        ctx.loan = _Loan(bench)
+        ctx.set_materialize_grads(False)
+        ctx.like = [(tensor.dtype, tensor.shape) for tensor in (x_BTi, *rest)]
+        return bench.forward(x_BTi, state_DBd, flat)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        if ctx.loan is None:
+            raise RuntimeError("the backward pass of a recurrent layer in half precision was asked for twice")
+        found = zip(ctx.loan.bench.backward(*gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
+        own = [part.to(dtype, copy=True).view(shape) if needed else None for part, (dtype, shape), needed in found]
+        ctx.loan = None
+        return None, None, None, *own
+
+
+def _free_bench(cell: TorchCell, x_BTi: Tensor, dtype: torch.dtype) -> Bench:
+    """Most programs need one: they go back before they go on. With several in use, each keeps its own states."""
+    shapes, key = _benches.setdefault(cell, {}), (*x_BTi.shape, dtype, x_BTi.device)
+    if key not in shapes and len(shapes) == _SHAPES:
+        del shapes[next(iter(shapes))]
+    of_shape = shapes.setdefault(key, [])
+    for bench in of_shape:
+        if not bench.used:
+            return bench
+    of_shape.append(Bench(cell, x_BTi, dtype))
+    return of_shape[-1]
+
+
+class Bench:
+    """The buffers of one layer for inputs of one shape, and what is recorded of their use."""
+
+    def __init__(self, cell: TorchCell, x_BTi: Tensor, dtype: torch.dtype) -> None:
+        (B, T, i), d, D, g = x_BTi.shape, cell.width, cell.directions, len(cell.gates)
+        J, P = _rounded_up(i), _rounded_up(d)
+        self.used, self._passes = False, 0
+        self._sizes, self._parts = (i, d, g, D), len(cell.state)
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=x_BTi.device)
+
+        self._x_TBJ, self._dy_TBP = zeros(T, B, J), zeros(T, B, D * P)
+        self._state_DBP, self._dlast_DBP = ([zeros(D, B, P) for _ in cell.state] for _ in range(2))
+        self._weights = [zeros(*shape) for _ in range(D) for shape in ((g * P, J), (g * P, P), (g * P,), (g * P,))]
+        self._options = _MODES[cell.mode], P, 0, 1, False, 0.0, True, D == 2  # mode … bidirectional, as torch orders them
+        mode, *_ = self._options
+        with torch.no_grad():  # from now on the weights are views of this
+            self._memory = torch._cudnn_rnn_flatten_weight(self._weights, 4, J, mode, P, 0, 1, False, D == 2)
+            self._memory.zero_()
+        self._recorded: tuple[Recorded[list[Tensor]], Recorded[list[Tensor]]] | None = None
+        self._found: list[Tensor] = []  # by the forward pass: y, the last state, what cuDNN keeps for the backward pass
+
+    def forward(self, x_BTi: Tensor, state_DBd: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        i, d, _, D = self._sizes
+        self._x_TBJ[..., :i].copy_(x_BTi.transpose(0, 1))
+        for own_DBP, part_DBd in zip(self._state_DBP, state_DBd, strict=True):
+            own_DBP[..., :d].copy_(part_DBd)
+        for own, weight in zip(self._inner(self._weights), weights, strict=True):
+            own.copy_(weight.reshape(own.shape))
+        self._passes += 1
+        if self._passes == _EAGER + 1:
+            self._record()
+        self._found = self._run_forward() if self._recorded is None else self._recorded[0].replay()
+        y_TBP, *last_DBP = self._found[: 1 + self._parts]
+        y_BTDd = _by_direction(y_TBP, D).transpose(0, 1)[..., :d].clone(memory_format=torch.contiguous_format)
+        return y_BTDd.flatten(-2), *(part_DBP[..., :d].clone() for part_DBP in last_DBP)
+
+    def backward(self, dy_BTd: Tensor | None, *dlast_DBd: Tensor | None) -> list[Tensor]:
+        """The gradients of x, of the state, and of the weights, valid until the next pass."""
+        i, d, _, D = self._sizes
+        dy_TBDd = None if dy_BTd is None else _by_direction(dy_BTd, D).transpose(0, 1)
+        _fill(_by_direction(self._dy_TBP, D)[..., :d], dy_TBDd)
+        for own_DBP, part_DBd in zip(self._dlast_DBP, dlast_DBd, strict=True):
+            _fill(own_DBP[..., :d], part_DBd)
+        found = self._run_backward() if self._recorded is None else self._recorded[1].replay()
+        dx_TBJ, *dstate_DBP = found[: 1 + self._parts]
+        dx_BTi, dstate_DBd = dx_TBJ[..., :i].transpose(0, 1), [part_DBP[..., :d] for part_DBP in dstate_DBP]
+        return [dx_BTi, *dstate_DBd, *self._inner(found[1 + self._parts :])]
+
+    def _inner(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """Of rounded weights and biases, what is the layer's: (g, d, i), (g, d, d), (g, d), (g, d) for each direction."""
+        i, d, g, _ = self._sizes
+        by_gate = [weight.view(g, -1, *weight.shape[1:])[:, :d] for weight in weights]
+        return [part if part.ndim == 2 else part[..., : d if n % 4 else i] for n, part in enumerate(by_gate)]
+
+    def _run_forward(self) -> list[Tensor]:
+        h_DBP, c_DBP = _with_cell(self._state_DBP)
+        y_TBP, *last_DBP, kept, _ = torch._cudnn_rnn(
+            self._x_TBJ, self._weights, 4, self._memory, h_DBP, c_DBP, *self._options, [], None
+        )
+        return [y_TBP, *last_DBP[: self._parts], kept]
+
+    def _run_backward(self) -> list[Tensor]:
+        y_TBP, *_, kept = self._found
+        (h_DBP, c_DBP), (dh_DBP, dc_DBP) = _with_cell(self._state_DBP), _with_cell(self._dlast_DBP)
+        dx_TBJ, dfirst_DBP, dcell_DBP, dweights = torch.ops.aten._cudnn_rnn_backward(
+            self._x_TBJ, self._weights, 4, self._memory, h_DBP, c_DBP, y_TBP, self._dy_TBP, dh_DBP, dc_DBP,
+            *self._options, [], None, kept, [True, True, c_DBP is not None, True],
+        )  # fmt: skip
+        return [dx_TBJ, *(dfirst_DBP, dcell_DBP)[: self._parts], *dweights]
+
+    def _record(self) -> None:
+        pool = torch.cuda.graph_pool_handle()
+        forward = Recorded(self._run_forward, (), pool)
+        self._found = forward.replay()
+        self._recorded = forward, Recorded(self._run_backward, (), pool)
+
+
+def _by_direction(y_n: Tensor, D: int) -> Tensor:
+    """The directions side by side → an axis of their own before the last."""
+    return y_n.reshape(*y_n.shape[:-1], D, -1)
+
+
+def _with_cell(state: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """h, and c or None: an LSTM has both."""
+    return state[0], state[1] if len(state) > 1 else None
+
+
+def _fill(buffer: Tensor, values: Tensor | None) -> None:
+    buffer.zero_() if values is None else buffer.copy_(values)
+
+
+def _rounded_up(width: int) -> int:
+    return -(-width // _ALIGNED) * _ALIGNED
