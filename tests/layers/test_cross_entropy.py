@@ -172,20 +172,29 @@ def test_what_is_not_finite_shows(bad: float) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("triton_interpreter")
-@pytest.mark.skipif(not INTERPRETED, reason="runs in Triton's interpreter: TRITON_INTERPRET=1")
+@pytest.mark.skipif(not (INTERPRETED or torch.cuda.is_available()), reason="needs a CUDA device or TRITON_INTERPRET=1")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("block", [16, 64])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of an overflow in the interpreter
 def test_the_kernel_does_what_torch_does(dtype: torch.dtype, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = pytest.importorskip("firth.layers.cross_entropy_kernel", reason="it is written in Triton")
     monkeypatch.setattr(kernel, "BLOCK", block)
+    device = "cpu" if INTERPRETED else "cuda"
     logits = torch.randn(N, V + 3).to(dtype)[:, :V] * 4  # rows further apart than they are long
+    logits[5, 30] = 300.0  # far above the first block of 16
+    logits[6, :16] = -torch.inf  # nothing in it
+    logits[7, :36] = -torch.inf
     target = torch.randint(V, (N,))
     target[[2, 9]] = PADDING
-    ours, plain = logits.clone(), logits.clone()
-    torch.testing.assert_close(kernel.turn_into_gradient(ours, target, 0.25), module.turn_into_gradient(plain, target, 0.25))
-    torch.testing.assert_close(ours, plain)
+    target[[5, 6, 7]] = torch.tensor([30, 20, 36])
+    ours, plain = logits.to(device), logits.clone()
+    loss = kernel.turn_into_gradient(ours, target.to(device), 0.25)
+    torch.testing.assert_close(loss.cpu(), module.turn_into_gradient(plain, target, 0.25))
+    torch.testing.assert_close(ours.cpu(), plain)
     target[4] = V
-    assert kernel.turn_into_gradient(logits.clone(), target, 1.0).isnan().nonzero().tolist() == [[4]]
+    logits[8, 20] = torch.nan
+    bad = kernel.turn_into_gradient(logits.to(device), target.to(device), 1.0).isnan().nonzero().tolist()
+    assert bad == [[4], [8]]
 
 
 @pytest.mark.gpu
