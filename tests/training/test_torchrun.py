@@ -85,9 +85,11 @@ def test_a_signal_to_all_processes_saves_once_and_ends_them_with_0(tmp_path: Pat
     given = recipe(tmp_path, parallel=parallel, checkpoint_every=0)
     launcher = torchrun("train", given, "--out", tmp_path / "run")
     reaches(tmp_path / "run", 5, launcher)
-    for process in workers(launcher).values():
-        os.kill(process, signal.SIGTERM)
-        os.kill(process, signal.SIGTERM)  # as a scheduler and torchrun do
+    processes = workers(launcher).values()
+    for _ in range(2):  # as a scheduler and torchrun do, and not so soon that the two would be one
+        for process in processes:
+            os.kill(process, signal.SIGTERM)
+        time.sleep(0.01)
     code, _, complained = ended(launcher)
     assert code == 0, complained
     assert complained.count("; saved. Add --resume to continue") == 1
