@@ -5,7 +5,9 @@ hundreds of kernels of a text takes longer than running them. So a layer is comp
 where a forward and a backward pass are recorded once and replayed. The units added have weights of zero, and so in every cell a
 state of zero: they change nothing.
 
-torch's autocast would use float16 here, whatever it is asked for, and small gradients would vanish.
+The numbers are float16, also where bfloat16 is asked for, and as in torch's autocast: a cell adds to its state at every step, and
+with the eight bits of bfloat16 small additions would be lost. But float16 has no small numbers, and gradients are small. So they
+are multiplied by a power of two before the backward pass, and divided by it afterwards.
 
 Letters: B batch, T time, i input width, d width, g gates, D directions; J and P: i and d rounded up.
 """
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from firth.layers.recurrent.torch_cell import TorchCell
 
 _ALIGNED = 8  # numbers of two bytes
+_SCALED = -3  # log₂ of the largest gradient that the backward pass is given; the sums within it may be 2¹⁸ times as large
 _EAGER = 2  # passes before one is recorded: a shape that does not come again is not worth it
 _SHAPES = 4  # of which a layer keeps its benches
 _MODES = {"RNN_TANH": 1, "LSTM": 2, "GRU": 3}  # cuDNN's numbers
@@ -34,7 +37,7 @@ _benches: WeakKeyDictionary[TorchCell, dict[tuple[Any, ...], list[Bench]]] = Wea
 
 
 def precision(x: Tensor) -> torch.dtype | None:
-    """The half precision in which a layer is to be trained on x; None: torch's own way is as good."""
+    """The half precision that is asked for, if a layer is to be trained here on x; None: torch's own way is as good."""
     if not (x.is_cuda and torch.is_grad_enabled() and torch.backends.cudnn.enabled) or torch.version.hip:
         return None
     if torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
@@ -46,7 +49,7 @@ def precision(x: Tensor) -> torch.dtype | None:
 def train(
     cell: TorchCell, x_BTi: Tensor, state_DBd: State, weights: Sequence[Weights], dtype: torch.dtype
 ) -> tuple[Tensor, State]:
-    """h at every position, and the last state."""
+    """h at every position as `dtype`, which its gradient then has, too; and the last state, in the type of the first."""
     flat = [part for direction in weights for part in direction]
     with torch.autocast("cuda", enabled=False):
         y_BTd, *last_DBd = _OnBench.apply(cell, dtype, len(state_DBd), x_BTi, *state_DBd, *flat)  # type: ignore[no-untyped-call]
@@ -68,47 +71,58 @@ class _OnBench(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cell: TorchCell, dtype: torch.dtype, parts: int, x_BTi: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         state_DBd, flat = rest[:parts], rest[parts:]
-        bench = _free_bench(cell, x_BTi, dtype)
+        bench = _free_bench(cell, x_BTi)
         ctx.loan = _Loan(bench)
         ctx.set_materialize_grads(False)
         ctx.like = [(tensor.dtype, tensor.shape) for tensor in (x_BTi, *rest)]
-        return bench.forward(x_BTi, state_DBd, flat)
+        y_BTDd, *last_DBd = bench.forward(x_BTi, state_DBd, flat)
+        y_BTd = y_BTDd.to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(-2)
+        return y_BTd, *(after.to(before.dtype, copy=True) for after, before in zip(last_DBd, state_DBd, strict=True))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         if ctx.loan is None:
             raise RuntimeError("the backward pass of a recurrent layer in half precision was asked for twice")
-        found = zip(ctx.loan.bench.backward(*gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
-        own = [part.to(dtype, copy=True).view(shape) if needed else None for part, (dtype, shape), needed in found]
+        scale = _scale([gradient for gradient in gradients if gradient is not None])
+        scaled = (None if gradient is None else gradient * scale for gradient in gradients)
+        found = zip(ctx.loan.bench.backward(*scaled), ctx.like, ctx.needs_input_grad[3:], strict=True)
+        own = [(part.float() / scale).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in found]
         ctx.loan = None
         return None, None, None, *own
 
 
-def _free_bench(cell: TorchCell, x_BTi: Tensor, dtype: torch.dtype) -> Bench:
+def _scale(gradients: Sequence[Tensor]) -> Tensor:
+    """A power of two, so that nothing is rounded. It stays on the device, which nobody waits for."""
+    largest = torch.stack([gradient.detach().abs().max().float() for gradient in gradients]).max()
+    power = (_SCALED - largest.log2().floor()).clamp(-100.0, 100.0)
+    return torch.where(largest.isfinite() & (largest > 0), power, 0.0).exp2()
+
+
+def _free_bench(cell: TorchCell, x_BTi: Tensor) -> Bench:
     """Most programs need one: they go back before they go on. With several in use, each keeps its own states."""
-    shapes, key = _benches.setdefault(cell, {}), (*x_BTi.shape, dtype, x_BTi.device)
+    shapes, key = _benches.setdefault(cell, {}), (*x_BTi.shape, x_BTi.device)
     if key not in shapes and len(shapes) == _SHAPES:
         del shapes[next(iter(shapes))]
     of_shape = shapes.setdefault(key, [])
     for bench in of_shape:
         if not bench.used:
             return bench
-    of_shape.append(Bench(cell, x_BTi, dtype))
+    of_shape.append(Bench(cell, x_BTi))
     return of_shape[-1]
 
 
 class Bench:
     """The buffers of one layer for inputs of one shape, and what is recorded of their use."""
 
-    def __init__(self, cell: TorchCell, x_BTi: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, cell: TorchCell, x_BTi: Tensor) -> None:
         (B, T, i), d, D, g = x_BTi.shape, cell.width, cell.directions, len(cell.gates)
         J, P = _rounded_up(i), _rounded_up(d)
         self.used, self._passes = False, 0
         self._sizes, self._parts = (i, d, g, D), len(cell.state)
 
         def zeros(*shape: int) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=x_BTi.device)
+            return torch.zeros(shape, dtype=torch.float16, device=x_BTi.device)
 
         self._x_TBJ, self._dy_TBP = zeros(T, B, J), zeros(T, B, D * P)
         self._state_DBP, self._dlast_DBP = ([zeros(D, B, P) for _ in cell.state] for _ in range(2))
@@ -121,7 +135,8 @@ class Bench:
         self._recorded: tuple[Recorded[list[Tensor]], Recorded[list[Tensor]]] | None = None
         self._found: list[Tensor] = []  # by the forward pass: y, the last state, what cuDNN keeps for the backward pass
 
-    def forward(self, x_BTi: Tensor, state_DBd: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def forward(self, x_BTi: Tensor, state_DBd: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor]:
+        """h at every position, the directions on an axis of their own, and the last state; valid until the next pass."""
         i, d, _, D = self._sizes
         self._x_TBJ[..., :i].copy_(x_BTi.transpose(0, 1))
         for own_DBP, part_DBd in zip(self._state_DBP, state_DBd, strict=True):
@@ -133,8 +148,8 @@ class Bench:
             self._record()
         self._found = self._run_forward() if self._recorded is None else self._recorded[0].replay()
         y_TBP, *last_DBP = self._found[: 1 + self._parts]
-        y_BTDd = _by_direction(y_TBP, D).transpose(0, 1)[..., :d].clone(memory_format=torch.contiguous_format)
-        return y_BTDd.flatten(-2), *(part_DBP[..., :d].clone() for part_DBP in last_DBP)
+        y_BTDd = _by_direction(y_TBP, D).transpose(0, 1)[..., :d]
+        return [y_BTDd, *(part_DBP[..., :d] for part_DBP in last_DBP)]
 
     def backward(self, dy_BTd: Tensor | None, *dlast_DBd: Tensor | None) -> list[Tensor]:
         """The gradients of x, of the state, and of the weights, valid until the next pass."""
