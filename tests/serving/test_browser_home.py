@@ -133,7 +133,7 @@ def test_tag_opens_on_a_tagger_that_knows_a_word_by_its_context(visit: Visit, em
     run = load(own.workshop.job.path)
     (found,) = run.tag([page.page.locator("[data-control=text]").input_value()])
     assert copies == [tag for word, tag in zip(found.words, found.tags, strict=True) if word == "copy"]
-    assert run.evaluate(split="test")["accuracy"] > 0.95
+    assert run.evaluate(split="test")["accuracy"] > 0.985  # 0.98 if an argument is called a name
 
 
 def test_chat_opens_on_a_model_that_knows_dates(visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot) -> None:

@@ -12,12 +12,12 @@ from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
 from firth.tasks.tagging import TaggerRun, Tags
-from firth.text.datasets.python_source_tags import NAMES, write_parts
+from firth.text.datasets.python_source_tags import NAMES, WORDS, write_parts
 
 KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
 _STEPS = 300
-_PARTS = ("train", "valid", "test")
+_WORDS = WORDS
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def visit(guide: Guide) -> Section:
 
 
 def _written(folder: Path) -> dict[str, Path]:
-    paths = {part: folder / f"{part}.conll" for part in _PARTS}
-    write_parts(paths)
+    paths = {part: folder / f"{part}.conll" for part in _WORDS}
+    write_parts(paths, _WORDS)
     return paths
 
 

@@ -130,8 +130,9 @@ TAGGER = RunStarter(
         "model.width=64",
         "model.embedding=64",
         "model.characters=16",
+        "model.dropout=0.2",
         "objective.unknown=0",
-        "training.steps=250",
+        "training.steps=300",
         "training.batch=32",
         "training.rate=0.01",
         "training.warmup=0",
@@ -142,7 +143,7 @@ TAGGER = RunStarter(
 )
 CHAT = RunStarter(
     "chat",
-    "a model that answers questions about dates",
+    "a chat model for dates",
     "chat-decoder",
     (
         'data.skills=["dates"]',

@@ -67,8 +67,8 @@ def _given(request: ViewRequest) -> dict[str, Any]:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.chats),
-        "There is no run that holds conversations. Train a small one that only knows dates; one that also translates, tags and "
-        "judges reviews is the recipe chat-decoder without these settings, and needs a GPU:",
+        "There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also translates "
+        "and judges reviews, needs a GPU:",
         starter=CHAT,
     )
 
