@@ -7,7 +7,7 @@ import { drawing, element } from "../lib/dom.js";
 import { visible } from "../walk/format.js";
 
 const ROW = 28, BETWEEN = 30, RESULT = 280, GAP = 60, TOP = 4, LETTER = 7.3;
-const NONE = "none"; // all branches are closed
+const CLOSED = "closed"; // all branches are
 const MARKS = { kept: "○", ended: "■", dropped: "✕" };
 
 const number = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
@@ -55,7 +55,7 @@ export class Tree {
   // The open branches for the address: the numbers of their nodes, or null for those that are open at first.
   get branches() {
     const now = listed(this.open);
-    return now === listed(this.ways) ? null : now || NONE;
+    return now === listed(this.ways) ? null : now || CLOSED;
   }
 
   opened(branches) {
