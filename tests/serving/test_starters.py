@@ -17,6 +17,7 @@ from firth.progress import silent
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.rooms import ROOMS, build
+from firth.serving.lab.run_facts import run_facts
 from firth.serving.lab.starters import STARTERS, RunStarter, VectorsStarter
 from firth.serving.lab.workshop import Workshop
 
@@ -85,6 +86,13 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     assert shop.free("dates", ".firth") == "dates"
     (tmp_path / "dates.firth").touch()
     assert shop.free("dates", ".firth") == "dates-2"
+
+
+def test_what_a_button_trained_is_linked_to_the_rooms_that_lacked_it(tmp_path: Path) -> None:
+    offered = {name: room.usable(RunLibrary()).starter for name, room in ROOMS.items() if name != "training"}
+    for name, starter in offered.items():
+        if isinstance(starter, RunStarter):
+            assert name in build._rooms(run_facts(starter.training(tmp_path).recipe)), name
 
 
 def test_every_room_that_lacks_something_has_a_command_for_it() -> None:
