@@ -1,4 +1,4 @@
-"""The runs in the folders that a server was started with, and the names by which they are asked for."""
+"""The runs and word vectors in the folders that a server was started with, and the names by which they are asked for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def runs_in(place: Path) -> list[Path]:
     if RunFolder(place).exists() or not place.is_dir():
         return [place]
     return sorted(path for path in place.iterdir() if RunFolder(path).exists())
+
+
+def vectors_in(place: Path) -> list[Path]:
+    """The word vectors that firth saved in a folder of runs."""
+    return [] if RunFolder(place).exists() else sorted(place.glob("*.firth"))
 
 
 def by_name(paths: Sequence[Path]) -> dict[str, Path]:

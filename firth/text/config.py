@@ -25,6 +25,7 @@ Name = Literal[
     "prompts",
     "chats",
     "docstrings",
+    "python-source",
     "ud-english-ewt",
     "conll2003",
     "swaps",

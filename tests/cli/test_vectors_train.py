@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from shell import Firth
 
+from firth.figures.training import training_curves
+from firth.training import log
 from firth.vectors import load
 
 SMALL = ("--dim", 8, "--epochs", 2, "--min-count", 2, "--sample", 0, "--deterministic")
@@ -48,6 +50,20 @@ def test_the_summary_as_json(firth: Firth, corpus: Path, tmp_path: Path) -> None
     assert len(summary["losses"]) == 2
     assert summary["words_per_second"] == pytest.approx(summary["words_read"] / summary["seconds"])
     assert (summary["words"], summary["dim"]) == load(out).vectors.shape
+
+
+def test_the_log_tells_how_far_the_training_was(firth: Firth, corpus: Path, tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text('{"step": 999999}\n')  # of an earlier training
+    answer = firth("vectors", "train", corpus, "--out", tmp_path / "v.firth", "--log", path, *SMALL, "--json")
+    summary, lines = json.loads(answer.out), log.read(path)
+    assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
+    assert {line["of"] for line in lines} == {summary["words_read"]}
+    assert (lines[-1]["tokens"], lines[-1]["seconds"]) == (summary["words_read"], summary["seconds"])
+    assert all(line["tokens"] == line["step"] and 1 <= line["epoch"] <= 2 for line in lines)
+    assert [line["loss"] for line in lines if line["step"] % 3600 == 0] == summary["losses"]
+    (curve,) = training_curves({"v": lines}, "loss", "tokens").plot.data
+    assert list(curve.x) == [line["tokens"] for line in lines]
 
 
 def test_options_reach_the_training(firth: Firth, corpus: Path, tmp_path: Path) -> None:

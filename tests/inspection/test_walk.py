@@ -139,12 +139,20 @@ def test_attention_weights_are_those_of_the_taps(name: str) -> None:
             torch.testing.assert_close(p.value, truth_HQK[head], rtol=0, atol=EXACT)
 
 
-def test_blocks_leave_what_the_model_left_and_names_are_as_in_the_other_rooms() -> None:
+@pytest.mark.parametrize("name", ["transformer, learned", "parallel"])
+def test_what_a_user_reads_says_layer_as_the_other_rooms_do(name: str) -> None:
+    found, _ = walked(model(name))
+    told = [text for stage in found.stages for text in (stage.name, *(one.title for one in stage.matrices()))]
+    assert {"layer 1", "what enters the layer", "what leaves the last layer"} <= set(told)
+    assert not [text for text in told if "block" in text]
+
+
+def test_layers_leave_what_the_model_left_and_names_are_as_in_the_other_rooms() -> None:
     network: Any = model("transformer, learned")
     found, _ = walked(network)
     with torch.no_grad(), outputs(network.blocks) as x:
         network(torch.tensor([IDS]))
-    assert [one.name for one in found.stages] == ["embedding", "block 1", "block 2", "norm", "probabilities"]
+    assert [one.name for one in found.stages] == ["embedding", "layer 1", "layer 2", "norm", "probabilities"]
     for stage, x_1Td in zip(found.stages[1:3], x, strict=True):
         torch.testing.assert_close(stage.out_Td, x_1Td[0], rtol=0, atol=EXACT)
     names = [one.name for one in found.stages[1].matrices()]
@@ -170,7 +178,7 @@ def test_other_models_stages_and_heads_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"this is a PrefixDecoder\. Use another run"):
         walk(Reading(network, lambda: None, ("a",)), str)
     found, _ = walked(model("transformer, rotary"))
-    with pytest.raises(ConfigError, match="head is 4; block 1 has 0 to 3"):
+    with pytest.raises(ConfigError, match="head is 4; layer 1 has 0 to 3"):
         found.stage(1).matrices(4)
     with pytest.raises(ConfigError, match="stage is 9; expected 0 to 4"):
         found.stage(9)

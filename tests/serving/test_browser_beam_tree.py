@@ -125,6 +125,33 @@ def test_the_keyboard_walks_through_the_tree(visit: Visit, pair_library: RunLibr
 
 
 @pytest.mark.long
+def test_a_copied_link_opens_the_same_branches(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
+    page, tree = visit(ADDRESS, at=pair_lab), _tree(pair_library)
+    assert "branches" not in page.hash()  # what is open at first needs no mention
+    ways = _ways(tree)
+    closed = next(n for n in sorted(ways) if n and tree.children(n))
+    opened = next(n for n in _visible(tree, ways - {closed}) if n not in ways and tree.children(n))
+    for node in (closed, opened):
+        page.page.locator(f"[role=treeitem][data-node='{node}']").click()
+    expected = _visible(tree, ways - {closed} | {opened})
+    assert {node["at"] for node in _nodes(page)} == expected
+    other = visit(page.hash(), at=pair_lab)
+    assert {node["at"] for node in _nodes(other)} == expected
+    page.page.go_back()
+    page.until(f"!document.querySelector(\"[data-node='{tree.children(opened)[0]}']\")")
+    assert {node["at"] for node in _nodes(page)} == _visible(tree, ways - {closed})
+    page.page.get_by_role("button", name="Close all").click()
+    assert [node["at"] for node in _nodes(visit(page.hash(), at=pair_lab))] == [0]
+    page.page.get_by_role("button", name="Open all").click()
+    assert len(_nodes(visit(page.hash(), at=pair_lab))) == len(tree.nodes)
+    page.set("beam", "2")  # another search has other nodes
+    assert "branches" not in page.hash()
+    assert {node["at"] for node in _nodes(page)} == _visible(_tree(pair_library, 2), _ways(_tree(pair_library, 2)))
+    nonsense = visit(f"{ADDRESS}&branches=0.x.99999.-1", at=pair_lab)
+    assert {node["at"] for node in _nodes(nonsense)} == _visible(tree, {0})
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_the_tree_scrolls_by_itself(visit: Visit, pair_lab: str, scheme: str, screenshot: Screenshot) -> None:
     page = visit(ADDRESS, at=pair_lab, viewport={"width": 390, "height": 844}, color_scheme=scheme)

@@ -18,6 +18,7 @@ from firth.progress import silent
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.rooms import build
+from firth.serving.lab.trainings import RunTraining
 from firth.serving.lab.workshop import Workshop
 from firth.training import log
 
@@ -122,10 +123,10 @@ def test_bad_settings_are_told(visit: Visit) -> None:
 
 
 def test_a_name_is_no_path_and_time_is_bounded(tmp_path: Path) -> None:
-    shop, recipe = Workshop(tmp_path), compose(build._table(ViewRequest({"kind": "gru"}), RunLibrary()))
+    shop, training = Workshop(tmp_path), RunTraining(compose(build._table(ViewRequest({"kind": "gru"}), RunLibrary())))
     for name in ("../x", "a/b", "", "x" * 41, "a b"):
         with pytest.raises(ConfigError, match="is no name of a run"):
-            shop.start(recipe, name)
+            shop.start(training, name)
     assert not list(tmp_path.iterdir())
     assert shop.most_seconds <= 600
 
@@ -133,11 +134,11 @@ def test_a_name_is_no_path_and_time_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_training_that_fails_or_takes_too_long(tmp_path: Path) -> None:
     table = build._table(ViewRequest({"kind": "gru", "width": "8", "depth": "1", "steps": "2000"}), RunLibrary())
-    failing = Workshop(tmp_path / "failing").start(compose({**table, "data": {"path": "nowhere.txt"}}), "mine")
+    failing = Workshop(tmp_path / "failing").start(RunTraining(compose({**table, "data": {"path": "nowhere.txt"}})), "mine")
     assert failing.process.wait(60)
     assert "nowhere.txt does not exist" in failing.error()
 
-    stopped = Workshop(tmp_path / "stopped", most_seconds=500.0).start(compose(table), "mine")
+    stopped = Workshop(tmp_path / "stopped", most_seconds=500.0).start(RunTraining(compose(table)), "mine")
     assert stopped.limit.interval == 500.0
     lines = stopped.path / "log.jsonl"
     while not (lines.exists() and log.read(lines)):

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from browsing import Screenshot, Visit, workshop_in
 
+from firth import vectors
 from firth.api import load
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms import ROOMS
-from firth.serving.lab.starters import CLASSIFIER, DATES
+from firth.serving.lab.starters import CHAT, CLASSIFIER, DATES, TAGGER, WORDS
 
 pytestmark = pytest.mark.long
 
@@ -79,6 +80,80 @@ def test_a_room_that_lacked_a_run_opens_with_it(visit: Visit, empty: tuple[str, 
     assert page.page.locator("[data-control=run]").input_value() == CLASSIFIER.name
     page.page.get_by_role("button", name="Blame").click()
     page.until("document.querySelector('[data-summary]').textContent.startsWith('bad')")
+
+
+def test_words_opens_on_vectors_that_were_trained_there(
+    visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot
+) -> None:
+    address, own = empty
+    page = visit("#/words", at=address)  # which shows contexts until there are vectors
+    assert page.page.locator("[data-command]").text_content() == WORDS.command()
+    page.page.get_by_role("button", name="Train word vectors").click()
+    page.page.locator("[data-told]", has_text="words: word ").wait_for(timeout=60_000)
+    screenshot(page, "words-training")
+    page.page.wait_for_selector("[data-figure=neighbours]", timeout=60_000)
+    page.settled()
+    assert page.page.locator("[data-command], [data-if-none]").count() == 0
+    job, word = own.workshop.job, page.page.locator("[data-control=word]").input_value()
+    assert job is not None
+    (bars,) = page.plot("neighbours")["data"]
+    expected = vectors.load(job.path).most_similar(word, topn=10)
+    assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(dict(expected), abs=1e-6)
+    page.open("#/build")  # where the curve of the latest training is
+    lines = [line for line in job.lines if line["loss"] is not None]
+    (curve,) = page.plot("curves")["data"]
+    assert (curve["x"], curve["y"]) == ([line["tokens"] for line in lines], pytest.approx([line["loss"] for line in lines]))
+    page.page.locator("[data-links] a", has_text="Search").click()
+    page.page.wait_for_selector("[data-room=search]")
+    assert page.settled().page.locator("[data-control=vectors]").input_value() == "words.firth"
+
+
+def test_vectors_that_are_stopped_can_be_opened_or_say_that_there_are_none(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    page = visit("#/", at=empty[0])
+    page.page.locator("[data-card=words] [data-make]").click()
+    page.page.locator("[data-told]", has_text="getting ready").wait_for()
+    page.page.locator("[data-control=stop]").click()
+    page.until("/stopped before its first weights|is trained: word/.test(document.querySelector('[data-told]').textContent)")
+    assert page.page.locator("[data-make=words]").count() == (0 if empty[1].vectors else 1)
+    assert page.page.locator("[data-failed]").count() == 0
+
+
+def test_tag_opens_on_a_tagger_that_knows_a_word_by_its_context(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    address, own = empty
+    page = visit("#/tag", at=address)
+    assert page.page.locator("[data-command]").text_content() == TAGGER.command()
+    page.page.get_by_role("button", name="Train a tagger of Python code").click()
+    page.page.wait_for_selector("[data-sentence]", timeout=60_000)
+    page.settled()
+    page.page.get_by_role("button", name="One word in five roles").click()
+    page.until("document.querySelectorAll('[data-sentence]').length === 1")
+    copies = page.page.locator(".tagged", has_text="copy").evaluate_all("all => all.map(one => one.dataset.tag)")
+    assert copies[:3] == ["function", "attribute", "call"]
+    assert own.workshop.job is not None
+    run = load(own.workshop.job.path)
+    (found,) = run.tag([page.page.locator("[data-control=text]").input_value()])
+    assert copies == [tag for word, tag in zip(found.words, found.tags, strict=True) if word == "copy"]
+    assert run.evaluate(split="test")["accuracy"] > 0.985  # 0.98 if an argument is called a name
+
+
+def test_chat_opens_on_a_model_that_knows_dates(visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot) -> None:
+    address, own = empty
+    page = visit("#/chat", at=address)
+    assert page.page.locator("[data-command]").text_content() == CHAT.command()
+    page.page.locator("[data-make]").click()
+    page.page.locator("[data-make]").wait_for(state="detached", timeout=240_000)
+    page.settled()
+    assert page.page.locator("[data-control=run]").input_value() == CHAT.name
+    page.page.get_by_role("button", name="A date").click()
+    asked = page.settled().page.locator("[data-control=message]").input_value()
+    page.page.locator("[data-control=send]").click()
+    page.page.locator("[data-role=assistant]").wait_for()
+    page.settled()
+    assert own.workshop.job is not None
+    run = load(own.workshop.job.path)
+    assert page.page.locator("[data-role=assistant] p").text_content() == run.chat(asked)
+    assert run.evaluate(split="test")["exact"] > 0.6  # a year or a month by heart would be right in a few of a hundred
+    screenshot(page, "chat-trained")
 
 
 def test_progress_is_shown_and_stop_stops(visit: Visit, empty: tuple[str, RunLibrary]) -> None:

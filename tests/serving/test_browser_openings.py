@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from browsing import Visit, serving
 
-from firth.serving.lab.examples import TAGGED_ENGLISH
+from firth.serving.lab.examples import TAGGED_ENGLISH, TAGGED_PYTHON
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms import ROOMS
 
@@ -51,7 +51,20 @@ def test_translate_opens_with_an_attention_model(visit: Visit, pair_library: Run
 
 
 @pytest.mark.long
-def test_examples_follow_the_run(visit: Visit, chat_library: RunLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_follow_the_run(visit: Visit, pair_library: RunLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, texts = pair_library.facts, {"rnnsearch": TAGGED_ENGLISH, "transformer": TAGGED_PYTHON}
+    with monkeypatch.context() as patch, serving(pair_library) as address:
+        patch.setattr(pair_library, "facts", lambda name: dataclasses.replace(facts(name), texts=texts.get(name, ())))
+        page = visit("#/translate?run=rnnsearch&text=4", at=address)
+        own = [example.label for example in ROOMS["translate"].examples]
+        for name in ("rnnsearch", "transformer", "rnnenc", "rnnsearch"):
+            page.set("run", name)
+            shown = page.page.locator("[data-example]").all_text_contents()
+            assert shown == [*(one.label for one in texts.get(name, ())), *own], name
+
+
+@pytest.mark.long
+def test_an_example_fills_in_the_message(visit: Visit, chat_library: RunLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = chat_library.facts
     with monkeypatch.context() as patch, serving(chat_library) as address:
         patch.setattr(chat_library, "facts", lambda name: dataclasses.replace(facts(name), texts=TAGGED_ENGLISH))

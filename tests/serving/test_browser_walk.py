@@ -20,7 +20,7 @@ def _values(page: Watched, name: str) -> Any:
     return np.array([[np.nan if value is None else value for value in row] for row in found])
 
 
-def test_a_block_shows_its_matrices_and_a_key_opens_the_sum(visit: Visit, transformer_run: Path) -> None:
+def test_a_layer_shows_its_matrices_and_a_key_opens_the_sum(visit: Visit, transformer_run: Path) -> None:
     page = visit(f"#/walk?run=transformer&text={quote(TEXT)}&stage=1&head=1")
     truth = {one.name: one for one in load(transformer_run).walk(TEXT).stages[1].matrices(1)}
     for name in ("x", "q", "p", "o", "f"):

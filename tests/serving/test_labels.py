@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 
@@ -9,6 +10,8 @@ import pytest
 from browsing import Visit
 
 from firth.serving.lab.app import PAGE
+from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.rooms import ROOMS
 
 SPEC = re.compile(r'\{ name: "(\w+)", label: (?:"([^"]*)"|`([^`]*)`)')
 SHARED = ("run", "seed", "beam", "top_k", "top_p", "vectors", "score", "position", "mask", "level", "gate", "heads", "corpus")
@@ -35,6 +38,11 @@ def test_labels_are_phrases() -> None:
             assert not re.search(r"if empty|\(empty|[.:]$", label), (name, label)
 
 
+def test_no_room_calls_a_layer_a_block() -> None:
+    told = [json.dumps(room.json(RunLibrary())) for room in ROOMS.values()]
+    assert not re.search(r"\bblocks?\b", " ".join([*told, *(one for found in labels().values() for one in found)]))
+
+
 @pytest.mark.long
 def test_layers_and_heads_are_counted_from_one_everywhere(visit: Visit) -> None:
     page = visit("#/attention?run=transformer&text=the")
@@ -43,6 +51,7 @@ def test_layers_and_heads_are_counted_from_one_everywhere(visit: Visit) -> None:
         assert page.page.locator(f"[data-control={control}]").evaluate(first) == ["1", "0"]
     page.open("#/walk?run=transformer&text=the&stage=1")
     assert page.page.locator("[data-control=head]").evaluate(first) == ["1", "0"]
+    assert "layer 1" in page.page.locator("[data-stage='1']").first.text_content()
     page.open("#/generate?run=char&prompt=the")
     assert page.page.locator("[data-control=level]").evaluate("box => box.options[0].textContent") == "layer 1"
     page.open("#/playground?of=sentence&heads=2")

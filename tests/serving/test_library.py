@@ -105,6 +105,27 @@ def test_vectors_are_loaded_once_and_a_file_that_is_gone_is_told(vectors_file: P
         library.word_vectors("copy.firth")
 
 
+def test_vectors_beside_the_runs_are_found_and_new_ones_are_added_once(
+    char_run: Path, vectors_file: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(char_run, runs / "gru")
+    library = RunLibrary([runs])
+    assert list(library.vectors) == []
+    shutil.copy(vectors_file, runs / "words.firth")
+    shutil.copy(vectors_file, runs / "gru" / "inside.firth")
+    assert not RunLibrary([runs / "gru"]).vectors  # a run is not searched
+    assert dict(library.vectors) == {"words.firth": runs / "words.firth"}
+    library.add(runs / "words.firth")
+    assert library._files == ()  # it is known, however often the page asks
+    library.add(vectors_file)
+    library.add(vectors_file)
+    assert library._files == (vectors_file,)
+    assert dict(library.vectors) == {vectors_file.name: vectors_file, "words.firth": runs / "words.firth"}
+    assert list(library.runs) == ["gru"]
+    assert len(library.word_vectors("words.firth")) == len(library.word_vectors(vectors_file.name))
+
+
 def test_the_tour_is_found_where_it_leaves_its_runs(char_run: Path, vectors_file: Path, tmp_path: Path) -> None:
     assert not tour_library(tmp_path / "tour").runs
     shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")

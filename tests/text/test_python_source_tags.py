@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tokenize
 from io import BytesIO
+from pathlib import Path
 
+from firth.text.config import TaggedConfig, TokenizerConfig
+from firth.text.data.tagged import encode_tagged, prepare_tagged
 from firth.text.datasets.python_source_tags import NAMES, source_lines, tagged_lines
 
 
@@ -71,6 +75,23 @@ def test_the_same_lines_every_time_and_each_part_from_other_files() -> None:
     whole = source_lines(500 + 20_000)[0]
     assert whole[: len(first) + len(second)] == first + second, "no line twice, none left out"
     assert {tag for line in whole for _, tag in line} == {*NAMES, "operator", "number", "string"}
+
+
+def test_a_recipe_can_name_the_lines(cache: Path) -> None:
+    data = TaggedConfig(name="python-source")
+    found = prepare_tagged(data, TokenizerConfig(kind="word", min_count=2))
+    assert set(found.labels) == {*NAMES, "operator", "number", "string"}
+    assert found.valid is not None
+    assert found.test is not None
+    assert len(found.train) > len(found.test) > len(found.valid) > 100
+    files = {path.name: path.stat().st_mtime_ns for path in cache.glob("python-source-*")}
+    assert len(files) == 3
+    assert prepare_tagged(data, found.tokenizer).sha256 == found.sha256
+    assert {path.name: path.stat().st_mtime_ns for path in cache.glob("python-source-*")} == files, "read from the cache"
+    other = cache / "mine.conll"
+    other.write_text("x\tname\n=\toperator\n1\tnumber\n", encoding="utf-8")
+    run_data = dataclasses.replace(data, labels=found.labels)  # as training fills it in
+    assert len(encode_tagged(other, found.tokenizer, run_data)) == 1
 
 
 def test_every_token_of_a_file_is_there() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firth import files
 from firth.cli.app import Json, complain, print_json, verb
 from firth.cli.progress import Display
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
@@ -61,6 +62,9 @@ def train(
         bool,
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
     ] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="File to which each update of the progress is written, as a line of JSON.")
+    ] = None,
     lower: Lower = False,
     strip_punctuation: StripPunctuation = False,
     format: FormatName = "auto",
@@ -76,7 +80,7 @@ def train(
 
     start = _start(out, continue_)
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
-    with StopRequest() as stop, VectorsDisplay() as display:
+    with StopRequest() as stop, VectorsDisplay(log) as display:
 
         def work(what: str, done: int, total: int) -> None:
             if stop.signal is not None:  # nothing to save yet
@@ -137,10 +141,11 @@ def _start(out: Path, going_on: bool) -> WordVectors | None:
 
 
 class VectorsDisplay(Display):
-    """A progress bar with words/s, the time left and the loss of the epoch."""
+    """A progress bar with words/s, the time left and the loss of the epoch; and the same numbers in a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path | None = None) -> None:
         super().__init__("training")
+        self.log = log
         self.report: Report | None = None
         self.shown = 0.0
         self.epoch = 0
@@ -153,11 +158,21 @@ class VectorsDisplay(Display):
         if now - self.shown < _BETWEEN and not last and not new_epoch:
             return
         self.shown = now
+        self._write(report, first)
         loss = "" if report.loss is None else f"loss {report.loss:.4f}  "
         facts = f"epoch {report.epoch}/{report.epochs}  {loss}{report.words_per_second:,.0f} words/s"
         self._show("training", report.words, report.of, facts)
         left = (report.of - report.words) / report.words_per_second
         self._plain(f"training {report.words / report.of:.0%}  {facts}  {left:.0f} s left", always=first or last)
+
+    def _write(self, report: Report, first: bool) -> None:
+        """A line with the keys of a run's log.jsonl; a step is a word."""
+        if self.log is None:
+            return
+        line = {"step": report.words, "tokens": report.words, "of": report.of, "seconds": report.seconds}
+        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch, that of it
+        with files.writing(self.log), self.log.open("w" if first else "a", encoding="utf-8") as file:
+            file.write(json.dumps({**line, "epoch": report.epoch, "loss": loss}) + "\n")
 
 
 def _rose(losses: Sequence[float | None]) -> bool:

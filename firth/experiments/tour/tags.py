@@ -11,14 +11,13 @@ from firth.api import Recipe, compose, load
 from firth.experiments.tour.station import Guide
 from firth.figures.figure import Table
 from firth.figures.page import Section
-from firth.files import write_text
 from firth.tasks.tagging import TaggerRun, Tags
-from firth.text.datasets.python_source_tags import NAMES, Line, source_lines
+from firth.text.datasets.python_source_tags import NAMES, WORDS, write_parts
 
 KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
 _STEPS = 300
-_WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
+_WORDS = WORDS
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,9 @@ def visit(guide: Guide) -> Section:
 
 
 def _written(folder: Path) -> dict[str, Path]:
-    """Write CoNLL files for the three splits, each from different source files."""
     paths = {part: folder / f"{part}.conll" for part in _WORDS}
-    for path, lines in zip(paths.values(), source_lines(*_WORDS.values()), strict=True):
-        write_text(path, "\n".join(map(_conll, lines)))
+    write_parts(paths, _WORDS)
     return paths
-
-
-def _conll(line: Line) -> str:
-    return "".join(f"{word}\t{tag}\n" for word, tag in line)
 
 
 def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:

@@ -107,7 +107,7 @@ class _Trail:
 
     def walk(self) -> list[Matrix]:
         block, x_1Td = self.block, self.given.x_1Td
-        self.add("x", "what enters the block", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
+        self.add("x", "what enters the layer", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
         if block.parallel:
             self._parallel(x_1Td)
             return self.found

@@ -78,7 +78,7 @@ def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...
         line = source_line(embedded, "self.embedding_projection(x_BTd)")
         value_Td = projection(x_1Td)[0]
         found.append(
-            Matrix("y", "projected to the width of the blocks", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y"))
+            Matrix("y", "projected to the width of the layers", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y"))
         )
     return found
 
@@ -119,7 +119,7 @@ def norm_stage(norm: nn.Module, x_Td: Tensor, tokens: tuple[str, ...], side: str
     code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.norm, "nn.LayerNorm(")
     line = source_line(Stack.run_blocks, "return self.norm(x_BTd)")
     matrices = [
-        Matrix("x", "what leaves the last block", "x", "Td", x_Td, tokens, line),
+        Matrix("x", "what leaves the last layer", "x", "Td", x_Td, tokens, line),
         Matrix("y", "RMSNorm" if rms else "LayerNorm", equation, "Td", y_Td, tokens, code, normalised(norm, x_Td, "y")),
     ]
     name = "memory" if side == "encoder" else _named(side, "norm")

@@ -133,7 +133,7 @@ class _Builder:
         inside, out_Td = partial(block.block_matrices, given), call.output[0][0]
         equation = EQUATIONS[kind] + (",  with cross-attention between them" if one.cross is not None else "")
         return Stage(
-            _named(side, f"block {n + 1}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
+            _named(side, f"layer {n + 1}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
         )
 
     # Recurrent models

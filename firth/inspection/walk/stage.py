@@ -17,7 +17,7 @@ StageKind = Literal["embedding", "block", "recurrent", "attention", "norm", "out
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    name: str  # "block 3"
+    name: str  # "layer 3"
     kind: StageKind
     side: str  # "encoder" or "decoder" in sequence to sequence, otherwise ""
     tokens: tuple[str, ...]

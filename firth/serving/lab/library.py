@@ -1,7 +1,8 @@
 """RunLibrary: the runs, word vectors and corpora that the lab was started with.
 
-A place is a run, or a folder that contains runs. Folders are searched again on each request, so a run that starts while the lab
-is open appears in it. A run is loaded on first use and kept until its weights change; only one request uses it at a time.
+A place is a run, or a folder that contains runs and word vectors. Folders are searched again on each request, so a run that
+starts while the lab is open appears in it. A run is loaded on first use and kept until its weights change; only one request
+uses it at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.lab.run_facts import RunFacts, run_facts
 from firth.serving.lab.workshop import Workshop
-from firth.serving.run_names import by_name, runs_in
+from firth.serving.run_names import by_name, runs_in, vectors_in
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class RunLibrary:
 
     @property
     def vectors(self) -> Mapping[str, Path]:
-        return by_name(list(self._files))
+        """Every file of word vectors that was given or that lies beside the runs."""
+        return by_name([*self._files, *(path for place in self.places for path in vectors_in(place))])
 
     def path(self, name: str) -> Path:
         """The folder of a run. Raises an error that distinguishes a deleted run from an unknown name."""
@@ -75,10 +77,12 @@ class RunLibrary:
             raise RunError(f'there is no run "{name[:60]}": the lab has no runs. Start it with `firth lab RUN`.')
         raise ConfigError(f'there is no run "{name[:60]}" in the lab.{did_you_mean(name, known)}')
 
-    def add(self, run: Path) -> None:
-        """A run that was trained while the lab is open, unless its folder is known."""
-        if run not in self.places and run not in self.runs.values():
-            self.places = (*self.places, run)
+    def add(self, path: Path) -> None:
+        """A run or a file of word vectors that was trained while the lab is open, unless it is known."""
+        if path.is_file():
+            self._files = self._files if path in self.vectors.values() else (*self._files, path)
+        elif path not in self.places and path not in self.runs.values():
+            self.places = (*self.places, path)
 
     def recipe(self, name: str) -> Recipe:
         """The recipe of a run, read without its weights and kept until its file changes."""

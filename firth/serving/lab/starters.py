@@ -1,21 +1,21 @@
-"""Starters: the small runs that the lab can train at the press of a button, for rooms that lack one.
+"""Starters: the small runs and word vectors that the lab can train at the press of a button, for rooms that lack them.
 
-The list is fixed: the page names a starter and nothing else. Each is a shipped recipe that needs no download, with the settings
-that make it small, so that the command below the button trains the same run.
+The list is fixed: the page names a starter and nothing else. Each needs no download and is small; the command below the button
+trains the same.
 """
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from firth import files
+from firth.serving.lab.trainings import RunTraining, Training, VectorsTraining
 
-if TYPE_CHECKING:
-    from firth.api import Recipe
-
+_FOLDER = Path("runs")  # in the commands, as in README
 REVIEWS = """text,label
 a warm and funny film,good
 a fine film,good
@@ -32,54 +32,136 @@ a story that is not clever,bad
 """
 
 
+class Starter(Protocol):
+    @property
+    def name(self) -> str: ...  # of what it makes, without a suffix
+
+    @property
+    def about(self) -> str: ...  # what it makes in a few words, after "Train"
+
+    def training(self, folder: Path) -> Training:
+        """What the workshop is to train; a table that it reads is written to `folder`."""
+
+    def command(self) -> str:
+        """What trains the same on the command line."""
+
+
 @dataclass(frozen=True)
-class Starter:
-    name: str  # of the run
-    about: str  # the run in a few words, after "Train"
+class RunStarter:
+    """A shipped recipe with the settings that make it small."""
+
+    name: str
+    about: str
     recipe: str
     settings: tuple[str, ...]  # a.b=value
     table: str = ""  # the training data, if they are a small table of the lab's own
 
-    def prepare(self, folder: Path) -> Recipe:
-        """The recipe, whose table is written to `folder`."""
+    def training(self, folder: Path) -> RunTraining:
         from firth.api import find_recipe
 
         if not self.table:
-            return find_recipe(self.recipe, self.settings)
+            return RunTraining(find_recipe(self.recipe, self.settings))
         data = folder / f"{self.name}.csv"
         folder.mkdir(parents=True, exist_ok=True)
         files.write_text(data, self.table)
-        return find_recipe(self.recipe, [f"data.path={data.absolute()}", *self.settings])
+        return RunTraining(find_recipe(self.recipe, [f"data.path={data.absolute()}", *self.settings]))
 
     def command(self) -> str:
-        """What trains the same run on the command line."""
         data = (f"data.path={self.name}.csv",) if self.table else ()
         parts = [one.partition("=") for one in (*data, *self.settings)]
         options = " ".join(f"--{key}={shlex.quote(value)}" for key, _, value in parts)
-        lines = [f"firth train {self.recipe} --out runs/{self.name} {options}"]
+        lines = [f"firth train {self.recipe} --out {_FOLDER / self.name} {options}"]
         if self.table:
             written = self.table.replace("\n", "\\n")
             lines.insert(0, f"printf '{written}' > {self.name}.csv")
         return "\n".join(lines)
 
 
-DATES = Starter(
+@dataclass(frozen=True)
+class VectorsStarter:
+    """Word vectors of a text that firth finds on the disk."""
+
+    name: str
+    about: str
+    corpus: str
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def training(self, folder: Path) -> VectorsTraining:
+        return VectorsTraining(self.corpus, self.settings)
+
+    def command(self) -> str:
+        made = self.training(_FOLDER)
+        return shlex.join(["firth", *made.verb(_FOLDER / f"{self.name}{made.suffix}")])
+
+
+DATES = RunStarter(
     "dates",
     "a translator of dates",
     "dates-rnnsearch",
     ("data.count=4000", 'data.locales=["fr", "de", "en_GB"]', "model.width=64", "training.steps=150"),
 )
-GPT = Starter(
+GPT = RunStarter(
     "gpt",
     "a small Transformer",
     "docs-char-transformer",
     ("model.depth=2", "training.steps=300", "training.batch=16"),
 )
-CLASSIFIER = Starter(
+CLASSIFIER = RunStarter(
     "reviews",
     "a classifier of short reviews",
     "sst2-average",
     ("tokenizer.min_count=1", "data.valid=0", "training.steps=60"),
     REVIEWS,
 )
-STARTERS = {one.name: one for one in (DATES, GPT, CLASSIFIER)}
+WORDS = VectorsStarter(
+    "words",
+    "word vectors",
+    "docs",
+    {"dim": 64, "min_count": 10, "epochs": 10, "lower": True, "strip_punctuation": True},
+)
+TAGGER = RunStarter(
+    "tags",
+    "a tagger of Python code",
+    "ewt-pos-bilstm",
+    (
+        "data.name=python-source",
+        "data.tag_column=2",
+        "tokenizer.lower=false",
+        "model.width=64",
+        "model.embedding=64",
+        "model.characters=16",
+        "model.dropout=0.2",
+        "objective.unknown=0",
+        "training.steps=300",
+        "training.batch=32",
+        "training.rate=0.01",
+        "training.warmup=0",
+        "training.average=0",
+        "training.log_every=5",
+        "training.evaluate_every=0",
+    ),
+)
+CHAT = RunStarter(
+    "chat",
+    "a chat model for dates",
+    "chat-decoder",
+    (
+        'data.skills=["dates"]',
+        "data.count=8000",
+        "tokenizer.vocab=400",
+        "model.width=64",
+        "model.depth=2",
+        "model.heads=4",
+        "model.dropout=0",
+        "training.steps=700",
+        "training.batch=32",
+        "training.context=96",
+        "training.rate=0.005",
+        "training.warmup=20",
+        "training.average=0",
+        "training.dtype=float32",
+        "training.log_every=10",
+        "training.evaluate_every=0",
+    ),
+)
+STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT)}

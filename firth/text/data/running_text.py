@@ -17,6 +17,7 @@ from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.datasets import download
 from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
+from firth.text.datasets.python_source_tags import cached_parts
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
 from firth.text.readers.pieces import Piece
@@ -109,6 +110,15 @@ def with_local_paths(data: C, progress: Progress) -> C:
         data = dataclasses.replace(data, more=tuple(path for path, _ in located), columns=columns)  # type: ignore[call-arg]
     if data.name in (None, "docs"):
         return data
+    if data.name == "python-source":
+        found = {part: str(path) for part, path in cached_parts().items()}
+        return dataclasses.replace(
+            data,
+            name=None,
+            path=found["train"],
+            valid_path=data.valid_path or found["valid"],
+            test_path=data.test_path or found["test"],
+        )
     entry, folder = data_set(data.name), download.local(data.name, progress)
     valid, test = (str(folder / file) if file else None for file in (entry.valid, entry.test))
     return dataclasses.replace(

@@ -92,8 +92,9 @@ def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> Se
 
 def conll_columns(data: TaggedConfig) -> ConllColumns:
     """The format and the columns of the files of a run."""
-    entry = None if data.name is None else data_set(str(data.name))
-    given = data.format if data.format in ("conll", "conllu") else None
+    generated = data.name == "python-source"
+    entry = None if data.name is None or generated else data_set(str(data.name))
+    given = "conll" if generated else data.format if data.format in ("conll", "conllu") else None
     if given is None and data.path is not None:
         given = tagged_format(Path(data.path))
     return ConllColumns(entry.tagged if entry else given, data.word_column, data.tag_column, explicit=data.format != "auto")

@@ -25,6 +25,7 @@ _GENERATED: dict[str | None, Holds] = {
     "docstrings": "sentence pairs",
     "prompts": "sentence pairs",
     "chats": "conversations",
+    "python-source": "tagged words",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
     "scenes": "captioned images",

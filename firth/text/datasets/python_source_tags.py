@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import keyword
+import platform
 import sysconfig
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+
+from firth.files import write_text
+from firth.text import cache
 
 Line = list[tuple[str, str]]  # tokens and their tags
 
@@ -31,6 +35,29 @@ _SKIPPED = {"test", "tests", "idle_test", "idlelib", "lib2to3", "site-packages",
 _PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
 _MOST = 40  # tokens of a line; longer ones are tables of data
 _MOST_LINES = 300  # of a file, so that no file dominates the text
+WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
+_MAKER = 1  # raise when the same version of Python would give other files
+
+
+def cached_parts() -> dict[str, Path]:
+    """The CoNLL files of the three parts, in the cache; the first use takes a second to create them."""
+    folder = cache.cache_folder()
+    paths = {part: folder / f"python-source-{platform.python_version()}-{_MAKER}-{part}.conll" for part in WORDS}
+    if not all(path.is_file() for path in paths.values()):
+        write_parts(paths, write=cache.write_text)
+    return paths
+
+
+def write_parts(
+    paths: Mapping[str, Path], words: Mapping[str, int] = WORDS, write: Callable[[Path, str], None] = write_text
+) -> None:
+    """Write CoNLL files of the parts train, valid and test, each from different source files."""
+    for path, lines in zip(paths.values(), source_lines(*(words[part] for part in paths)), strict=True):
+        write(path, "\n".join(map(_conll, lines)))
+
+
+def _conll(line: Line) -> str:
+    return "".join(f"{word}\t{tag}\n" for word, tag in line)
 
 
 def source_lines(*words: int) -> list[list[Line]]:

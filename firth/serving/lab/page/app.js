@@ -4,7 +4,7 @@ import { home } from "./home.js";
 import { element, prose } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
 import { loadPlotly, redrawAll } from "./lib/plot.js";
-import { maker, Workshop } from "./lib/workshop.js";
+import { maker, opening, Workshop } from "./lib/workshop.js";
 
 const main = document.getElementById("room");
 let open = null; // the Lab of the open room
@@ -50,9 +50,14 @@ function guide(lab, { notice, examples, works, texts_into: into }) {
   ];
 }
 
-// A room without what it needs says how to make it, and opens again when it is there.
+// A room without what it needs says how to make it, and opens anew on it when it is there.
 function lacking(lab, room) {
-  const workshop = new Workshop(lab.left.signal, async () => { dispatchEvent(new Event("runs-changed")); leave(); await follow(); });
+  const workshop = new Workshop(lab.left.signal, async facts => {
+    dispatchEvent(new Event("runs-changed"));
+    history.replaceState(null, "", opening(facts, room.name));
+    leave();
+    await follow();
+  });
   lab.root.append(workshop.node, maker(room, starter => workshop.make(starter)));
   workshop.look();
 }

@@ -39,8 +39,8 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.takes_context),
-        "There is no run that answers questions about a text. Write a recipe for your own questions, in which objective.kind is "
-        '"answer", and train it:',
+        "There is no run that answers questions about a text. It takes a file of questions, such as SQuAD, and a recipe that "
+        'names it and has objective.kind = "answer":',
         "firth train questions.toml --out runs/answer",
     )
 

@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from firth.errors import ConfigError, DataError
@@ -23,11 +22,12 @@ from firth.serving.lab.rooms.describe import totals
 from firth.serving.lab.rooms.playground import MASK_LABELS, POSITION_LABELS, SCORE_LABELS
 from firth.serving.lab.run_facts import RunFacts
 from firth.serving.lab.starters import STARTERS
+from firth.serving.lab.trainings import RunTraining
 from firth.serving.lab.workshop import Job
-from firth.training import log
-from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from firth.api import Recipe
 
 MOST_PARAMETERS = 2_000_000
@@ -85,16 +85,17 @@ def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         raise ConfigError(
             f"the model has {weights:,} parameters; the lab trains at most {MOST_PARAMETERS:,}. Train it with `firth train`."
         )
-    job = library.workshop.start(recipe, request.text("name", most=200))
-    return ViewResult({}, _command(job.path), {"name": job.name})
+    job = library.workshop.start(RunTraining(recipe), request.text("name", most=200))
+    return ViewResult({}, _python(job), {"name": job.name})
 
 
 def make(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """Begin to train one of the lab's starters, for a room that lacks a run; `progress` tells how far it is."""
+    """Begin to train one of the lab's starters, for a room that lacks it; `progress` tells how far it is."""
     starter = STARTERS[request.choice("starter", tuple(STARTERS))]
     shop = library.workshop
-    job = shop.start(starter.prepare(shop.folder), shop.free(starter.name))
-    return ViewResult({}, _command(job.path), {"name": job.name})
+    training = starter.training(shop.folder)
+    job = shop.start(training, shop.free(starter.name, training.suffix))
+    return ViewResult({}, _python(job), {"name": job.name})
 
 
 def stop(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -106,48 +107,56 @@ def stop(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def progress_facts(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """How far the latest training is."""
     job = library.workshop.job
-    return ViewResult({}, "" if job is None else _command(job.path), _facts(job, library))
+    return ViewResult({}, "" if job is None else _python(job), _facts(job, library))
 
 
 def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """How far the latest training is, with its curves."""
     job = library.workshop.job
-    lines = [] if job is None else _log(job)
+    lines = [] if job is None else job.lines
     if job is None or not lines:
         return progress_facts(request, library, progress)
     python = (
         "from pathlib import Path\n\nfrom firth.figures.training import training_curves\nfrom firth.training import log\n\n"
-        f'lines = log.read(Path({str(job.path)!r}) / "log.jsonl")\n'
-        f"figure = training_curves({{{job.name!r}: lines}}, 'loss', 'step')\nfigure.plot\n"
+        f"lines = log.read(Path({str(job.training.log_file(job.path))!r}))\n"
+        f"figure = training_curves({{{job.name!r}: lines}}, 'loss', {job.training.counts!r})\nfigure.plot\n"
     )
-    return ViewResult({"curves": training_curves({job.name: lines}, "loss", "step")}, python, _facts(job, library))
-
-
-def _log(job: Job) -> list[dict[str, Any]]:
-    return log.read(RunFolder(job.path).log) if RunFolder(job.path).exists() else []
+    figure = training_curves({job.name: lines}, "loss", job.training.counts)
+    return ViewResult({"curves": figure}, python, _facts(job, library))
 
 
 def _facts(job: Job | None, library: RunLibrary) -> dict[str, object]:
-    """What the page tells about a training. A run that has weights is from then on one of the lab's."""
+    """What the page tells about a training. What it has made is from then on one of the lab's."""
     if job is None:
         return {"name": None, "running": False}
-    lines, running = _log(job), job.running
-    ready = RunFolder(job.path).model.is_file()
-    if ready:
-        library.add(job.path)
-    name = next((name for name, path in library.runs.items() if path == job.path), job.name)
+    running, ready, lines = job.running, job.ready, job.lines  # in this order: one that has ended is ready
+    opens = _openings(job, library) if ready else ()
     return {
         "name": job.name,
-        "run": name,  # as the other rooms know it
         "running": running,
         "ready": ready and not running,
+        "counts": job.training.counts,
         "step": lines[-1]["step"] if lines else 0,
-        "steps": library.recipe_at(job.path).training.steps if lines else None,
+        "steps": job.training.goal(lines),
         "loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None),
         "seconds": time.monotonic() - job.began,
         "error": job.error(),
-        "opens": _rooms(library.facts(name)) if ready else [],
+        "opens": [{"room": room, "settings": settings} for room, settings in opens],
     }
+
+
+def _openings(job: Job, library: RunLibrary) -> list[tuple[str, Mapping[str, str]]]:
+    """The rooms that show what was made, and the setting that chooses it there."""
+    library.add(job.path)
+    if (vectors := _known(job, library.vectors)) is not None:
+        return [(room, {"vectors": vectors}) for room in ("words", "search")]
+    run = _known(job, library.runs)
+    return [] if run is None else [(room, {"run": run}) for room in _rooms(library.facts(run))]
+
+
+def _known(job: Job, names: Mapping[str, Path]) -> str | None:
+    """The name that the other rooms know it by."""
+    return next((name for name, path in names.items() if path == job.path), None)
 
 
 def _rooms(facts: RunFacts) -> list[str]:
@@ -155,6 +164,9 @@ def _rooms(facts: RunFacts) -> list[str]:
     shows = {
         "translate": facts.translates,
         "classify": facts.classifies,
+        "tag": facts.tags,
+        "answer": facts.takes_context,
+        "caption": facts.captions,
         "walk": facts.walks,
         "chat": facts.chats,
         "generate": facts.generates,
@@ -164,8 +176,8 @@ def _rooms(facts: RunFacts) -> list[str]:
     return [room for room, can in shows.items() if can]
 
 
-def _command(path: Path) -> str:
-    return f"import firth\n\nfirth.train({str(path.with_suffix('.toml'))!r}, out={str(path)!r})\n"
+def _python(job: Job) -> str:
+    return job.training.python(job.path)
 
 
 def _recipe(request: ViewRequest, library: RunLibrary) -> Recipe:

@@ -11,6 +11,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.starters import CHAT
 
 if TYPE_CHECKING:
     from firth.text.conversation import Message
@@ -66,8 +67,9 @@ def _given(request: ViewRequest) -> dict[str, Any]:
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.chats),
-        "There is no run that holds conversations. Train one, preferably on a GPU:",
-        "firth train chat-decoder --out runs/chat",
+        "There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also translates "
+        "and judges reviews, needs a GPU:",
+        starter=CHAT,
     )
 
 

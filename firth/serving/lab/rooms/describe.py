@@ -99,7 +99,7 @@ ROOM = Room(
     {"count": count},
     choices=offered,
     facts={"first": FIRST},
-    notice="In a large model, nearly all parameters are in the blocks; in a small one, many are in the embedding.",
+    notice="In a large model, nearly all parameters are in the layers; in a small one, many are in the embedding.",
     examples=(
         Example("GPT-3", {"of": "gpt3", "settings": ""}),
         Example("GPT-2", {"of": "gpt2", "settings": ""}),

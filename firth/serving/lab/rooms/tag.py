@@ -9,6 +9,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.starters import TAGGER
 from firth.tasks.tagging import TaggerRun
 
 MOST_SENTENCES = 50
@@ -38,8 +39,8 @@ def usable(library: RunLibrary) -> Usable:
         library.runs_where(
             lambda facts: facts.tags, first=lambda facts: facts.recurrent or facts.multi_head
         ),  # they read the context
-        "There is no run that tags words. The tour trains two, on Python source code:",
-        "firth tour",
+        "There is no run that tags words. Train one on the source code of Python's own library:",
+        starter=TAGGER,
     )
 
 

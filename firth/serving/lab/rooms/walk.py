@@ -1,4 +1,4 @@
-"""Walk: the whole forward pass of a model as one picture, down to the matrices of a block and one dot product."""
+"""Walk: the whole forward pass of a model as one picture, down to the matrices of a layer and one dot product."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ ROOM = Room(
     {"whole": whole, "next": next_token, "stage": stage, "cell": cell},
     usable,
     facts={"window": WINDOW, "most_tokens": MOST_TOKENS},
-    notice="A Transformer block adds to what enters it; a recurrent layer passes its state on from token to token.",
+    notice="A Transformer layer adds to what enters it; a recurrent layer passes its state on from token to token.",
     examples=(
         Example("Inside the first layer", {"stage": "1"}),
         Example("Always the most probable token", {"temperature": "0"}),

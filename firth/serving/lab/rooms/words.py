@@ -15,6 +15,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable, choices, named
+from firth.serving.lab.starters import WORDS
 from firth.vectors import WordVectors
 from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
 from firth.vectors.encoding import encoded
@@ -228,8 +229,8 @@ VIEWS = (
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         tuple(library.vectors),
-        "There are no word vectors; only the contexts of words work without them. Train some, and open them:",
-        "firth vectors train docs --out words.firth\nfirth lab --vectors words.firth",
+        "There are no word vectors; only the contexts of words work without them. Train some on the documentation on your disk:",
+        starter=WORDS,
         needs="word vectors",
     )
 

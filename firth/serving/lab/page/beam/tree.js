@@ -7,14 +7,19 @@ import { drawing, element } from "../lib/dom.js";
 import { visible } from "../walk/format.js";
 
 const ROW = 28, BETWEEN = 30, RESULT = 280, GAP = 60, TOP = 4, LETTER = 7.3;
+const CLOSED = "closed"; // all branches are
 const MARKS = { kept: "○", ended: "■", dropped: "✕" };
 
 const number = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 const middle = row => TOP + row * ROW + ROW / 2;
 const curve = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 
+const listed = open => [...open].sort((a, b) => a - b).join(".");
+
+// `changed` is told when the user opened or closed a branch.
 export class Tree {
-  constructor(into) {
+  constructor(into, changed) {
+    this.changed = changed;
     this.svg = drawing("svg", { "aria-hidden": "true" });
     this.items = element("div", { role: "tree", "aria-label": "hypotheses of the beam search" });
     this.ranking = element("ol", { class: "beam-results", "aria-label": "translations, best first" });
@@ -30,19 +35,39 @@ export class Tree {
     this.items.addEventListener("keydown", event => this.pressed(event));
   }
 
-  show({ nodes, results }) {
+  // `branches`: those that are open, as in the address.
+  show({ nodes, results }, branches) {
     this.nodes = nodes.map((node, at) => ({ ...node, at, children: [] }));
     for (const node of this.nodes.slice(1)) this.nodes[node.parent].children.push(node.at);
     this.nodes.forEach(node => { node.depth = node.parent === null ? 0 : this.nodes[node.parent].depth + 1; });
     this.results = results;
     this.ranks = new Map(results.map((one, n) => [one.node, n + 1]));
-    this.open = new Set([0, ...results.flatMap(one => this.path(one.node).slice(0, -1))]); // the ways to the translations
+    this.ways = new Set([0, ...results.flatMap(one => this.path(one.node).slice(0, -1))]); // to the translations: open at first
+    this.open = this.opened(branches);
     this.current = 0; // the node that Tab reaches
     const longest = Math.min(10, Math.max(3, ...nodes.map(node => visible(node.token).length)));
     this.node = Math.round(24 + LETTER * (longest + 12)); // a mark, the token, the number and the sign of a branch
     this.column = this.node + BETWEEN;
     this.draw();
     this.tell(null);
+  }
+
+  // The open branches for the address: the numbers of their nodes, or null for those that are open at first.
+  get branches() {
+    const now = listed(this.open);
+    return now === listed(this.ways) ? null : now || CLOSED;
+  }
+
+  opened(branches) {
+    if (!branches) return new Set(this.ways);
+    return new Set(branches.split(".").map(Number).filter(at => this.nodes[at]?.children.length));
+  }
+
+  // Opens and closes branches as an address says, for example after the Back button.
+  restore(branches) {
+    if ((branches ?? null) === this.branches) return;
+    this.open = this.opened(branches);
+    this.draw();
   }
 
   path(at) {
@@ -126,11 +151,13 @@ export class Tree {
     else this.open.add(at);
     this.draw();
     this.light(at);
+    this.changed();
   }
 
   openAll(open) {
     this.open = new Set(open ? this.nodes.filter(node => node.children.length).map(node => node.at) : []);
     this.draw();
+    this.changed();
   }
 
   // Opens the branch of a result and goes to its end.
@@ -138,6 +165,7 @@ export class Tree {
     this.path(node).slice(0, -1).forEach(at => this.open.add(at));
     this.draw();
     this.go(node);
+    this.changed();
   }
 
   go(at) {

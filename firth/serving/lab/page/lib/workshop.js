@@ -7,25 +7,30 @@ import { ask } from "./request.js";
 export const PAUSE = 1000; // milliseconds between two looks at a training
 
 const OPENED = {
-  walk: "Walk through it", translate: "Translate", classify: "Classify", chat: "Chat", generate: "Generate text",
-  attention: "Look at its attention", inspect: "Inspect it",
+  walk: "Walk through it", translate: "Translate", classify: "Classify", tag: "Tag", answer: "Ask about a text", caption: "Caption images",
+  chat: "Chat", generate: "Generate text", attention: "Look at its attention", inspect: "Inspect it", words: "Look up words", search: "Search",
 };
 
 const minutes = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
 
 // How far a training is, in words.
-export function told({ name, running, ready, step, steps, loss, seconds, error }) {
+export function told({ name, running, ready, counts, step, steps, loss, seconds, error }) {
   if (!name) return "";
   if (error) return `${name}: ${error}`;
-  const far = steps ? `step ${step} of ${steps}, loss ${loss === null ? "?" : loss.toFixed(3)}` : "getting ready";
+  const far = steps ? `${counts === "step" ? "step" : "word"} ${step.toLocaleString("en")} of ${steps.toLocaleString("en")}, loss ${loss === null ? "?" : loss.toFixed(3)}` : "getting ready";
   if (running) return `${name}: ${far}, ${minutes(seconds)}`;
   return ready ? `${name} is trained: ${far}.` : `${name} was stopped before its first weights were saved.`;
 }
 
-// Links that open a trained run in the rooms that show it.
-export const openers = ({ ready, opens, run }) => (ready
-  ? opens.map(room => element("a", { href: `#/${room}?run=${encodeURIComponent(run)}`, text: OPENED[room] }))
+const address = (room, settings) => `#/${room}?${new URLSearchParams(settings)}`;
+
+// Links that open what was trained in the rooms that show it.
+export const openers = ({ ready, opens }) => (ready
+  ? opens.map(({ room, settings }) => element("a", { href: address(room, settings), text: OPENED[room] }))
   : []);
+
+// The address of a room with what was trained, if the room shows it.
+export const opening = ({ opens }, name) => address(name, opens.find(({ room }) => room === name)?.settings ?? {});
 
 // What a room lacks, the command that makes it, and, where the lab can make it by itself, a button.
 export function maker({ if_none: lacks, command, starter }, press) {

@@ -25,20 +25,25 @@ export function mount(root, lab) {
   lab.style("/page/beam/tree.css");
   const search = element("section", { hidden: true, "data-search": true }, element("h2", { text: "The beam search as a tree" }));
   const grown = element("div"), greedy = element("p", { text: "A beam of 1 is greedy decoding, which keeps a single hypothesis. Choose a wider beam to see a tree." });
-  const tree = new Tree(grown);
+  const tree = new Tree(grown, () => {
+    lab.set({ branches: tree.branches }, { push: true, render: false });
+    before.branches = lab.state.branches;
+  });
   search.append(greedy, grown);
   root.append(out, below, search);
   let shown = ""; // what the tree on the page belongs to
   let before = null, latest = { key: "", result: null }; // another alignment needs no new translations
 
-  // The chosen translation and map belong to a run and a text.
+  // The chosen translation and map belong to a run and a text, the open branches to a search.
   function forget() {
     lab.follow(before?.run);
-    const { run, text, pick, map } = lab.state;
+    const { run, text, beam, penalty, pick, map, branches } = lab.state;
     if (before && (before.run !== run || before.text !== text) && before.pick === pick && before.map === map) {
       lab.set({ pick: "0", map: "", target: "" }, { render: false });
     }
-    before = { run, text, pick: lab.state.pick, map: lab.state.map };
+    const other = before && [run, text, beam, penalty].some((value, n) => value !== before.search[n]);
+    if (other && branches && before.branches === branches) lab.set({ branches: null }, { render: false });
+    before = { run, text, search: [run, text, beam, penalty], pick: lab.state.pick, map: lab.state.map, branches: lab.state.branches };
   }
 
   async function align(found) {
@@ -59,11 +64,12 @@ export function mount(root, lab) {
     const one = Number(params.beam) === 1;
     greedy.hidden = !one;
     grown.hidden = one;
+    if (shown === key) tree.restore(lab.state.branches);
     if (one || shown === key) return;
     shown = "";
     const result = await lab.ask("beam_tree", params, { into: grown });
     if (!result) return;
-    tree.show(result.facts);
+    tree.show(result.facts, lab.state.branches);
     lab.tools(grown, result.table, "beam_tree", result.python);
     shown = key;
   }
