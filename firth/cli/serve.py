@@ -44,6 +44,14 @@ def serve(
             help="Where each model writes: a process or a thread of its own. [default: a process on a GPU]", show_default=False
         ),
     ] = "auto",
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that speak HTTP. [default: 1; with an engine on a GPU half as many as cores, at most 8]",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.
 
@@ -60,9 +68,12 @@ def serve(
     from firth.serving.http.models import load_models
     from firth.serving.http.server import listen
     from firth.serving.http.server import serve as run_server
+    from firth.serving.http.supervisor import check_fronts, default_processes
     from firth.training.loop import device_for
 
-    apart = engine == "process" or (engine == "auto" and device_for(device).type == "cuda")
+    on_gpu, several = device_for(device).type == "cuda", (processes or 1) > 1
+    apart = engine == "process" or (engine == "auto" and (on_gpu or several))
+    check_fronts(processes or 1, apart=apart)
     listener = listen(host, port)
     try:
         models = load_models(
@@ -89,6 +100,7 @@ def serve(
         drain=drain,
         ready=lambda: print(f"Serving {names} at {address}/v1 (see {address}/docs; Ctrl-C ends it)", flush=True),
         draining=lambda: complain("ending: no new requests; Ctrl-C again to end at once"),
+        processes=processes or default_processes(models, on_gpu=on_gpu and apart),
     )
     for model in models:
         model.run.network.to("meta")  # torch complains if weights that were shared on a GPU are still there at the end
