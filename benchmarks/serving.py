@@ -1,8 +1,8 @@
 """Many clients at once: `firth serve` beside a plain FastAPI server around `transformers`' generate(), in the same run.
 
     pip install fastapi uvicorn
-    python benchmarks/serving.py [--clients 16 64] [--tokens 64] [--rounds 3] [--threads 2]
-    python benchmarks/serving.py --device cuda --dtype bf16 --clients 64 --tokens 128 --plain-clients 16 [--answers 10] [--fronts 8]
+    python benchmarks/serving.py [--clients 16 64] [--tokens 64] [--rounds 3] [--threads 2] [--fronts 2]
+    python benchmarks/serving.py --device cuda --dtype bf16 --clients 64 --tokens 128 --plain-clients 16 [--answers 10]
     python benchmarks/serving.py --depth 2 --width 64 --vocab 500 --tokens 8           # in miniature
 
 A folder with GPT-2 124M (random weights; 12 layers of width 768, a vocabulary of 50,257) is served by `firth serve` and by the

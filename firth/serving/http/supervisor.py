@@ -186,8 +186,8 @@ class _Supervisor(Server):
             self._loop.remove_reader(self._listener)
             self._listener.close()
             self.fronts.end()
-        if self._ends is not None and time.monotonic() > self._ends:
-            self.fronts.kill()
+        if self.force_exit or (self._ends is not None and time.monotonic() > self._ends):
+            self.fronts.kill()  # and the engines cancel their texts
         if self.fronts.failed or (self._ends is not None and not self.fronts.living):
             self.should_exit = True
         return await super().on_tick(counter)
