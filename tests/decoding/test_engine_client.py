@@ -107,29 +107,32 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
             assert time.monotonic() < ends
             time.sleep(0.01)
 
-    wait_until(lambda: engine.ready)
-    assert all(client.ready for client in clients)
-    jobs = [job(prompt, 20) for prompt in prompts(2, 9)]
-    heard = [asked(client, one) for client, one in zip(clients, jobs, strict=True)]
-    assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
+    try:
+        wait_until(lambda: engine.ready)
+        assert all(client.ready for client in clients)
+        jobs = [job(prompt, 20) for prompt in prompts(2, 9)]
+        heard = [asked(client, one) for client, one in zip(clients, jobs, strict=True)]
+        assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
 
-    long = job([1, 2], 1_000_000)
-    running = [asked(client, long) for client in (*clients, *clients)]
-    for client in (*clients, engine):
-        with pytest.raises(QueueFull, match="2 requests"):
-            client.submit(long, Heard())
-    assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 2)
-    clients[0].close()
-    assert [one.finished().reason for one in running[::2]] == ["cancelled"] * 2
-    wait_until(lambda: engine.facts()["cancelled"] == 2)
-    assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 0)  # the other's go on
+        long = job([1, 2], 1_000_000)
+        running = [asked(client, long) for client in (*clients, *clients)]
+        for client in (*clients, engine):
+            with pytest.raises(QueueFull, match="2 requests"):
+                client.submit(long, Heard())
+        assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 2)
+        clients[0].close()
+        assert [one.finished().reason for one in running[::2]] == ["cancelled"] * 2
+        wait_until(lambda: engine.facts()["cancelled"] == 2)
+        assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 0)  # the other's go on
 
-    assert engine.pid is not None
-    engine._counts.of(1).leave()  # as the supervisor does
-    os.kill(engine.pid, signal.SIGKILL)
-    assert {one.finished().reason for one in running[1::2]} == {"lost"}
-    wait_until(lambda: engine.ready)
-    assert asked(clients[1], jobs[0]).ids() == alone(model, jobs[0])
-    assert (engine.facts()["lost"], engine.facts()["jobs"], engine.facts()["running"]) == (2, 7, 0)
-    clients[1].close()
-    engine.close()
+        assert engine.pid is not None
+        engine._counts.of(1).leave()  # as the supervisor does
+        os.kill(engine.pid, signal.SIGKILL)
+        assert {one.finished().reason for one in running[1::2]} == {"lost"}
+        wait_until(lambda: engine.ready)
+        assert asked(clients[1], jobs[0]).ids() == alone(model, jobs[0])
+        assert (engine.facts()["lost"], engine.facts()["jobs"], engine.facts()["running"]) == (2, 7, 0)
+    finally:
+        for client in clients:
+            client.close()
+        engine.close(drain=False)
