@@ -9,14 +9,24 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 from http_fronts import Fronted, begin, fronted, reply, streamed, wait_until
 from shell import Firth
+from small_models import random_model
 
 import firth as toolkit
+from firth.decoding.engine_process import EngineProcess
+from firth.serving.http import supervisor
+from firth.serving.http.front import FrontSettings
+from firth.serving.http.fronts import Front
+from firth.serving.http.keys import Keys
+from firth.serving.http.limits import Limits
+from firth.serving.http.metrics import Metrics
+from firth.serving.http.supervisor import default_processes
 from firth.serving.lab.library import RunLibrary
 from firth.tasks.next_token import LanguageModelRun
 
@@ -136,6 +146,20 @@ def test_what_cannot_be_is_said_at_once(firth: Firth, char_run: Path) -> None:
     assert (threads.code, "needs engines in processes of their own. Use --engine process." in threads.err) == (2, True)
 
 
+def test_several_processes_are_the_default_on_a_gpu_with_enough_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = EngineProcess(random_model("gru", 23))
+    models: Any = [SimpleNamespace(engine=engine)]
+    monkeypatch.setattr(sys, "platform", "linux")
+    for cores, expected in ((1, 1), (3, 1), (4, 2), (10, 5), (64, 8)):
+        monkeypatch.setattr(supervisor, "cores", lambda cores=cores: cores)
+        assert default_processes(models, on_gpu=True) == expected
+    assert default_processes(models, on_gpu=False) == 1
+    nothing_writes: Any = [SimpleNamespace(engine=None)]
+    assert default_processes(nothing_writes, on_gpu=True) == 1
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert default_processes(models, on_gpu=True) == 1
+
+
 @pytest.mark.long
 def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) -> None:
     """digits, which holds conversations, and a classifier, which only the supervisor can ask."""
@@ -153,6 +177,15 @@ def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) 
             assert found["data"][0]["label"] == toolkit.load(classifier, "cpu").classify(["a great film"])[0].label
             cannot = reply(begin(connection, "/v1/completions", PROMPT | {"model": "classification"}))
             assert (cannot.status, "needs a language model" in cannot.error["message"]) == (400, True), cannot.text
+
+
+@pytest.mark.long
+def test_a_front_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
+    no_models: Any = [None]
+    front = Front(FrontSettings(no_models, Limits(), Keys(), 1, 1.0, tmp_path), Metrics(dict), pytest.fail)
+    front.start()
+    wait_until(lambda: not front.lives)
+    assert (front.failed, front.ready) == (True, False)
 
 
 @pytest.mark.long

@@ -63,22 +63,24 @@ class Front:
     def lives(self) -> bool:
         return self._thread.is_alive()
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
     def _live(self) -> None:
         while not self._ending.is_set():
-            self._serve_once()
+            code = None
+            try:
+                code = self._serve_once()
+            except Exception:  # for example, no more processes are allowed
+                _log.exception("a process that speaks HTTP could not be started")
+            if self._ending.is_set():
+                return
             self.failed = self.failed is None
-            if self._ending.is_set() or self.failed:
+            if self.failed:
                 return
             wait = self._pause.seconds()
-            _log.error("a process that speaks HTTP ended with %s; started again in %g s", self._process.exitcode, wait)
+            _log.error("a process that speaks HTTP ended with %s; started again in %g s", code, wait)
             self._ending.wait(wait)
 
-    def _serve_once(self) -> None:
-        """The life of one process."""
+    def _serve_once(self) -> int | None:
+        """The life of one process. Its exit code."""
         spawning = multiprocessing.get_context("spawn")
         (pipe, theirs), (clients, of_front) = spawning.Pipe(), socket.socketpair()
         clients.setblocking(False)
@@ -112,6 +114,7 @@ class Front:
         for model in self._settings.models:
             if model.door is not None:
                 model.door.counts.leave()
+        return process.exitcode
 
 
 class Fronts:
