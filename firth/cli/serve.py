@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -67,12 +68,12 @@ def serve(
 
     from firth.serving.http.models import load_models
     from firth.serving.http.server import listen
-    from firth.serving.http.server import serve as run_server
-    from firth.serving.http.supervisor import check_fronts, default_processes
+    from firth.serving.http.server import serve as serve_by_one
+    from firth.serving.http.supervisor import check_fronts, default_processes, serve_by_fronts
     from firth.training.loop import device_for
 
-    on_gpu, several = device_for(device).type == "cuda", (processes or 1) > 1
-    apart = engine == "process" or (engine == "auto" and (on_gpu or several))
+    on_gpu = device_for(device).type == "cuda"
+    apart = engine == "process" or (engine == "auto" and (on_gpu or (processes or 1) > 1))
     check_fronts(processes or 1, apart=apart)
     listener = listen(host, port)
     try:
@@ -92,6 +93,8 @@ def serve(
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     address = f"http://{name}:{listener.getsockname()[1]}"
     names = ", ".join(model.name for model in models)
+    several = processes or default_processes(models, on_gpu=on_gpu and apart)
+    run_server = partial(serve_by_fronts, processes=several) if several > 1 else serve_by_one
     run_server(
         models,
         listener,
@@ -100,7 +103,6 @@ def serve(
         drain=drain,
         ready=lambda: print(f"Serving {names} at {address}/v1 (see {address}/docs; Ctrl-C ends it)", flush=True),
         draining=lambda: complain("ending: no new requests; Ctrl-C again to end at once"),
-        processes=processes or default_processes(models, on_gpu=on_gpu and apart),
     )
     for model in models:
         model.run.network.to("meta")  # torch complains if weights that were shared on a GPU are still there at the end

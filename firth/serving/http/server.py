@@ -90,15 +90,8 @@ def serve(
     drain: float,
     ready: Callable[[], None],
     draining: Callable[[], None],
-    processes: int = 1,
 ) -> None:
-    """Answers requests until a signal ends it. Requests in work then have `drain` seconds. More than one of the `processes` that
-    speak HTTP need engines that are processes, too."""
-    if processes > 1:
-        from firth.serving.http.supervisor import serve_by_fronts
-
-        serve_by_fronts(models, listener, processes, limits=limits, keys=keys, drain=drain, ready=ready, draining=draining)
-        return
+    """Answers requests until a signal ends it. Requests in work then have `drain` seconds."""
     config = configured(build(models, limits, keys), limits.connections, drain)
     try:
         models.start()  # here, because uvicorn would not tell what went wrong

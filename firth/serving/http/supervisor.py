@@ -42,15 +42,15 @@ _GRACE = 5.0  # seconds that a front may take longer than it should, to end
 def serve_by_fronts(
     models: Models,
     listener: socket.socket,
-    processes: int,
     *,
+    processes: int,
     limits: Limits,
     keys: Keys,
     drain: float,
     ready: Callable[[], None],
     draining: Callable[[], None],
 ) -> None:
-    """As `serve`, with so many processes that speak HTTP. The engines must be processes, too."""
+    """As `serve`, with so many `processes` that speak HTTP. The engines must be processes, too."""
     metrics = Metrics(models.facts)
     place = None if len(tempfile.gettempdir()) < _LONGEST else "/tmp"
     with tempfile.TemporaryDirectory(prefix="firth-", dir=place, ignore_cleanup_errors=True) as folder:
