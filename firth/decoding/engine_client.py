@@ -218,6 +218,8 @@ class EngineClient(ABC):
     def _give_up(self) -> None:
         """The connection has ended, and with it the jobs in work."""
         with self._sending, self._lock:
+            if self._pipe is None:
+                return  # there was none yet
             self._open, self._pipe = False, None
             self._outgoing.clear()
         self._counts.connect(False)

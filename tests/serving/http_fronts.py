@@ -129,10 +129,12 @@ def fronted(folder: Path, *runs: Path, options: tuple[object, ...] = ()) -> Iter
     more = ("--max-tokens", 100_000_000, "--key-file", keys, "--device", "cpu", "--port", 0, *options)
     process = firth_process("serve", *runs, "--processes", "2", *map(str, more))
     assert process.stdout is not None
+    children: list[psutil.Process] = []
     try:
         line = process.stdout.readline()
         assert line.startswith("Serving "), (line, process.communicate())
         served = Fronted(process, int(line.partition("/v1")[0].rpartition(":")[2]))
+        children += served.children()
         try:
             yield served
         finally:
@@ -144,4 +146,7 @@ def fronted(folder: Path, *runs: Path, options: tuple[object, ...] = ()) -> Iter
                 process.communicate(timeout=SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
+        for child in children:
+            if child.is_running():
+                child.kill()  # it would keep the output open
         process.communicate()
