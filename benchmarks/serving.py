@@ -1,7 +1,7 @@
 """Many clients at once: `firth serve` beside a plain FastAPI server around `transformers`' generate(), in the same run.
 
     pip install fastapi uvicorn
-    python benchmarks/serving.py [--clients 16 64] [--tokens 64] [--rounds 3] [--threads 2]
+    python benchmarks/serving.py [--clients 16 64] [--tokens 64] [--rounds 3] [--threads 2] [--fronts 2]
     python benchmarks/serving.py --device cuda --dtype bf16 --clients 64 --tokens 128 --plain-clients 16 [--answers 10]
     python benchmarks/serving.py --depth 2 --width 64 --vocab 500 --tokens 8           # in miniature
 
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     few = max(1, (os.cpu_count() or 1) // 4)
     parser.add_argument("--processes", type=int, default=few, help="that the clients share [default: a quarter of the cores]")
+    parser.add_argument("--fronts", type=int, help="processes of firth serve that speak HTTP [default: firth's own]")
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     parser.add_argument("--dtype", default="float32", choices=("float32", "bf16"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -92,8 +93,9 @@ def compare(folder: Path, clients: int, options: argparse.Namespace) -> None:
     bare = engine_alone(folder, clients, slots, options)
     print(f"{'the engine alone':<28}{bare.row(options.tokens)}", flush=True)
     firth = "-m", "firth", "serve", str(folder), "--device", options.device, "--dtype", options.dtype, "--slots", str(slots)
+    fronts = [] if options.fronts is None else ["--processes", str(options.fronts)]
     port = free_port()
-    with server([*firth, "--port", str(port)], port, options.threads):
+    with server([*firth, *fronts, "--port", str(port)], port, options.threads):
         ours = median_round(port, "/v1/completions", clients, options)
     print(f"{'firth serve':<28}{ours.row(options.tokens)}", flush=True)
     cost = ours.seconds / bare.seconds - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -44,6 +45,14 @@ def serve(
             help="Where each model writes: a process or a thread of its own. [default: a process on a GPU]", show_default=False
         ),
     ] = "auto",
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that speak HTTP. [default: 1; with an engine on a GPU half as many as cores, at most 8]",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.
 
@@ -59,10 +68,13 @@ def serve(
 
     from firth.serving.http.models import load_models
     from firth.serving.http.server import listen
-    from firth.serving.http.server import serve as run_server
+    from firth.serving.http.server import serve as serve_by_one
+    from firth.serving.http.supervisor import check_fronts, default_processes, serve_by_fronts
     from firth.training.loop import device_for
 
-    apart = engine == "process" or (engine == "auto" and device_for(device).type == "cuda")
+    on_gpu = device_for(device).type == "cuda"
+    apart = engine == "process" or (engine == "auto" and (on_gpu or (processes or 1) > 1))
+    check_fronts(processes or 1, apart=apart)
     listener = listen(host, port)
     try:
         models = load_models(
@@ -81,6 +93,8 @@ def serve(
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     address = f"http://{name}:{listener.getsockname()[1]}"
     names = ", ".join(model.name for model in models)
+    several = processes or default_processes(models, on_gpu=on_gpu and apart)
+    run_server = partial(serve_by_fronts, processes=several) if several > 1 else serve_by_one
     run_server(
         models,
         listener,

@@ -94,7 +94,7 @@ class Engine:
             self._open, self._cancel_all = False, not drain
             self._changed.notify_all()
         if self._thread is None:
-            while self._busy():
+            while self.busy:
                 self.turn()
             return
         self._thread.join(seconds)
@@ -158,11 +158,13 @@ class Engine:
     def _wait(self) -> bool:
         """Until there is something to do; False if there never will be."""
         with self._changed:
-            while self._open and not self._busy():
+            while self._open and not self.busy:
                 self._changed.wait()
-            return self._busy()
+            return self.busy
 
-    def _busy(self) -> bool:
+    @property
+    def busy(self) -> bool:
+        """Whether it has jobs."""
         return bool(self._waiting or self._streams)
 
     def _drop_ended(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from engine_jobs import SECONDS, VOCAB, Heard, alone, alone_numbered, asked, job, prompts
 from small_models import CONFIGS, random_model
 
-from firth.decoding import engine_process
+from firth.decoding import restarts
 from firth.decoding.engine import Engine
 from firth.decoding.engine_process import EngineProcess
 from firth.decoding.jobs import EngineClosed, EngineRestarts, QueueFull
@@ -94,7 +94,7 @@ def test_every_model_can_be_sent_to_a_process(name: str) -> None:
 
 @pytest.mark.long
 def test_a_process_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_process, "_LEAST", 0.05)
+    monkeypatch.setattr(restarts, "_LEAST", 0.05)
     model = random_model("gru", VOCAB)
     with apart(model) as engine:
         assert asked(engine, job([4], 3)).finished().reason == "length"

@@ -168,8 +168,9 @@ def streamed(text: bytes) -> str | None:
     return "".join(json.loads(event.removeprefix("data: "))["choices"][0]["text"] for event in events[:-1])
 
 
-def start(port: int, *runs: Path) -> subprocess.Popen[str]:
-    arguments = ("--port", port, "--slots", SLOTS, "--queue", QUEUE, "--device", "cpu", "--timeout", 120)
+def start(port: int, processes: int, *runs: Path) -> subprocess.Popen[str]:
+    sizes = ("--slots", SLOTS, "--queue", QUEUE, "--processes", processes)
+    arguments = ("--port", port, *sizes, "--device", "cpu", "--timeout", 120)
     process = firth_process("serve", *runs, *map(str, arguments))
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -179,7 +180,8 @@ def start(port: int, *runs: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_run: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_run: Path, processes: int) -> None:
     expected = {}
     for path in (char_run, transformer_run):
         run: Any = firth.load(path, "cpu")
@@ -187,14 +189,15 @@ def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_r
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     load, sizes = Load(port, expected), list[int]()
-    server = start(port, char_run, transformer_run)
+    server = start(port, processes, char_run, transformer_run)
 
     async def watch() -> None:
         """The server's memory, from a quarter of the time on, when it is warm."""
         await asyncio.sleep(SECONDS / 4)
         while time.monotonic() < load.until:
             with contextlib.suppress(psutil.NoSuchProcess):
-                sizes.append(psutil.Process(server.pid).memory_info().rss)
+                own = psutil.Process(server.pid)
+                sizes.append(sum(one.memory_info().rss for one in (own, *own.children(recursive=True))))
             await asyncio.sleep(0.5)
 
     async def story() -> None:
@@ -210,7 +213,7 @@ def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_r
         load.down = True
         server.send_signal(signal.SIGKILL)
         await asyncio.to_thread(server.communicate)
-        server = await asyncio.to_thread(start, port, char_run, transformer_run)
+        server = await asyncio.to_thread(start, port, processes, char_run, transformer_run)
         await asyncio.sleep(1)
         load.down, before = False, load.seen["read"]
         load.until = time.monotonic() + 2 + 0.2 * SECONDS

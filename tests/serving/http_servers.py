@@ -61,10 +61,10 @@ class Served:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.ask(urllib.request.Request(f"{self.address}{path}", headers=given))
 
-    def open(self, path: str, body: Any) -> Any:
+    def open(self, path: str, body: Any, **headers: str) -> Any:
         """The response, to be read as it comes."""
-        headers = {"content-type": "application/json"}
-        request = urllib.request.Request(f"{self.address}{path}", json.dumps(body).encode(), headers)
+        given = {"content-type": "application/json"} | headers
+        request = urllib.request.Request(f"{self.address}{path}", json.dumps(body).encode(), given)
         return urllib.request.urlopen(request, timeout=60)
 
     def ask(self, request: urllib.request.Request) -> Reply:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from itertools import pairwise
@@ -186,6 +187,17 @@ def test_spelling_holds_back_half_a_character(ids: list[int]) -> None:
     euro = BPE.encode("𝄞").tolist()
     assert len(euro) > 1
     assert [text for text in BPE.spell(euro) if text] == ["𝄞"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_can_be_sent_to_another_process(kind: str) -> None:
+    own = trained(kind, documents=2)
+    imported = Tokenizer.imported(own.to_json(), {"eos_token": "<eos>"} if own.eos is not None else {}, own.vocab + 3)
+    for tokenizer in (own, imported):
+        again = pickle.loads(pickle.dumps(tokenizer))
+        for fact in ("kind", "vocab", "ends", "sha256"):
+            assert getattr(again, fact) == getattr(tokenizer, fact), fact
+        assert again.encode("the cat").tolist() == tokenizer.encode("the cat").tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

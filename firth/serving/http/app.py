@@ -19,6 +19,7 @@ from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import Gate
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
+from firth.serving.http.metrics import Counting, Metrics
 from firth.serving.http.models import Models
 from firth.serving.http.page import page
 from firth.serving.http.service import Service
@@ -27,30 +28,58 @@ from firth.serving.http.validation import validation_error
 from firth.version import __version__
 
 ABOUT = "OpenAI-compatible addresses for language models, and firth's own for translation, classification, tagging and more."
+WRITING = _COMPLETIONS, _CHAT = "/v1/completions", "/v1/chat/completions"
 
 
-def build(models: Models, limits: Limits | None = None, keys: Keys | None = None) -> FastAPI:
+def build(models: Models, limits: Limits | None = None, keys: Keys | None = None, metrics: Metrics | None = None) -> FastAPI:
     """The application; it starts the models' threads when it starts, and ends them when it ends."""
-    service = Service(models, limits or Limits())
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        models.start()
-        try:
-            yield
-        finally:
-            await asyncio.to_thread(models.close)
-
-    app = FastAPI(title="firth", version=__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.add_middleware(Gate, keys=keys or Keys(), limits=service.limits, metrics=service.metrics)
-    _add_errors(app)
-    _add_openai(app, service)
+    metrics = metrics or Metrics(models.facts)
+    service = Service(models, limits or Limits(), metrics)
+    app = _application(service, keys, openapi_url="/openapi.json")
+    _add_models(app, service)
+    _add_writing(app, service)
     _add_own(app, service)
-    _add_facts(app, service)
+    _add_facts(app, service, metrics)
     return app
 
 
-def _add_openai(app: FastAPI, service: Service) -> None:
+def build_writing(models: Models, limits: Limits, keys: Keys, counting: Counting) -> FastAPI:
+    """Only the addresses at which models write text: WRITING."""
+    service = Service(models, limits, counting)
+    app = _application(service, keys, openapi_url=None)
+    _add_writing(app, service)
+    return app
+
+
+def _application(service: Service, keys: Keys | None, openapi_url: str | None) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.models.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(service.models.close)
+
+    about: dict[str, Any] = {"title": "firth", "version": __version__, "description": ABOUT}
+    app = FastAPI(**about, docs_url=None, redoc_url=None, openapi_url=openapi_url, lifespan=lifespan)
+    app.add_middleware(Gate, keys=keys or Keys(), limits=service.limits, metrics=service.metrics)
+    _add_errors(app)
+    return app
+
+
+def _add_writing(app: FastAPI, service: Service) -> None:
+    @app.post(_COMPLETIONS)
+    async def complete(body: schemas.CompletionBody, request: Request) -> Response:
+        """Continue prompts: texts or token ids."""
+        return await completions.complete(service, body, request)
+
+    @app.post(_CHAT)
+    async def answer_messages(body: schemas.ChatBody, request: Request) -> Response:
+        """Answer a conversation, with a model that has a chat template or was trained on conversations."""
+        return await chat.chat(service, body, request)
+
+
+def _add_models(app: FastAPI, service: Service) -> None:
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
         """The models that are served."""
@@ -61,23 +90,13 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         """One of the models."""
         return _model(service, name)
 
-    @app.post("/v1/completions")
-    async def complete(body: schemas.CompletionBody, request: Request) -> Response:
-        """Continue prompts: texts or token ids."""
-        return await completions.complete(service, body, request)
 
-    @app.post("/v1/chat/completions")
-    async def answer_messages(body: schemas.ChatBody, request: Request) -> Response:
-        """Answer a conversation, with a model that has a chat template or was trained on conversations."""
-        return await chat.chat(service, body, request)
-
+def _add_own(app: FastAPI, service: Service) -> None:
     @app.post("/v1/embeddings")
     async def embed(body: schemas.EmbeddingBody, request: Request) -> Response:
         """Turn texts into vectors."""
         return await embeddings.embed(service, body, request)
 
-
-def _add_own(app: FastAPI, service: Service) -> None:
     @app.post("/v1/translate")
     async def translate(body: schemas.TranslationBody, request: Request) -> Response:
         """Translate texts."""
@@ -104,7 +123,7 @@ def _add_own(app: FastAPI, service: Service) -> None:
         return await own_tasks.attention(service, body, request)
 
 
-def _add_facts(app: FastAPI, service: Service) -> None:
+def _add_facts(app: FastAPI, service: Service, counted: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Whether the server works, and how busy it is."""
@@ -117,7 +136,7 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/metrics")
     async def metrics() -> Response:
         """Counters for Prometheus."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from firth.serving.http.errors import ApiError, as_api_error
 from firth.serving.http.keys import VARIABLE, Keys
 from firth.serving.http.limits import BODY_SECONDS, Limits
-from firth.serving.http.metrics import Metrics
+from firth.serving.http.metrics import Counting
 from firth.serving.requests import claims_more, from_another_page, headers_of, limited, to_this_machine
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _log = logging.getLogger("firth.serve")
 class Gate:
     """Checks key, origin, type and size; counts requests; turns an unexpected error into a 500 that tells nothing."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Counting) -> None:
         self.app, self.keys, self.limits, self.metrics = app, keys, limits, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +78,11 @@ class Gate:
             raise self._too_large()
 
     def _too_large(self) -> ApiError:
-        return ApiError(413, f"the request has more than {self.limits.body:,} bytes. Send less at once.", code="body_too_large")
+        return too_large(self.limits.body)
+
+
+def too_large(most: int) -> ApiError:
+    return ApiError(413, f"the request has more than {most:,} bytes. Send less at once.", code="body_too_large")
 
 
 def log_failure(error: Exception) -> None:

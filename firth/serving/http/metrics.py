@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +14,14 @@ from firth.decoding.jobs import COUNTED, ENDS
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 Facts = Callable[[], Mapping[str, Mapping[str, int | float]]]  # model → its facts
+
+
+class Counting(Protocol):
+    """Where the requests of a server are counted."""
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None: ...
+
+    def first_token(self, model: str, seconds: float) -> None: ...
 
 
 class Metrics:

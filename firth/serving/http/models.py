@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firth.decoding.engine import Engine
+from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor
 from firth.decoding.engine_process import EngineProcess
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.http.errors import ApiError
@@ -32,17 +33,27 @@ CONTEXT = 4096  # tokens per slot, unless asked for: some public models declare 
 
 
 class ServedModel:
-    """`apart`: with the engine in a process of its own."""
+    """`apart`: with the engine in a process of its own. `door`: with that of another process."""
 
     def __init__(
-        self, name: str, run: Run[Any], limits: Limits, *, slots: int = SLOTS, capacity: int | None = None, apart: bool = False
+        self,
+        name: str,
+        run: Run[Any],
+        limits: Limits,
+        *,
+        slots: int = SLOTS,
+        capacity: int | None = None,
+        apart: bool = False,
+        door: EngineDoor | None = None,
     ) -> None:
         self.name, self.run, self.limits = name, run, limits
         self.created = int(time.time())
         self.worker = Worker(name, limits.queue)
-        self.engine: Engine | EngineProcess | None = None
+        self.engine: Engine | EngineClient | None = None
         self.for_worker = run
-        if isinstance(run, LanguageModelRun):
+        if door is not None:
+            self.engine = EngineConnection(door)
+        elif isinstance(run, LanguageModelRun):
             if capacity is None and run.network.context is not None:
                 capacity = CONTEXT
             kind = EngineProcess if apart else Engine
@@ -76,7 +87,7 @@ class ServedModel:
     def ready(self) -> bool:
         return self.engine is None or self.engine.ready
 
-    def writer(self) -> Engine | EngineProcess:
+    def writer(self) -> Engine | EngineClient:
         self.language  # noqa: B018 (raises for other runs, and says what they can do)
         assert self.engine is not None
         return self.engine

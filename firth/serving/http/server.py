@@ -11,7 +11,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -20,6 +22,9 @@ from firth.serving.http.app import build
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.models import Models
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 _SWITCH = 0.0005  # seconds after which a thread that computes in Python makes room for another; usually 0.005
 
@@ -87,29 +92,44 @@ def serve(
     draining: Callable[[], None],
 ) -> None:
     """Answers requests until a signal ends it. Requests in work then have `drain` seconds."""
-    config = uvicorn.Config(
-        build(models, limits, keys),
+    config = configured(build(models, limits, keys), limits.connections, drain)
+    try:
+        models.start()  # here, because uvicorn would not tell what went wrong
+        with for_many_requests(limits.connections):
+            Server(config, ready, draining).run(sockets=[listener])
+    finally:
+        listener.close()
+        models.close(drain=False)
+
+
+def configured(app: ASGIApp, connections: int, drain: float, socket: Path | None = None) -> uvicorn.Config:
+    """`socket`: where to listen, if not at a socket that is open already."""
+    return uvicorn.Config(
+        app,
+        uds=None if socket is None else str(socket),
         log_level="critical",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.connections,
+        limit_concurrency=connections,
         timeout_graceful_shutdown=max(1, round(drain)),
     )
-    _more_open_files(limits.connections)
+
+
+@contextlib.contextmanager
+def for_many_requests(connections: int) -> Iterator[None]:
+    """Settings of the process while it serves."""
+    _more_open_files(connections)
     switch = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    gc.freeze()  # what has been loaded stays: no need to look through it again
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # they quote words of the requests
-            models.start()  # here, because uvicorn would not tell what went wrong
-            sys.setswitchinterval(_SWITCH)
-            gc.freeze()  # what has been loaded stays: no need to look through it again
-            Server(config, ready, draining).run(sockets=[listener])
+            yield
     finally:
         sys.setswitchinterval(switch)
         gc.unfreeze()
-        listener.close()
-        models.close(drain=False)
 
 
 def _more_open_files(connections: int) -> None:

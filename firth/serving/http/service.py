@@ -13,7 +13,7 @@ from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.limits import Limits
-from firth.serving.http.metrics import Metrics
+from firth.serving.http.metrics import Counting
 from firth.serving.http.models import Models, ServedModel
 from firth.serving.http.post import Post
 from firth.serving.http.schemas import Generation
@@ -33,10 +33,8 @@ def new_id(kind: str) -> str:
 class Service:
     models: Models
     limits: Limits
+    metrics: Counting
     post: Post = field(default_factory=Post)
-
-    def __post_init__(self) -> None:
-        self.metrics = Metrics(self.models.facts)
 
     def decoding(self, model: ServedModel, body: Generation, tokens: int, name: str) -> tuple[DecodingConfig, tuple[str, ...]]:
         """How a text of at most `tokens` tokens is written, and the strings that end it. `name`: the parameter of `tokens`."""

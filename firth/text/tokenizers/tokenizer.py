@@ -96,6 +96,12 @@ class Tokenizer:
             raise DataError(f"tokenizer.json puts the token {highest:,} around texts, but the embedding has {vocab:,} rows.")
         return cls(tokenizer, codec, vocab, settings)
 
+    def __reduce__(self) -> tuple[Callable[..., Tokenizer], tuple[Any, ...]]:
+        """For another process: as the files that it is saved as."""
+        if self.kind == "imported":
+            return Tokenizer.imported, (self._json, self.settings, self.vocab)
+        return Tokenizer.from_json, (self._json,)
+
     def to_json(self) -> str:
         return self._json
 

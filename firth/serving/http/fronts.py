@@ -1,0 +1,161 @@
+"""Fronts: the processes that speak HTTP, as the supervisor sees them. Each accepted connection goes to the next of them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+
+from firth.decoding.restarts import Pause
+from firth.serving.http.front import END, READY, FrontSettings, run_front
+from firth.serving.http.metrics import Metrics
+from firth.serving.http.reports import count
+
+_log = logging.getLogger("firth.serve")
+_JOIN = 10.0  # seconds that a process has to end when its pipe is closed
+
+
+class Front:
+    """One process, which is started again if it ends before `end`. `ready` is called whenever it is."""
+
+    def __init__(self, settings: FrontSettings, metrics: Metrics, ready: Callable[[], None]) -> None:
+        self._settings, self._metrics, self._ready = settings, metrics, ready
+        self._pipe: Connection | None = None
+        self._clients: socket.socket | None = None  # where connections are handed over; None: it is not ready
+        self._lock, self._ending = threading.Lock(), threading.Event()
+        self._pause = Pause()
+        self.failed: bool | None = None  # whether the first process ended before it was ready; None: not known yet
+        self._thread = threading.Thread(target=self._live, name="firth-front", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def hand_over(self, client: socket.socket) -> bool:
+        """Whether the front has the connection now."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._clients is not None:
+                socket.send_fds(self._clients, [b"."], [client.fileno()])
+                return True
+        return False
+
+    def end(self) -> None:
+        """When its requests are answered."""
+        self._ending.set()
+        with self._lock, contextlib.suppress(OSError):
+            if self._pipe is not None:
+                self._pipe.send(END)
+
+    def kill(self) -> None:
+        self._ending.set()
+        with self._lock:
+            if self._pipe is not None:
+                self._process.kill()
+
+    @property
+    def ready(self) -> bool:
+        return self._clients is not None
+
+    @property
+    def lives(self) -> bool:
+        return self._thread.is_alive()
+
+    def _live(self) -> None:
+        while not self._ending.is_set():
+            code = None
+            try:
+                code = self._serve_once()
+            except Exception:  # for example, no more processes are allowed
+                _log.exception("a process that speaks HTTP could not be started")
+            if self._ending.is_set():
+                return
+            self.failed = self.failed is None
+            if self.failed:
+                return
+            wait = self._pause.seconds()
+            _log.error("a process that speaks HTTP ended with %s; started again in %g s", code, wait)
+            self._ending.wait(wait)
+
+    def _serve_once(self) -> int | None:
+        """The life of one process. Its exit code."""
+        spawning = multiprocessing.get_context("spawn")
+        (pipe, theirs), (clients, of_front) = spawning.Pipe(), socket.socketpair()
+        clients.setblocking(False)
+        process = spawning.Process(target=run_front, args=(self._settings, theirs, of_front), daemon=True)
+        with self._lock:
+            process.start()
+            self._process, self._pipe = process, pipe
+        theirs.close()
+        of_front.close()
+        if self._ending.is_set():
+            self.end()  # it was not there to be told
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                said = pipe.recv()
+                if said == READY:
+                    self.failed = False
+                    self._pause.began()
+                    with self._lock:
+                        self._clients = clients
+                    self._ready()
+                else:
+                    count(said, self._metrics)
+        with self._lock:
+            self._pipe = self._clients = None
+            clients.close()
+            pipe.close()
+        process.join(_JOIN)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        for model in self._settings.models:
+            if model.door is not None:
+                model.door.counts.leave()
+        return process.exitcode
+
+
+class Fronts:
+    """All of them."""
+
+    def __init__(self, settings: Sequence[FrontSettings], metrics: Metrics, ready: Callable[[], None]) -> None:
+        self._fronts = [Front(one, metrics, ready) for one in settings]
+        self._next = 0
+
+    def start(self) -> None:
+        for front in self._fronts:
+            front.start()
+
+    def hand_over(self, client: socket.socket) -> bool:
+        """To the next that is ready; False: none is."""
+        for _ in self._fronts:
+            self._next = (self._next + 1) % len(self._fronts)
+            if self._fronts[self._next].hand_over(client):
+                return True
+        return False
+
+    def end(self) -> None:
+        for front in self._fronts:
+            front.end()
+
+    def kill(self) -> None:
+        for front in self._fronts:
+            front.kill()
+
+    @property
+    def all_ready(self) -> bool:
+        return all(front.ready for front in self._fronts)
+
+    @property
+    def any_ready(self) -> bool:
+        return any(front.ready for front in self._fronts)
+
+    @property
+    def failed(self) -> bool:
+        return any(front.failed is True for front in self._fronts)
+
+    @property
+    def living(self) -> bool:
+        return any(front.lives for front in self._fronts)

@@ -1,0 +1,139 @@
+"""Processes that give jobs to an engine which another one has started."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_jobs import SECONDS, VOCAB, Heard, alone, asked, job, prompts
+from small_models import random_model
+
+from firth.decoding import restarts
+from firth.decoding.engine_client import EngineClient, EngineConnection, JobCounts
+from firth.decoding.engine_process import EngineProcess
+from firth.decoding.jobs import EngineRestarts, JobLimits, QueueFull
+
+
+class Connected(EngineClient):
+    """At one end of a pipe."""
+
+    def __init__(self, pipe: Any, queue: int = 10) -> None:
+        super().__init__(JobLimits(VOCAB, None, None), slots=2, queue=queue, counts=JobCounts())
+        self._connected(pipe)
+
+    def _connect(self) -> bool:
+        return False
+
+    def close(self, drain: bool = True, seconds: float | None = None) -> None: ...
+
+
+def test_the_jobs_of_one_turn_of_a_loop_are_one_message() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    client = Connected(ours)
+
+    async def several() -> None:
+        tickets = [client.submit(job([n + 1]), Heard()) for n in range(3)]
+        tickets[1].cancel()
+        assert not theirs.poll()
+        await asyncio.sleep(0)
+
+    asyncio.run(several())
+    assert [message[:2] for message in theirs.recv()] == [("submit", 1), ("submit", 2), ("submit", 3), ("cancel", 2)]
+    assert not theirs.poll()
+    asyncio.run(several())  # in another loop
+    assert [message[0] for message in theirs.recv()] == ["submit", "submit", "submit", "cancel"]
+    client.submit(job([1]), Heard()).cancel()  # without a loop, at once
+    assert [message[:2] for message in theirs.recv()] == [("submit", 7)]
+    assert theirs.recv() == [("cancel", 7)]
+    ours.close()
+    theirs.close()
+
+
+def test_what_a_connection_has_not_sent_ends_with_it() -> None:
+    """Jobs that were lost are not sent through the next one."""
+    ours, theirs = multiprocessing.Pipe()
+    client, heard = Connected(ours), Heard()
+
+    async def submit() -> None:
+        client.submit(job([1]), heard)
+        client._give_up()
+        client._connected(ours)
+
+    asyncio.run(submit())
+    assert heard.finished().reason == "lost"
+    assert not theirs.poll()
+    ours.close()
+    theirs.close()
+
+
+def test_clients_share_their_counts() -> None:
+    cells = [0] * JobCounts.size(3)
+    one, two = JobCounts(cells, 1), JobCounts(cells, 2)
+    one.add(1)
+    two.add(1)
+    two.add(2)
+    two.connect(False)
+    owner = JobCounts(cells)
+    assert (owner.in_work(), owner.jobs(), owner.lost(), owner.apart()) == (3, 3, 0, 1)
+    two.end(1, lost=True)
+    owner.of(2).leave()  # it is gone; what it has counted stays
+    assert (owner.in_work(), owner.jobs(), owner.lost(), owner.apart()) == (1, 3, 1, 0)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets")
+def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their connections, at least, all of them in this process."""
+    monkeypatch.setattr(restarts, "_LEAST", 0.05)
+    model = random_model("gru", VOCAB)
+    engine = EngineProcess(model, slots=2, queue=2)
+    clients = [EngineConnection(door) for door in engine.open_door(str(tmp_path / "engine"), b"key", 2)]
+    for client in clients:
+        client.start()
+        with pytest.raises(EngineRestarts):
+            client.submit(job([1]), Heard())
+    engine.start()
+
+    def wait_until(true: Any) -> None:
+        ends = time.monotonic() + SECONDS
+        while not true():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+    try:
+        assert engine.ready
+        wait_until(lambda: all(client.ready for client in clients))
+        jobs = [job(prompt, 20) for prompt in prompts(2, 9)]
+        heard = [asked(client, one) for client, one in zip(clients, jobs, strict=True)]
+        assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
+
+        long = job([1, 2], 1_000_000)
+        running = [asked(client, long) for client in (*clients, *clients)]
+        for client in (*clients, engine):
+            with pytest.raises(QueueFull, match="2 requests"):
+                client.submit(long, Heard())
+        assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 2)
+        clients[0].close()
+        assert [one.finished().reason for one in running[::2]] == ["cancelled"] * 2
+        wait_until(lambda: engine.facts()["cancelled"] == 2)
+        assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 0)  # the other's go on
+
+        assert engine.pid is not None
+        engine._counts.of(1).leave()  # as the supervisor does
+        os.kill(engine.pid, signal.SIGKILL)
+        assert {one.finished().reason for one in running[1::2]} == {"lost"}
+        wait_until(lambda: engine.ready)
+        assert clients[1].ready
+        assert asked(clients[1], jobs[0]).ids() == alone(model, jobs[0])
+        assert (engine.facts()["lost"], engine.facts()["jobs"], engine.facts()["running"]) == (2, 7, 0)
+    finally:
+        for client in clients:
+            client.close()
+        engine.close(drain=False)
