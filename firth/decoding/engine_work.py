@@ -7,9 +7,12 @@ import gc
 import os
 import pickle
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +27,7 @@ from firth.decoding.jobs import EngineClosed, Event, Finished, Job, Ticket, Writ
 
 READY = "ready"
 _PACE = 0.0004  # seconds per job between two messages to a client, as in serving/http/post.py
+_PATIENCE = 2.0  # seconds
 _FACTS = 0.05  # seconds between two messages that have nothing but facts
 
 
@@ -100,8 +104,11 @@ class _Jobs:
         """In the engine's thread."""
         message = pickle.dumps((self._rows, facts), pickle.HIGHEST_PROTOCOL)
         self._rows, self._urgent, self._last = [], False, now
-        with contextlib.suppress(OSError):  # nobody reads: the thread that takes the jobs hears it, too
+        try:
             self._pipe.send_bytes(message)
+        except OSError:  # nobody reads, and half a message may have gone: the thread that takes the jobs hears the end
+            with contextlib.suppress(OSError), _socket_of(self._pipe) as same:
+                same.shutdown(socket.SHUT_RDWR)
 
 
 class _Clients:
@@ -112,15 +119,11 @@ class _Clients:
         self._others: list[_Jobs] = []
         self._told = 0.0
 
-    def admit(self, listener: Listener) -> None:
-        """In a thread of its own."""
-        while True:
-            try:
-                jobs = _Jobs(listener.accept(), self._engine, _PACE)
-            except (OSError, EOFError, AuthenticationError):
-                continue
-            self._others.append(jobs)
-            threading.Thread(target=self._serve, args=(jobs,), daemon=True).start()
+    def admit(self, pipe: Connection) -> None:
+        _set_patience(pipe)
+        jobs = _Jobs(pipe, self._engine, _PACE)
+        self._others.append(jobs)
+        threading.Thread(target=self._serve, args=(jobs,), daemon=True).start()
 
     def _serve(self, jobs: _Jobs) -> None:
         jobs.take()
@@ -154,7 +157,8 @@ def _take_jobs(pipe: Connection, settings: Settings) -> None:
         clients = _Clients(engine, pipe)
         engine.start(clients.send)
         if settings.door is not None:
-            threading.Thread(target=clients.admit, args=(_listener(*settings.door),), daemon=True).start()
+            admitting = _listener(*settings.door), weakref.ref(clients)
+            threading.Thread(target=_admit_all, args=admitting, daemon=True).start()
     except Exception as error:
         pipe.send(f"the engine could not be started: {type(error).__name__}: {error}")
         return
@@ -163,6 +167,30 @@ def _take_jobs(pipe: Connection, settings: Settings) -> None:
     if how is None:
         os._exit(1)  # the process that serves is gone, and nobody waits for the texts
     engine.close(*how)
+
+
+def _admit_all(listener: Listener, clients: weakref.ref[_Clients]) -> None:
+    """In a thread of its own, which does not keep the engine: in the end its memory is given back."""
+    while True:
+        try:
+            pipe = listener.accept()
+        except (OSError, EOFError, AuthenticationError):
+            continue
+        here = clients()
+        if here is None:
+            return
+        here.admit(pipe)
+        del here
+
+
+def _set_patience(pipe: Connection) -> None:
+    """A client that is stopped and reads nothing holds the engine up for so long, once; then its connection ends."""
+    with _socket_of(pipe) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", *divmod(int(_PATIENCE * 1e6), 1_000_000)))
+
+
+def _socket_of(pipe: Connection) -> socket.socket:
+    return socket.socket(fileno=os.dup(pipe.fileno()))
 
 
 def _listener(address: str, key: bytes) -> Listener:

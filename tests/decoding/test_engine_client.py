@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
+import socket
 import sys
+import threading
 import time
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +22,9 @@ import pytest
 from engine_jobs import SECONDS, VOCAB, Heard, alone, asked, job, prompts
 from small_models import random_model
 
-from firth.decoding import restarts
-from firth.decoding.engine_client import EngineClient, EngineConnection, JobCounts
+from firth.decoding import engine_work, restarts
+from firth.decoding.engine import Engine
+from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor, JobCounts
 from firth.decoding.engine_process import EngineProcess
 from firth.decoding.jobs import EngineRestarts, JobLimits, QueueFull
 
@@ -101,15 +109,9 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
             client.submit(job([1]), Heard())
     engine.start()
 
-    def wait_until(true: Any) -> None:
-        ends = time.monotonic() + SECONDS
-        while not true():
-            assert time.monotonic() < ends
-            time.sleep(0.01)
-
     try:
         assert engine.ready
-        wait_until(lambda: all(client.ready for client in clients))
+        until(lambda: all(client.ready for client in clients))
         jobs = [job(prompt, 20) for prompt in prompts(2, 9)]
         heard = [asked(client, one) for client, one in zip(clients, jobs, strict=True)]
         assert [one.ids() for one in heard] == [alone(model, one) for one in jobs]
@@ -122,14 +124,14 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
         assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 2)
         clients[0].close()
         assert [one.finished().reason for one in running[::2]] == ["cancelled"] * 2
-        wait_until(lambda: engine.facts()["cancelled"] == 2)
+        until(lambda: engine.facts()["cancelled"] == 2)
         assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 0)  # the other's go on
 
         assert engine.pid is not None
         engine._counts.of(1).leave()  # as the supervisor does
         os.kill(engine.pid, signal.SIGKILL)
         assert {one.finished().reason for one in running[1::2]} == {"lost"}
-        wait_until(lambda: engine.ready)
+        until(lambda: engine.ready)
         assert clients[1].ready
         assert asked(clients[1], jobs[0]).ids() == alone(model, jobs[0])
         assert (engine.facts()["lost"], engine.facts()["jobs"], engine.facts()["running"]) == (2, 7, 0)
@@ -137,3 +139,80 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
         for client in clients:
             client.close()
         engine.close(drain=False)
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[EngineDoor, Any, list[Any]]]:
+    """What an engine's process does, in a thread: its door, the pipe of its owner, and its engine."""
+    found: list[Any] = []
+
+    class Kept(Engine):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **settings)
+            found.append(weakref.ref(self))
+
+    monkeypatch.setattr(engine_work, "Engine", Kept)
+    monkeypatch.setattr(engine_work, "_PATIENCE", 0.2)
+    door = EngineDoor(str(tmp_path / "engine"), b"key", JobLimits(VOCAB, None, None), 2, 10, JobCounts())
+    ours, theirs = multiprocessing.Pipe()
+    settings = engine_work.Settings(2, None, 1, (door.address, door.key))
+    thread = threading.Thread(target=engine_work._take_jobs, args=(theirs, settings))
+    thread.start()
+    ours.send(random_model("gru", VOCAB))
+    assert ours.recv() == engine_work.READY
+    reading = threading.Thread(target=drained, args=(ours,), daemon=True)
+    reading.start()
+    yield door, ours, found
+    ours.send([("close", False, None)])
+    thread.join(SECONDS)
+    theirs.close()
+    reading.join(SECONDS)
+    ours.close()
+
+
+def drained(pipe: Any) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            pipe.recv()
+
+
+def until(true: Callable[[], bool]) -> None:
+    ends = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets")
+def test_a_client_that_reads_nothing_does_not_hold_up_the_others(process: tuple[EngineDoor, Any, list[Any]]) -> None:
+    door, _, (engine,) = process
+    stopped = multiprocessing.connection.Client(door.address, "AF_UNIX", authkey=door.key)
+    with socket.socket(fileno=os.dup(stopped.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    stopped.send([("submit", number, job([1, 2], 1_000_000, top=20)) for number in range(2)])
+    until(lambda: engine().facts()["running"] == 2)
+    until(lambda: engine().facts()["running"] == 0)  # it was given up
+    client = EngineConnection(door)
+    client.start()
+    until(lambda: client.ready)
+    assert len(asked(client, job([1, 2], 20)).ids()) == 20
+    client.close()
+    stopped.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets")
+def test_a_closed_engine_is_kept_by_no_thread(process: tuple[EngineDoor, Any, list[Any]]) -> None:
+    """Of shared memory on a GPU, its owner wants to know that nobody uses it any more."""
+    door, owner, (engine,) = process
+    client = EngineConnection(door)
+    client.start()
+    until(lambda: client.ready)
+    assert len(asked(client, job([1, 2], 5)).ids()) == 5
+    client.close()
+    owner.send([("close", False, None)])
+
+    def gone() -> bool:
+        gc.collect()
+        return engine() is None
+
+    until(gone)
