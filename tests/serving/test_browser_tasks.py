@@ -96,6 +96,7 @@ def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_libra
     assert page.page.locator("[data-example]").all_text_contents() == ["Who?", "When?", "Not in the text"]
 
 
+@pytest.mark.filterwarnings("ignore:read as <unk>")  # the small reader knows few words
 def test_question_and_text_suit_the_chosen_reader(visit: Visit, task_library: RunLibrary, tmp_path: Path) -> None:
     stories = train_recipe(find_recipe("stories-reader", ["training.steps=1", "training.evaluate_every=0"]), tmp_path / "stories")
     with serving(RunLibrary([task_library.path("reader"), stories.path])) as address:

@@ -50,6 +50,6 @@ ROOM = Room(
     {"span": span},
     usable,
     facts={"question": QUESTION, "context": CONTEXT},  # until there is a run, which has texts of its own
-    notice="The answer is always a part of the text, even if the text does not answer the question. A high probability is no proof.",
+    notice="The answer is always a part of the text, even if the text has none; a high probability is no proof.",
     texts_into="question",
 )

@@ -23,11 +23,11 @@ export function mount(root, lab) {
   const out = element("div"), found = element("div");
   out.append(found);
   root.append(out);
-  let before = "";
+  let last = "";
   return async () => {
     if (!lab.state.run) return;
-    follow(lab, before);
-    before = lab.state.run;
+    follow(lab, last);
+    last = lab.state.run;
     const { run, question: asked, context: given } = lab.state;
     const result = await lab.ask("span", { run, question: asked, context: given }, { into: out });
     found.hidden = !result;
