@@ -28,6 +28,7 @@ Name = Literal[
     "python-source",
     "ud-english-ewt",
     "conll2003",
+    "stories",
     "swaps",
     "linear",
     "scenes",

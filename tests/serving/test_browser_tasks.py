@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -15,8 +16,8 @@ from reviews import write as write_reviews
 from tags import tagger_table
 from tags import write as write_tags
 
-from firth.api import compose, load, train_recipe
-from firth.serving.lab.examples import TAGGED_ENGLISH
+from firth.api import compose, find_recipe, load, train_recipe
+from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, TAGGED_ENGLISH
 from firth.serving.lab.library import RunLibrary
 from firth.text.datasets.scenes import scenes
 
@@ -93,6 +94,29 @@ def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_libra
     assert f"{100 * found.probability:.1f} %" in page.page.locator("[data-summary]").text_content()
     screenshot(page, "answer")
     assert page.page.locator("[data-example]").all_text_contents() == ["Who?", "When?", "Not in the text"]
+
+
+@pytest.mark.filterwarnings("ignore:read as <unk>")  # the small reader knows few words
+def test_question_and_text_suit_the_chosen_reader(visit: Visit, task_library: RunLibrary, tmp_path: Path) -> None:
+    stories = train_recipe(find_recipe("stories-reader", ["training.steps=1", "training.evaluate_every=0"]), tmp_path / "stories")
+    with serving(RunLibrary([task_library.path("reader"), stories.path])) as address:
+        page = visit("#/answer", at=address)
+
+        def shown() -> tuple[str, ...]:
+            return tuple(page.page.locator(f"[data-control={name}]").input_value() for name in ("question", "context"))
+
+        for name, texts in (("reader", ASKED_ENGLISH), ("stories", ASKED_STORIES), ("reader", ASKED_ENGLISH)):
+            page.set("run", name)
+            assert shown() == texts[0][1:], name
+            assert page.page.locator("[data-example]").all_text_contents() == [one.label for one in texts]
+            assert page.page.locator("[data-answered]").text_content() == texts[0].context
+        page.set("question", "Who sleeps?")
+        page.set("run", "stories")
+        assert shown() == ("Who sleeps?", ASKED_ENGLISH[0].context), "what somebody wrote stays"
+        page.page.get_by_role("button", name=ASKED_STORIES[2].label).click()
+        page.settled()
+        assert shown() == ASKED_STORIES[2][1:]
+        assert page.page.locator("[data-answered]").text_content() == ASKED_STORIES[2].context
 
 
 def test_a_scene_is_captioned_and_each_word_attends(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from questions import RECORDS, answer_table, write_questions
 
 from firth.api import compose, find_recipe
-from firth.serving.lab.examples import ENGLISH, SENTENCES
+from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, ENGLISH, SENTENCES
 from firth.serving.lab.run_facts import run_facts
+from firth.text.datasets.story_words import TRAIN
 
 FLAGS = (
     "reads_text",
@@ -40,6 +42,7 @@ FLAGS = (
         ("chat-decoder", {"reads_text", "generates", "chats", "attention", "multi_head", "walks"}),
         ("sst2-lstm", {"reads_text", "classifies", "recurrent"}),
         ("ewt-pos-bilstm", {"reads_text", "tags", "recurrent"}),
+        ("stories-reader", {"reads_text", "takes_context", "attention", "multi_head"}),
         ("scenes-lstm", {"captions"}),
         ("icl-swap", {"reads_text", "learns_in_context", "attention", "multi_head", "walks"}),
         ("icl-regression", {"learns_in_context", "attention", "multi_head"}),
@@ -56,6 +59,16 @@ def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
     facts = run_facts(compose(answer_table(write_questions(tmp_path / "questions.jsonl", RECORDS[:4]))))
     assert facts.takes_context
     assert not facts.takes_target
+    assert facts.texts == ASKED_ENGLISH
+
+
+def test_a_reader_of_stories_is_asked_about_a_story() -> None:
+    """With names that its training does not have."""
+    texts = run_facts(find_recipe("stories-reader")).texts
+    assert texts == ASKED_STORIES
+    trained = {*TRAIN.women, *TRAIN.men, *TRAIN.slots["town"]}
+    for one in texts:
+        assert not trained & set(re.findall(r"\w+", one.context + one.text))
 
 
 @pytest.mark.parametrize(

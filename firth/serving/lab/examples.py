@@ -28,6 +28,7 @@ def source_sentence(dataset: str | None, language: str | None) -> str:
 class TextExample(NamedTuple):
     label: str  # what the text shows
     text: str
+    context: str = ""  # if the text is a question about another one
 
 
 TAGGED_PYTHON = (
@@ -39,6 +40,22 @@ TAGGED_ENGLISH = (
     TextExample("“man” as a verb", "The old man the boat ."),
     TextExample("One word, two tags", "They saw her duck .\nThey saw her duck under the table ."),
     TextExample("A word that does not exist", "The blick was frupping the gazzers ."),
+)
+_HOTEL = (
+    "The hotel Meridian stands in Seattle. It was built in 1924 by the architect Anna Berg, and it has 120 rooms. "
+    "In 1962 it was sold to a company from Oslo."
+)
+ASKED_ENGLISH = (
+    TextExample("Who?", "Who built the hotel?", _HOTEL),
+    TextExample("When?", "When was the hotel sold?", _HOTEL),
+    TextExample("Not in the text", "Who sleeps in the hotel?", _HOTEL),
+)
+_STORY = "Lydia lives in Florence. She is a nurse. It rained all week. On Monday Oliver visited Camilla."
+ASKED_STORIES = (  # in names that training does not have
+    TextExample("Where?", "Where does Lydia live?", _STORY),
+    TextExample("Who is “she”?", "Who works as a nurse?", _STORY),
+    TextExample("When?", "When did Oliver visit Camilla?", _STORY),
+    TextExample("Not in the text", "What did Oliver buy?", _STORY),
 )
 _TEXTS = {
     "dates": (
@@ -84,6 +101,11 @@ def source_texts(dataset: str | None, language: str | None) -> tuple[TextExample
     if dataset == "multi30k":
         return _BY_SOURCE.get(language or "en", ())
     return _TEXTS.get(dataset or "", ()) if language in (None, "en") else ()
+
+
+def asked(dataset: str | None) -> tuple[TextExample, ...]:
+    """Questions about a text, for a run that finds answers."""
+    return ASKED_STORIES if dataset == "stories" else ASKED_ENGLISH
 
 
 def questions(skills: Sequence[str] | None) -> tuple[TextExample, ...]:

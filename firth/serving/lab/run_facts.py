@@ -16,6 +16,7 @@ from firth.serving.lab.examples import (
     TAGGED_ENGLISH,
     TAGGED_PYTHON,
     TextExample,
+    asked,
     questions,
     source_sentence,
     source_texts,
@@ -117,8 +118,10 @@ def _tags_python(data: DataConfig) -> bool:
 
 
 def _texts(data: DataConfig) -> tuple[TextExample, ...]:
-    from firth.text.config import PairsConfig
+    from firth.text.config import PairsConfig, QuestionsConfig
 
+    if isinstance(data, QuestionsConfig):
+        return asked(data.name)
     if data.has_tags:
         return TAGGED_PYTHON if _tags_python(data) else TAGGED_ENGLISH
     if data.name == "chats":

@@ -164,4 +164,10 @@ CHAT = RunStarter(
         "training.evaluate_every=0",
     ),
 )
-STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT)}
+READER = RunStarter(
+    "reader",
+    "a reader of short stories",
+    "stories-reader",
+    ("training.evaluate_every=0",),
+)
+STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, READER)}

@@ -20,7 +20,7 @@ from firth.text.batches.padding import Ints, concatenated
 from firth.text.batches.readings import NOWHERE, Readings
 from firth.text.config import Format, QuestionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
-from firth.text.data.running_text import open_corpus
+from firth.text.data.running_text import open_corpus, with_local_paths
 from firth.text.holdout import held_out
 from firth.text.readers.corpus import find
 from firth.text.readers.pieces import pieces_of_texts
@@ -63,6 +63,7 @@ def prepare_questions(
     alone, all questions on one context together. The vocabulary is learned from the training part alone (characters also from
     the held-out part, as for running text).
     """
+    data = with_local_paths(data, progress)
     with open_corpus(data, progress) as corpus:
         whole = read_questions(corpus, progress)
     train, valid = whole, None

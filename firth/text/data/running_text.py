@@ -14,16 +14,16 @@ from firth.errors import ConfigError, DataError
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.datasets import download
+from firth.text.datasets import download, python_source_tags, stories
 from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
-from firth.text.datasets.python_source_tags import cached_parts
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 C = TypeVar("C", bound=DataConfig)
+_CACHED_PARTS = {"python-source": python_source_tags.cached_parts, "stories": stories.cached_parts}  # written on first use
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def with_local_paths(data: C, progress: Progress) -> C:
         data = dataclasses.replace(data, more=tuple(path for path, _ in located), columns=columns)  # type: ignore[call-arg]
     if data.name in (None, "docs"):
         return data
-    if data.name == "python-source":
-        found = {part: str(path) for part, path in cached_parts().items()}
+    if data.name in _CACHED_PARTS:
+        found = {part: str(path) for part, path in _CACHED_PARTS[data.name]().items()}
         return dataclasses.replace(
             data,
             name=None,

@@ -26,6 +26,7 @@ _GENERATED: dict[str | None, Holds] = {
     "prompts": "sentence pairs",
     "chats": "conversations",
     "python-source": "tagged words",
+    "stories": "questions",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
     "scenes": "captioned images",

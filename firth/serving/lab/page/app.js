@@ -38,7 +38,7 @@ function guide(lab, { notice, examples, works, texts_into: into }) {
     const { name = "", texts = [] } = lab.run();
     if (shown === name) return;
     shown = name;
-    const own = into ? texts.map(([label, text]) => ({ label, settings: { [into]: text } })) : [];
+    const own = into ? texts.map(([label, text, context]) => ({ label, settings: { [into]: text, ...(context && { context }) } })) : [];
     buttons.replaceChildren(element("span", { text: "Try:" }), ...[...own, ...examples].map(button));
     buttons.hidden = buttons.childElementCount < 2;
   }

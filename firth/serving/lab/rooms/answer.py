@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from firth.progress import Progress
+from firth.serving.lab.examples import ASKED_STORIES
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.starters import READER
 from firth.tasks.answer import ReaderRun
 
-CONTEXT = (
-    "The hotel Meridian stands in Seattle. It was built in 1924 by the architect Anna Berg, and it has 120 rooms. "
-    "In 1962 it was sold to a company from Oslo."
-)
-QUESTION = "Who built the hotel?"
+_, QUESTION, CONTEXT = ASKED_STORIES[0]
 
 
 def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -39,9 +37,9 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.takes_context),
-        "There is no run that answers questions about a text. It takes a file of questions, such as SQuAD, and a recipe that "
-        'names it and has objective.kind = "answer":',
-        "firth train questions.toml --out runs/answer",
+        "There is no run that answers questions about a text. Train one on short generated stories; for other texts, it takes a "
+        "file of questions, such as SQuAD:",
+        starter=READER,
     )
 
 
@@ -51,11 +49,7 @@ ROOM = Room(
     "Ask a question about a text: the model marks the words that answer it.",
     {"span": span},
     usable,
-    facts={"question": QUESTION, "context": CONTEXT},
-    notice="The answer is always a part of the text, even if the text does not answer the question; look at its probability.",
-    examples=(
-        Example("Who?", {"question": "Who built the hotel?"}),
-        Example("When?", {"question": "When was the hotel sold?"}),
-        Example("Not in the text", {"question": "Who sleeps in the hotel?"}),
-    ),
+    facts={"question": QUESTION, "context": CONTEXT},  # until there is a run, which has texts of its own
+    notice="The answer is always a part of the text, even if the text has none; a high probability is no proof.",
+    texts_into="question",
 )

@@ -1,7 +1,20 @@
 // The answer, marked in its context.
 
+// The first question that suits a run, and its text.
+function start(lab, run) {
+  const [, question, context] = lab.run(run).texts?.[0] ?? [];
+  return context ? { question, context } : lab.room.facts;
+}
+
+// While the user has not written anything else, choosing a new run changes both.
+function follow(lab, before) {
+  if (!before || before === lab.state.run) return;
+  const untouched = Object.entries(start(lab, before)).every(([name, value]) => lab.state[name] === value);
+  if (untouched) lab.set(start(lab), { render: false });
+}
+
 export function mount(root, lab) {
-  const { element } = lab, { question, context } = lab.room.facts;
+  const { element } = lab, { question, context } = start(lab);
   lab.controls(root, [
     { name: "run", label: "Run", kind: "run" },
     { name: "question", label: "Question", kind: "text", value: question, wide: true },
@@ -10,8 +23,11 @@ export function mount(root, lab) {
   const out = element("div"), found = element("div");
   out.append(found);
   root.append(out);
+  let last = "";
   return async () => {
     if (!lab.state.run) return;
+    follow(lab, last);
+    last = lab.state.run;
     const { run, question: asked, context: given } = lab.state;
     const result = await lab.ask("span", { run, question: asked, context: given }, { into: out });
     found.hidden = !result;

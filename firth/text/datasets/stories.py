@@ -1,0 +1,170 @@
+"""Questions that need no download: short generated stories about people, and questions whose answer is a span of the story.
+
+"Anna lives in Rome. She is a doctor. Bob visited Clara on Monday."  Where does Anna live?  Who visited Clara?  The stories for
+validation and testing have names and towns that training does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firth.text import cache
+from firth.text.datasets.story_words import HELD_OUT, TRAIN, Words
+
+_SLOT = re.compile(r"\{(\w+)\}")
+_PEOPLE = 2  # in a story
+_ASKED = 4  # questions on a story
+_MAKER = 1  # raise when the files would be others
+_SIZES = {"train": 3_000, "valid": 100, "test": 250}  # stories
+_WORDS = {"train": TRAIN, "valid": HELD_OUT, "test": HELD_OUT}
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """What a sentence may tell about a person; and for each slot, the questions that it answers."""
+
+    sentences: Sequence[str]
+    questions: Mapping[str, Sequence[str]]
+
+
+_TOPICS = (
+    _Topic(
+        ("{who} lives in {town}.", "{who} has a flat in {town}.", "{who} moved to {town} years ago."),
+        {
+            "town": ("Where does {who} live?", "In which town does {who} live?", "What is the home town of {who}?"),
+            "who": ("Who lives in {town}?", "Who has a home in {town}?"),
+        },
+    ),
+    _Topic(
+        ("{who} is a {job}.", "{who} works as a {job}.", "{who} earns a living as a {job}."),
+        {
+            "job": ("What is the job of {who}?", "What does {who} do for a living?", "What does {who} work as?"),
+            "who": ("Who is a {job}?", "Who works as a {job}?"),
+        },
+    ),
+    _Topic(
+        ("{who} bought a {thing}.", "{who} has just bought a {thing}.", "Last year {who} bought a {thing}."),
+        {
+            "thing": ("What did {who} buy?", "Which thing did {who} buy?"),
+            "who": ("Who bought a {thing}?", "Who is the owner of the {thing}?"),
+        },
+    ),
+    _Topic(
+        ("{who} went to the {place} on {day}.", "On {day} {who} went to the {place}.", "On {day} {who} was at the {place}."),
+        {
+            "place": ("Where was {who} on {day}?", "Where did {who} go on {day}?"),
+            "day": ("When was {who} at the {place}?", "On which day did {who} go to the {place}?"),
+            "who": ("Who went to the {place}?", "Who was at the {place} on {day}?"),
+        },
+    ),
+    _Topic(
+        ("{who} visited {friend} on {day}.", "On {day} {who} visited {friend}.", "{who} paid a visit to {friend} on {day}."),
+        {
+            "friend": ("Who did {who} visit?", "Who did {who} visit on {day}?"),
+            "day": ("When did {who} visit {friend}?", "On which day did {who} visit {friend}?"),
+            "who": ("Who visited {friend}?", "Who paid a visit to {friend}?"),
+        },
+    ),
+)
+_ASIDES = (
+    "The weather was fine.",
+    "It rained all week.",
+    "Nobody was surprised.",
+    "The summer was long and hot.",
+    "The trains were late again.",
+    "There was snow on the roofs.",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question on a story, and where the answer stands in it."""
+
+    context: str
+    question: str
+    answer: str
+    start: int
+
+    def json(self) -> str:
+        answers = {"text": [self.answer], "answer_start": [self.start]}
+        return json.dumps({"context": self.context, "question": self.question, "answers": answers})
+
+
+def cached_parts() -> dict[str, Path]:
+    """The jsonl files of the three parts, in the cache; the first use takes a second to create them."""
+    folder = cache.cache_folder()
+    paths = {part: folder / f"stories-{_MAKER}-{part}.jsonl" for part in _SIZES}
+    for part, path in paths.items():
+        if not path.is_file():
+            cache.write_text(path, "".join(f"{one.json()}\n" for one in part_of(part)))
+    return paths
+
+
+def part_of(part: str) -> Iterator[Asked]:
+    draw = random.Random(f"stories {part}")
+    for _ in range(_SIZES[part]):
+        yield from story(draw, _WORDS[part])
+
+
+def story(draw: random.Random, words: Words) -> list[Asked]:
+    """Questions on a new story. No word is used for two people, so each question has one answer."""
+    writer = _Writer(draw, words)
+    for _ in range(_PEOPLE):
+        writer.tell_of_a_person()
+    return writer.questions()
+
+
+class _Writer:
+    def __init__(self, draw: random.Random, words: Words) -> None:
+        self.draw, self.text = draw, ""
+        self.told: list[tuple[_Topic, dict[str, str], dict[str, int]]] = []  # topic; its words; where each stands
+        shuffled = {**words.slots, "women": words.women, "men": words.men}
+        self._left = {slot: iter(draw.sample(some, len(some))) for slot, some in shuffled.items()}
+
+    def tell_of_a_person(self) -> None:
+        """One or two sentences. After the first, a pronoun may stand for the name."""
+        people = self.draw.choice((("women", "men", "she"), ("men", "women", "he")))
+        name, named = next(self._left[people[0]]), -1
+        topics = self.draw.sample(_TOPICS, self.draw.randint(1, 2))
+        for topic in topics:
+            values = {slot: next(self._left[slot]) for slot in _slots(topic) - {"who", "friend", "thing"}}
+            if "friend" in _slots(topic):
+                values["friend"] = next(self._left[people[1]])  # the other sex, so that a pronoun has one meaning
+            if "thing" in _slots(topic):
+                values["thing"] = f"{next(self._left['colour'])} {next(self._left['thing'])}"
+            pronoun = named >= 0 and self.draw.random() < 0.7
+            places = self._write(self.draw.choice(topic.sentences), {**values, "who": people[2] if pronoun else name})
+            named = named if pronoun else places["who"]
+            self.told.append((topic, {**values, "who": name}, {**places, "who": named}))
+        if self.draw.random() < 0.3:
+            self._write(self.draw.choice(_ASIDES), {})
+
+    def questions(self) -> list[Asked]:
+        possible = [(told, slot) for told in self.told for slot in told[0].questions]
+        asked = self.draw.sample(possible, min(_ASKED, len(possible)))
+        return [self._question(*told, slot) for told, slot in asked]
+
+    def _question(self, topic: _Topic, values: Mapping[str, str], places: Mapping[str, int], slot: str) -> Asked:
+        question = self.draw.choice(topic.questions[slot]).format_map(values)
+        return Asked(self.text, question, values[slot], places[slot])
+
+    def _write(self, sentence: str, values: Mapping[str, str]) -> dict[str, int]:
+        """Appends the sentence; the first character of each slot."""
+        if self.text:
+            self.text += " "
+        places, (opening, *rest) = {}, _SLOT.split(sentence)
+        self.text += opening
+        for slot, between in zip(rest[::2], rest[1::2], strict=True):
+            places[slot] = len(self.text)
+            word = values[slot]
+            self.text += (word if opening or len(places) > 1 else word[0].upper() + word[1:]) + between
+        return places
+
+
+def _slots(topic: _Topic) -> set[str]:
+    return set(_SLOT.findall(topic.sentences[0]))
