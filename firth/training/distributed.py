@@ -85,7 +85,16 @@ def _initialise(config: TrainingConfig) -> None:
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # gloo also on GPUs: for numbers that Python reads, which then wait for no kernel
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=config.timeout))
+    backends, seconds = "cpu:gloo,cuda:nccl" if cuda else "gloo", config.timeout
+    try:
+        dist.init_process_group(backends, timeout=timedelta(seconds=seconds))
+    except RuntimeError as error:
+        if not _is_about_others(error):
+            raise
+        raise RunError(
+            f"rank {os.environ['RANK']}: not all processes came together within {seconds:g} seconds. Start them again; if they "
+            "need more time to start, raise training.timeout."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -104,7 +113,7 @@ def answered(timeout: float) -> Iterator[None]:
 
 def _is_about_others(error: RuntimeError) -> bool:
     """gloo raises plain RuntimeErrors that name its source files."""
-    return isinstance(error, dist.DistError) or "gloo" in str(error) or "Connection closed" in str(error)
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower() or "Connection closed" in str(error)
 
 
 def all_arrived() -> None:

@@ -25,9 +25,10 @@ from translations import pair_table, write_pairs
 
 from firth.api import train_recipe
 from firth.config import Table
-from firth.errors import ConfigError, CorruptFile
+from firth.errors import ConfigError, CorruptFile, RunError
 from firth.tasks import TASKS
-from firth.training import sharded_checkpoint
+from firth.training import distributed, sharded_checkpoint
+from firth.training.config import TrainingConfig
 from firth.training.feed import DeviceBatch
 from firth.training.log import read as read_log
 
@@ -219,3 +220,18 @@ def test_several_processes_are_refused_where_only_one_is_wanted(monkeypatch: pyt
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match=r'training\.parallel is "none", but 2 processes were started\.'):
         train_recipe(tiny(parallel="none"), tmp_path / "run")
+
+
+def test_processes_that_do_not_find_each_other_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(message: str) -> None:
+        def initialise(*_: Any, **__: Any) -> None:
+            raise RuntimeError(message)
+
+        monkeypatch.setattr(distributed.dist, "init_process_group", initialise)
+        distributed._initialise(TrainingConfig(device="cpu", timeout=7))
+
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(RunError, match="rank 1: not all processes came together within 7 seconds"):
+        fails("Gloo connectFullMesh failed with Connect timeout")
+    with pytest.raises(RuntimeError, match="something else"):
+        fails("something else")

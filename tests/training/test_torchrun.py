@@ -57,7 +57,7 @@ def ended(launcher: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def recipe(folder: Path, **training: float | str) -> Path:
-    settings = {"steps": 300, "batch": 4, "checkpoint_every": 10, "schedule": "constant", "log_every": 1, "timeout": 10}
+    settings = {"steps": 300, "batch": 4, "checkpoint_every": 10, "schedule": "constant", "log_every": 1, "timeout": 30}
     return recipe_file(tiny("transformer", **(settings | training)), folder)
 
 
