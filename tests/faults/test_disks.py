@@ -47,7 +47,8 @@ def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 def one_line(answer: object, *parts: str) -> None:
     said = answer.err.strip().splitlines()  # type: ignore[attr-defined]
     assert answer.code == 2, said  # type: ignore[attr-defined]
-    assert len([line for line in said if line.startswith("firth: ") and "note:" not in line]) == 1, said
+    assert not any(line.startswith(("Traceback", "  File ")) for line in said), said
+    assert [line for line in said if parts[0] in line] == said[-1:], said  # before it there may be notes
     for part in parts:
         assert part in said[-1], said
 

@@ -69,7 +69,7 @@ def test_an_example_fills_in_the_message(visit: Visit, chat_library: RunLibrary,
     with monkeypatch.context() as patch, serving(chat_library) as address:
         patch.setattr(chat_library, "facts", lambda name: dataclasses.replace(facts(name), texts=TAGGED_ENGLISH))
         page = visit("#/chat", at=address)
-        label, text = TAGGED_ENGLISH[0]
+        label, text, _ = TAGGED_ENGLISH[0]
         page.page.get_by_role("button", name=label).click()
         page.settled()
         assert page.page.locator("[data-control=message]").input_value() == text
