@@ -88,6 +88,7 @@ def test_a_part_is_the_same_every_time(part: str) -> None:
     assert list(part_of("valid")) != list(islice(part_of("test"), 400))
 
 
+@pytest.mark.long
 def test_a_recipe_can_name_the_stories(cache: Path) -> None:
     data = QuestionsConfig(name="stories")
     found = prepare_questions(data, TokenizerConfig(kind="word"), 100)
