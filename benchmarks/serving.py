@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     few = max(1, (os.cpu_count() or 1) // 4)
     parser.add_argument("--processes", type=int, default=few, help="that the clients share [default: a quarter of the cores]")
-    parser.add_argument("--fronts", type=int, help="processes of firth serve that speak HTTP [default: firth's own]")
+    parser.add_argument("--fronts", type=int, help="processes of firth serve that handle HTTP [default: firth's own]")
     parser.add_argument("--device", default="cpu", choices=("cuda", "cpu"))
     parser.add_argument("--dtype", default="float32", choices=("float32", "bf16"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

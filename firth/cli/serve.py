@@ -48,7 +48,7 @@ def serve(
     processes: Annotated[
         int | None,
         typer.Option(
-            help="Processes that speak HTTP. [default: 1; with an engine on a GPU half as many as cores, at most 8]",
+            help="Number of processes that handle HTTP. [default: 1; on a GPU half the number of cores, at most 8]",
             min=1,
             show_default=False,
         ),

@@ -92,8 +92,8 @@ def _initialise(config: TrainingConfig) -> None:
         if not _is_about_others(error):
             raise
         raise RunError(
-            f"rank {os.environ['RANK']}: not all processes came together within {seconds:g} seconds. Start them again; if they "
-            "need more time to start, raise training.timeout."
+            f"rank {os.environ['RANK']}: the processes did not connect to each other (training.timeout is {seconds:g} seconds). "
+            "Start them again; if they need longer to start, raise training.timeout."
         ) from error
 
 

@@ -57,7 +57,7 @@ def tiny_dates(folder: Path) -> Callable[[str], Recipe]:
 def make_tiny(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(language, "find_recipe", tiny)
     patch.setattr(translation, "find_recipe", tiny_dates(folder))
-    patch.setattr(tags, "_WORDS", {"train": 2_000, "valid": 200, "test": 500})
+    patch.setattr(tags, "WORDS", {"train": 2_000, "valid": 200, "test": 500})
     patch.setattr(side_by_side, "cores", lambda: 1)  # without the seconds that further processes take to start
 
 

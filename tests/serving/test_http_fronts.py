@@ -1,4 +1,4 @@
-"""Several processes that speak HTTP: the answers of one, and their limits and counters together."""
+"""Several processes that handle HTTP: the answers of one, and their limits and counters together."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ def train(
         bool,
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
     ] = False,
-    log: Annotated[
-        Path | None, typer.Option(help="File to which each update of the progress is written, as a line of JSON.")
-    ] = None,
+    log: Annotated[Path | None, typer.Option(help="Write the progress to this file, one line of JSON per update.")] = None,
     lower: Lower = False,
     strip_punctuation: StripPunctuation = False,
     format: FormatName = "auto",

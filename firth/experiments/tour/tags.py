@@ -17,7 +17,6 @@ from firth.text.datasets.python_source_tags import NAMES, WORDS, write_parts
 KINDS = {"average": "words alone", "lstm": "bidirectional LSTM"}
 SHOWN = "def copy ( self ) : self . copy = copy ( copy = copy )"  # one word in five roles
 _STEPS = 300
-_WORDS = WORDS
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ def visit(guide: Guide) -> Section:
 
 
 def _written(folder: Path) -> dict[str, Path]:
-    paths = {part: folder / f"{part}.conll" for part in _WORDS}
-    write_parts(paths, _WORDS)
+    paths = {part: folder / f"{part}.conll" for part in WORDS}
+    write_parts(paths, WORDS)
     return paths
 
 

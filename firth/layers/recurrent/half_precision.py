@@ -6,8 +6,8 @@ where a forward and a backward pass are recorded once and replayed. The units ad
 state of zero: they change nothing.
 
 The numbers are float16, also where bfloat16 is asked for, and as in torch's autocast: a cell adds to its state at every step, and
-with the eight bits of bfloat16 small additions would be lost. But float16 has no small numbers, and gradients are small. So they
-are multiplied by a power of two before the backward pass, and divided by it afterwards.
+with the eight bits of bfloat16 small additions would be lost. But float16 cannot hold very small numbers, and gradients are
+small. So they are multiplied by a power of two before the backward pass, and divided by it afterwards.
 
 Letters: B batch, T time, i input width, d width, g gates, D directions; J and P: i and d rounded up.
 """

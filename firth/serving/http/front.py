@@ -1,4 +1,4 @@
-"""A front: a process that speaks HTTP. Prompts go from here straight to the engines; other requests are relayed to the process
+"""A front: a process that handles HTTP. Prompts go from here straight to the engines; other requests are relayed to the process
 that started it, the supervisor, which also hands over the connections of clients."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fronts: the processes that speak HTTP, as the supervisor sees them. Each accepted connection goes to the next of them."""
+"""Fronts: the processes that handle HTTP, as the supervisor sees them. Each accepted connection goes to the next of them."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Front:
             try:
                 code = self._serve_once()
             except Exception:  # for example, no more processes are allowed
-                _log.exception("a process that speaks HTTP could not be started")
+                _log.exception("a process that handles HTTP could not be started")
             if self._ending.is_set():
                 return
             self.failed = self.failed is None
             if self.failed:
                 return
             wait = self._pause.seconds()
-            _log.error("a process that speaks HTTP ended with %s; started again in %g s", code, wait)
+            _log.error("a process that handles HTTP ended with %s; started again in %g s", code, wait)
             self._ending.wait(wait)
 
     def _serve_once(self) -> int | None:

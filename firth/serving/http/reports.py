@@ -1,4 +1,4 @@
-"""Reports: what a process that speaks HTTP counts, for the `Metrics` of the process that started it."""
+"""Reports: what a process that handles HTTP counts, for the `Metrics` of the process that started it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The supervisor: the process with the models, if several others speak HTTP. It accepts the connections of clients and hands them
-over; what the others do not answer themselves, they ask it through a Unix-domain socket."""
+"""The supervisor: the process with the models, if several others handle HTTP. It accepts the connections of clients and hands
+them over; what the others do not answer themselves, they ask it through a Unix-domain socket."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from firth.serving.http.server import Server, configured, for_many_requests
 from firth.tasks.run import Run
 from firth.text.parallel import cores
 
-_MOST = 8  # processes that speak HTTP, unless asked for
+_MOST = 8  # processes that handle HTTP, unless asked for
 _AT_ONCE = 64  # connections that are accepted before other work is done
 _REST = 0.5  # seconds until the next attempt to accept connections, if one failed
 _LONGEST = 80  # characters of a folder of sockets: the path of a socket has about 100
@@ -50,7 +50,7 @@ def serve_by_fronts(
     ready: Callable[[], None],
     draining: Callable[[], None],
 ) -> None:
-    """As `serve`, with so many `processes` that speak HTTP. The engines must be processes, too."""
+    """As `serve`, with so many `processes` that handle HTTP. The engines must be processes, too."""
     metrics = Metrics(models.facts)
     place = None if len(tempfile.gettempdir()) < _LONGEST else "/tmp"
     with tempfile.TemporaryDirectory(prefix="firth-", dir=place, ignore_cleanup_errors=True) as folder:
@@ -72,7 +72,7 @@ def serve_by_fronts(
             fronts.kill()
             models.close(drain=False)
     if fronts.failed:
-        raise FirthError("a process that speaks HTTP ended before it was ready")
+        raise FirthError("a process that handles HTTP ended before it was ready")
 
 
 def check_fronts(processes: int, *, apart: bool) -> None:

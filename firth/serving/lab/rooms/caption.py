@@ -52,7 +52,7 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.captions),
-        "There is no run that captions images. Train one; it takes half an hour on a CPU, and a minute is not enough:",
+        "There is no run that captions images. Train one; it takes about half an hour on a CPU:",
         "firth train scenes-lstm --out runs/scenes",
     )
 
