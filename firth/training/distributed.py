@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from firth.errors import ConfigError, FirthError, RunError
+from firth.training import meeting
 from firth.training.config import TrainingConfig
 
 T = TypeVar("T")
@@ -56,8 +57,9 @@ def is_first() -> bool:
 
 
 def restarted() -> bool:
-    """Whether torchrun has started this process anew after a failure; training then continues from the last checkpoint."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    """Whether torchrun has started the processes anew after a failure; training then continues from the last checkpoint."""
+    known = ranks().world > 1 and dist.distributed_c10d._get_default_store().check([meeting.RESTARTED])
+    return known or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 @contextlib.contextmanager
@@ -87,7 +89,7 @@ def _initialise(config: TrainingConfig) -> None:
     # gloo also on GPUs: for numbers that Python reads, which then wait for no kernel
     backends, seconds = "cpu:gloo,cuda:nccl" if cuda else "gloo", config.timeout
     try:
-        dist.init_process_group(backends, timeout=timedelta(seconds=seconds))
+        meeting.join(backends, timedelta(seconds=seconds))
     except RuntimeError as error:
         if not _is_about_others(error):
             raise

@@ -45,8 +45,10 @@ class Team:
             return cls()
         import torch.distributed as dist
 
+        from firth.training.meeting import join
+
         if not dist.is_initialized():
-            dist.init_process_group("gloo")
+            join("gloo", dist.default_pg_timeout)
         return cls(dist.get_rank(), size, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
 
     @property

@@ -3,6 +3,7 @@ them is the real thing. On a GPU, test_recurrent_gpu.py tests both."""
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ class StandIn:
 
     def backward(self, *arguments: Any) -> Any:
         dy, dh, dc = arguments[7:10]
-        assert 2**-4 <= max(float(part.abs().max()) for part in (dy, dh)) <= 2**-2, "the gradients are not scaled"
+        largest = float(torch.stack([part.abs().max() for part in (dy, dh)]).max())
+        assert not isfinite(largest) or 2**-4 <= largest <= 2**-2, "the gradients are not scaled"
         given, found = self.kept
         gradients = [part.float() for part in (dy, dh, dc) if part is not None]
         dx, dh, *rest = torch.autograd.grad(found, given, gradients)
@@ -91,12 +93,23 @@ def test_values_and_gradients_are_those_of_float32_whatever_their_size(
 
 
 def test_the_scale_is_a_power_of_two_and_harmless_where_there_is_nothing_to_scale() -> None:
-    scale = half_precision._scale
-    assert float(scale([torch.tensor([0.3, -5e-6]), torch.tensor([0.001])])) * 2**-2 == 2**half_precision._SCALED
-    assert float(scale([torch.zeros(3)])) == 1.0
-    assert float(scale([torch.tensor([1.0, float("nan")])])) == 1.0
-    assert float(scale([torch.tensor([float("inf")])])) == 1.0
-    assert torch.isfinite(scale([torch.tensor([1e-44])]))
+    power = half_precision._power
+    assert float(power([torch.tensor([0.3, -5e-6]), torch.tensor([0.001])])) == half_precision._SCALED + 2
+    assert float(power([torch.zeros(3)])) == 100.0
+    assert float(power([torch.tensor([1e-44])])) == 100.0
+    assert float(power([torch.tensor([float("inf")])])) == -100.0  # times that, still infinite
+    assert torch.isnan(power([torch.tensor([1.0, float("nan")])]))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_gradient_that_is_no_number_is_not_hidden(value: float) -> None:
+    layer = Recurrent("lstm", 5, 6)
+    cell: Any = layer.layers[0]
+    x_BTi, state = torch.randn(2, 4, 5, requires_grad=True), tuple(layer.initial_state(2).parts)
+    y, _ = half_precision.train(cell, x_BTi, state, cell.directions_weights(), torch.bfloat16)
+    dy = torch.ones_like(y)
+    dy[0, 0, 0] = value
+    assert not torch.isfinite(torch.autograd.grad(y, x_BTi, dy)[0]).all()
 
 
 def test_benches_are_lent_and_come_back() -> None:

@@ -227,7 +227,7 @@ def test_processes_that_do_not_find_each_other_are_one_line(monkeypatch: pytest.
         def initialise(*_: Any, **__: Any) -> None:
             raise RuntimeError(message)
 
-        monkeypatch.setattr(distributed.dist, "init_process_group", initialise)
+        monkeypatch.setattr(distributed.meeting, "join", initialise)
         distributed._initialise(TrainingConfig(device="cpu", timeout=7))
 
     monkeypatch.setenv("RANK", "1")

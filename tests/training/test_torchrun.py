@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,11 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reas
 PATIENCE = 1200  # a busy machine takes minutes to start four interpreters
 
 
-def torchrun(*arguments: str | Path, restarts: int = 0) -> subprocess.Popen[str]:
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}", "-m", "firth"]
+MACHINE = ("--standalone", "--nproc-per-node=2")
+
+
+def torchrun(*arguments: str | Path, restarts: int = 0, where: Sequence[str] = MACHINE) -> subprocess.Popen[str]:
+    command = ["-m", "torch.distributed.run", *where, f"--max-restarts={restarts}", "-m", "firth"]
     return subprocess.Popen(
         [sys.executable, *command, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -124,3 +128,27 @@ def test_a_worker_that_fails_is_restarted_and_not_a_bit_changes(fails: Callable[
     assert code == 0, complained[-3000:]
     assert_identical(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
     assert_no_temporaries(tmp_path / "run")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def machine(given: Path, run: Path, port: int) -> subprocess.Popen[str]:
+    """One of two, each with one process; a launcher stands in for it."""
+    meet = [f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-backend=c10d", "--rdzv-id=7", "--local-addr=127.0.0.1"]
+    return torchrun("train", given, "--out", run, restarts=1, where=["--nnodes=2", "--nproc-per-node=1", *meet])
+
+
+def test_a_worker_that_dies_on_one_of_two_machines_is_restarted_on_both(tmp_path: Path) -> None:
+    given, run, port = recipe(tmp_path, steps=120), tmp_path / "run", free_port()
+    assert ended(torchrun("train", given, "--out", tmp_path / "whole"))[0] == 0
+    launchers = [machine(given, run, port) for _ in range(2)]
+    reaches(run, 25, launchers[0])
+    dies(next(iter(workers(launchers[1]).values())))
+    for launcher in launchers:
+        code, _, complained = ended(launcher)
+        assert code == 0, complained[-3000:]
+    assert_identical(outcome(run), outcome(tmp_path / "whole"))

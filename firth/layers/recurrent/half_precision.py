@@ -84,19 +84,18 @@ class _OnBench(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         if ctx.loan is None:
             raise RuntimeError("the backward pass of a recurrent layer in half precision was asked for twice")
-        scale = _scale([gradient for gradient in gradients if gradient is not None])
-        scaled = (None if gradient is None else gradient * scale for gradient in gradients)
-        found = zip(ctx.loan.bench.backward(*scaled), ctx.like, ctx.needs_input_grad[3:], strict=True)
-        own = [(part.float() / scale).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in found]
+        power_1 = _power([gradient for gradient in gradients if gradient is not None])
+        found = zip(ctx.loan.bench.backward(power_1.exp2(), *gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
+        back_1 = power_1.neg().exp2()  # float32, and so is float16 times it
+        own = [(part * back_1).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in found]
         ctx.loan = None
         return None, None, None, *own
 
 
-def _scale(gradients: Sequence[Tensor]) -> Tensor:
-    """A power of two, so that nothing is rounded. It stays on the device, which nobody waits for."""
-    largest = torch.stack([gradient.detach().abs().max().float() for gradient in gradients]).max()
-    power = (_SCALED - largest.log2().floor()).clamp(-100.0, 100.0)
-    return torch.where(largest.isfinite() & (largest > 0), power, 0.0).exp2()
+def _power(gradients: Sequence[Tensor]) -> Tensor:
+    """Of two, so that nothing is rounded. It stays on the device, which nobody waits for."""
+    largest = [torch.linalg.vector_norm(gradient.detach(), torch.inf, dtype=torch.float32) for gradient in gradients]
+    return (_SCALED - torch.stack(largest).amax(0, keepdim=True).log2_().floor_()).clamp_(-100.0, 100.0)
 
 
 def _free_bench(cell: TorchCell, x_BTi: Tensor) -> Bench:
@@ -151,13 +150,13 @@ class Bench:
         y_BTDd = _by_direction(y_TBP, D).transpose(0, 1)[..., :d]
         return [y_BTDd, *(part_DBP[..., :d] for part_DBP in last_DBP)]
 
-    def backward(self, dy_BTd: Tensor | None, *dlast_DBd: Tensor | None) -> list[Tensor]:
-        """The gradients of x, of the state, and of the weights, valid until the next pass."""
+    def backward(self, scale_1: Tensor, dy_BTd: Tensor | None, *dlast_DBd: Tensor | None) -> list[Tensor]:
+        """The gradients of x, of the state, and of the weights, times the scale, valid until the next pass."""
         i, d, _, D = self._sizes
         dy_TBDd = None if dy_BTd is None else _by_direction(dy_BTd, D).transpose(0, 1)
-        _fill(_by_direction(self._dy_TBP, D)[..., :d], dy_TBDd)
+        _fill(_by_direction(self._dy_TBP, D)[..., :d], dy_TBDd, scale_1)
         for own_DBP, part_DBd in zip(self._dlast_DBP, dlast_DBd, strict=True):
-            _fill(own_DBP[..., :d], part_DBd)
+            _fill(own_DBP[..., :d], part_DBd, scale_1)
         found = self._run_backward() if self._recorded is None else self._recorded[1].replay()
         dx_TBJ, *dstate_DBP = found[: 1 + self._parts]
         dx_BTi, dstate_DBd = dx_TBJ[..., :i].transpose(0, 1), [part_DBP[..., :d] for part_DBP in dstate_DBP]
@@ -202,8 +201,8 @@ def _with_cell(state: list[Tensor]) -> tuple[Tensor, Tensor | None]:
     return state[0], state[1] if len(state) > 1 else None
 
 
-def _fill(buffer: Tensor, values: Tensor | None) -> None:
-    buffer.zero_() if values is None else buffer.copy_(values)
+def _fill(buffer: Tensor, values: Tensor | None, scale_1: Tensor) -> None:
+    buffer.zero_() if values is None else torch.mul(values, scale_1, out=buffer)
 
 
 def _rounded_up(width: int) -> int:
