@@ -5,7 +5,7 @@
 
 The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. Some rooms show
 runs that a tour does not have, in tour/runs: chat, trained as docs/chat.md says; sst2, made by `firth train sst2-average`;
-scenes, made by `firth train scenes-lstm`; and questions, a run with objective.kind = "answer".
+and captions and reader, which the buttons of the rooms Caption and Answer train.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def _room(name: str, **state: object) -> str:
     return f"#/{name}?{urlencode(state)}"
 
 
-ABOUT = "Anna lives in Rome . Bert lives in Kyiv ."
 CHAT = [
     ["user", "name 7"],
     ["assistant", "seven"],
@@ -58,8 +57,8 @@ PICTURES = {
     "build": (_room("build", kind="transformer", width=64, depth=2), 1000),
     "classify": (_room("classify", run="sst2", text="a warm and funny film"), 640),
     "tag": (_room("tag", run="tags-lstm"), 760),
-    "answer": (_room("answer", run="questions", question="Where does Bert live ?", context=ABOUT), 640),
-    "caption": (_room("caption", run="scenes", number=3), 1180),
+    "answer": (_room("answer", run="reader"), 640),
+    "caption": (_room("caption", run="captions", number=3), 1180),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth"), 1000),
     "search": (_room("search", query="heavy rain in the mountains", vectors="words.firth", run="", top=4), 900),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -117,13 +117,14 @@ def export(
     from firth.errors import ConfigError, did_you_mean
     from firth.figures.image_attention import png
     from firth.files import replacing, write_text
+    from firth.text.config import CaptionsConfig, Name
     from firth.text.data.captions import some_images
 
     if name not in ("scenes", "digits"):
         raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, ("scenes", "digits"))}')
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is not an empty folder. Choose another --out.")
-    images, captions = some_images(name, part, count, size)
+    images, captions = some_images(CaptionsConfig(name=cast(Name, name), size=size), part, count)
     names = [f"{number:04}.png" for number in range(len(captions))]
     for image, file in zip(images, names, strict=True):
         with replacing(out / file) as temporary:

@@ -40,6 +40,8 @@ Kind = Literal[LearnedKind, "imported"]
 
 ChatSkill = Literal["opinions", "reviews", "dutch", "dates", "tags"]
 CHAT_SKILLS: tuple[ChatSkill, ...] = get_args(ChatSkill)
+SceneKind = Literal["one", "count", "relation"]
+SCENE_KINDS: tuple[SceneKind, ...] = get_args(SceneKind)
 BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
 
 
@@ -177,7 +179,7 @@ class PairsConfig(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_skills(self.name, self.skills)
+        _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
         for part in ("", "valid_", "test_"):
             path, target = f"{part}path", f"{part}target_path"
             if getattr(self, target) is not None and getattr(self, path) is None:
@@ -208,7 +210,7 @@ class ConversationsConfig(DataConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         _refuse_columns(self, "conversation")
-        _check_skills(self.name, self.skills)
+        _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
         _expect_between("count", self.count, 10)
 
 
@@ -222,6 +224,8 @@ class CaptionsConfig(DataConfig):
     size: int | None = None
     # number of training scenes to generate; a tenth as many are generated for validation, for testing, and with unseen pairs
     count: int = 20_000
+    # kinds of scenes to generate: one shape, a count of the same, or two in a relation; if not set, all
+    kinds: tuple[SceneKind, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,10 +240,15 @@ class CaptionsConfig(DataConfig):
         if self.size is not None:
             _expect_between("size", self.size, 8, 1024)
         _expect_between("count", self.count, 10)
+        _check_several("kinds", self.kinds, SCENE_KINDS, self.name, "scenes")
         if self.name is not None:
             for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
                 if getattr(self, key) != usual:
                     raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has parts of its own. Remove it.")
+
+    @property
+    def scene_kinds(self) -> tuple[SceneKind, ...]:
+        return self.kinds or SCENE_KINDS
 
     @property
     def side(self) -> int:
@@ -291,11 +300,12 @@ class LinearConfig(PromptsConfig):
             raise ConfigError(f"data.noise is {self.noise}; expected 0 or more")
 
 
-def _check_skills(name: str | None, skills: tuple[ChatSkill, ...] | None) -> None:
-    if skills is not None and name != "chats":
-        raise ConfigError(f'data.skills is {list(skills)}, which only applies to data.name = "chats". Remove it.')
-    if skills is not None and (not skills or len(set(skills)) < len(skills)):
-        raise ConfigError(f"data.skills is {list(skills)}; expected one or more of {', '.join(CHAT_SKILLS)}, each once")
+def _check_several(key: str, chosen: tuple[str, ...] | None, known: tuple[str, ...], name: str | None, of: str) -> None:
+    """Some of what a generated data set is made of."""
+    if chosen is not None and name != of:
+        raise ConfigError(f'data.{key} is {list(chosen)}, which only applies to data.name = "{of}". Remove it.')
+    if chosen is not None and (not chosen or len(set(chosen)) < len(chosen)):
+        raise ConfigError(f"data.{key} is {list(chosen)}; expected one or more of {', '.join(known)}, each once")
 
 
 def _expect_name(key: str, value: str) -> None:

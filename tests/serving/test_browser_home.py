@@ -12,7 +12,8 @@ from firth import vectors
 from firth.api import load
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.rooms import ROOMS
-from firth.serving.lab.starters import CHAT, CLASSIFIER, DATES, TAGGER, WORDS
+from firth.serving.lab.starters import CAPTIONER, CHAT, CLASSIFIER, DATES, TAGGER, WORDS
+from firth.text.datasets.scenes import scenes
 
 pytestmark = pytest.mark.long
 
@@ -154,6 +155,23 @@ def test_chat_opens_on_a_model_that_knows_dates(visit: Visit, empty: tuple[str, 
     assert page.page.locator("[data-role=assistant] p").text_content() == run.chat(asked)
     assert run.evaluate(split="test")["exact"] > 0.6  # a year or a month by heart would be right in a few of a hundred
     screenshot(page, "chat-trained")
+
+
+def test_caption_opens_on_a_model_that_knows_shapes(visit: Visit, empty: tuple[str, RunLibrary], screenshot: Screenshot) -> None:
+    address, own = empty
+    page = visit("#/caption", at=address)
+    assert page.page.locator("[data-command]").text_content() == CAPTIONER.command()
+    page.page.get_by_role("button", name="Train a captioner of single shapes").click()
+    page.page.wait_for_selector("[data-figure=overlay]", timeout=400_000)
+    page.settled()
+    assert page.page.locator("[data-control=run]").input_value() == CAPTIONER.name
+    assert own.workshop.job is not None
+    run = load(own.workshop.job.path)
+    made = scenes(1, "test", 32, of_kinds=["one"])
+    (found,) = run.captions(list(made.image_NHWC), run.decoding({"beam": 3}))
+    assert page.page.locator("[data-summary]").text_content() == f"The model’s caption: {found[0].text}"
+    assert run.evaluate(split="test")["exact"] > 0.75  # of two sizes and 40 pairs of a colour and a shape
+    screenshot(page, "caption-trained")
 
 
 def test_progress_is_shown_and_stop_stops(visit: Visit, empty: tuple[str, RunLibrary]) -> None:

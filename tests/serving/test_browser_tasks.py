@@ -19,6 +19,7 @@ from tags import write as write_tags
 from firth.api import compose, find_recipe, load, train_recipe
 from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, TAGGED_ENGLISH
 from firth.serving.lab.library import RunLibrary
+from firth.text.datasets.digits import digits
 from firth.text.datasets.scenes import scenes
 
 pytestmark = pytest.mark.long
@@ -31,7 +32,8 @@ def task_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
         "tagger": tagger_table(write_tags(folder / "tags.conll"), steps=30),
         "classifier": classifier_table(write_reviews(folder / "reviews.csv"), steps=30),
         "reader": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
-        "captioner": caption_table({"name": "scenes", "count": 40, "size": 24}),
+        "captioner": caption_table({"name": "scenes", "count": 40, "size": 24, "kinds": ["one", "relation"]}),
+        "digits": caption_table({"name": "digits"}, steps=2),
     }
     return RunLibrary([train_recipe(compose(table), folder / name).path for name, table in tables.items()])
 
@@ -123,15 +125,22 @@ def test_a_scene_is_captioned_and_each_word_attends(
     visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot
 ) -> None:
     page = visit("#/caption?run=captioner&number=3", at=task_lab)
-    model, made = load(task_library.path("captioner")), scenes(3, "test")
+    model, made = load(task_library.path("captioner")), scenes(3, "test", 24, of_kinds=["one", "relation"])
     (found,) = model.captions([made.image_NHWC[-1]], model.decoding({"beam": 3}))
     assert [row[1] for row in page.table("captions")] == [one.text for one in found]
     assert made.captions[-1] in page.page.locator("[data-truth]").text_content()
-    assert page.page.locator(".scene img").evaluate("image => image.naturalWidth") == 48
+    assert page.page.locator(".scene img").evaluate("image => image.naturalWidth") == 24
     assert page.page.locator("[data-figure=overlay]").count() == bool(found[0].text)
     screenshot(page, "caption")
+    assert [one.text for one in executed(page.python())["found"]] == [one.text for one in found]
     page.press("next")
     assert "number=4" in page.hash()
+
+
+def test_the_images_are_those_of_the_data_set_that_the_run_was_trained_on(visit: Visit, task_lab: str) -> None:
+    page = visit("#/caption?run=digits&number=2", at=task_lab)
+    assert page.page.locator("[data-truth]").text_content() == f"The correct caption: {digits()['test'].captions[1]}"
+    assert page.page.locator(".scene img").evaluate("image => image.naturalWidth") == 8
 
 
 def test_without_such_a_run_the_card_and_the_room_say_how_to_train_one(visit: Visit, library: RunLibrary) -> None:

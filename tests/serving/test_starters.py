@@ -21,7 +21,7 @@ from firth.serving.lab.run_facts import run_facts
 from firth.serving.lab.starters import STARTERS, RunStarter, VectorsStarter
 from firth.serving.lab.workshop import Workshop
 
-GENERATED = {"docs", "dates", "python-source", "chats", "stories"}  # data sets that firth makes on the spot
+GENERATED = {"docs", "dates", "python-source", "chats", "stories", "scenes"}  # data sets that firth makes on the spot
 RUNS = {name: one for name, one in STARTERS.items() if isinstance(one, RunStarter)}
 VECTORS = {name: one for name, one in STARTERS.items() if isinstance(one, VectorsStarter)}
 
@@ -102,5 +102,5 @@ def test_every_room_that_lacks_something_has_a_command_for_it() -> None:
         assert str(told["command"]).startswith(("firth ", "printf ")) == (not told["works"]), name
     assert {name for name, room in ROOMS.items() if room.usable(RunLibrary()).starter} == {
         *("walk", "generate", "inspect", "attention", "translate", "classify", "training", "words", "tag", "chat"),
-        "answer",
+        *("answer", "caption"),
     }

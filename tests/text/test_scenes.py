@@ -80,6 +80,14 @@ def test_unseen_pairs_occur_in_their_own_part_alone_and_in_every_scene_of_it() -
         assert any((shape.colour, shape.shape) in UNSEEN for shape in shapes)
 
 
+def test_only_the_kinds_that_are_asked_for_are_drawn() -> None:
+    assert set(scenes(60, "test", of_kinds=["one"]).kinds) == {"one"}
+    both = Counter(scenes(2000, "test", of_kinds=["relation", "one"]).kinds)
+    assert both["relation"] / both["one"] == pytest.approx(5 / 2, rel=0.15)
+    assert both.total() == 2000 == both["relation"] + both["one"]
+    assert scenes(60, "test", of_kinds=["one", "count", "relation"]).captions == scenes(60, "test").captions
+
+
 def test_scenes_are_determined_by_their_arguments_and_fewer_are_the_first_of_more() -> None:
     few, many = scenes(30, "test"), scenes(600, "test")
     assert few.captions == many.captions[:30]

@@ -170,4 +170,23 @@ READER = RunStarter(
     "stories-reader",
     ("training.evaluate_every=0",),
 )
-STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, READER)}
+CAPTIONER = RunStarter(
+    "captions",
+    "a captioner of single shapes",
+    "scenes-lstm",
+    (
+        'data.kinds=["one"]',
+        "data.size=32",
+        "model.channels=[12, 24, 48]",
+        "model.width=64",
+        "model.embedding=32",
+        "training.steps=1000",
+        "training.context=6",
+        "training.rate=0.004",
+        "training.warmup=50",
+        "training.log_every=10",
+        "training.evaluate_every=0",
+        "decoding.tokens=6",
+    ),
+)
+STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, READER, CAPTIONER)}

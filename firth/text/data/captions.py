@@ -88,18 +88,19 @@ def generated(data: CaptionsConfig) -> dict[str, scenes.Scenes | digits.Digits]:
     if data.name == "digits":
         return dict(digits.digits(data.side))
     tenth = data.count // 10
-    return {part: scenes.scenes(data.count if part == "train" else tenth, part, data.side) for part in scenes.PARTS}
+    counts = {part: data.count if part == "train" else tenth for part in scenes.PARTS}
+    return {part: scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds) for part, count in counts.items()}
 
 
-def some_images(name: str, part: str, count: int, size: int | None = None) -> tuple[Bytes, tuple[str, ...]]:
+def some_images(data: CaptionsConfig, part: str, count: int) -> tuple[Bytes, tuple[str, ...]]:
     """The first images of a part of a named set, and their captions."""
-    if name == "scenes" and part in scenes.PARTS:
-        found: scenes.Scenes | digits.Digits = scenes.scenes(count, part, size or scenes.SIZE)
-    elif name == "digits" and part in ("train", "valid", "test"):
-        found = digits.digits(size or digits.SIZE)[part]
+    if data.name == "scenes" and part in scenes.PARTS:
+        found: scenes.Scenes | digits.Digits = scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds)
+    elif data.name == "digits" and part in ("train", "valid", "test"):
+        found = digits.digits(data.side)[part]
     else:
-        parts = scenes.PARTS if name == "scenes" else ("train", "valid", "test")
-        raise ConfigError(f'{name} has no part "{part}". Choose one of: {", ".join(parts)}.')
+        parts = scenes.PARTS if data.name == "scenes" else ("train", "valid", "test")
+        raise ConfigError(f'{data.name} has no part "{part}". Choose one of: {", ".join(parts)}.')
     return found.image_NHWC[:count], found.captions[:count]
 
 

@@ -25,14 +25,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.text.config import SCENE_KINDS, SceneKind
+
 Part = Literal["train", "valid", "test", "unseen"]
-Kind = Literal["one", "count", "relation"]
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
 
 PARTS: tuple[Part, ...] = ("train", "valid", "test", "unseen")
-KINDS: tuple[Kind, ...] = ("one", "count", "relation")
 SIZE = 48  # pixels, unless another is asked for
 COLOURS: dict[str, tuple[int, int, int]] = {
     "red": (215, 45, 45),
@@ -85,7 +85,7 @@ class Scenes:
     """Scenes as descriptions; their pixels are drawn when they are first asked for."""
 
     captions: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[SceneKind, ...]
     shapes: tuple[Shape, ...]  # of all scenes, in their order
     size: int
     seed: tuple[int, int]  # and the number of the part
@@ -104,15 +104,17 @@ class Scenes:
         return found
 
 
-def scenes(count: int, part: Part, size: int = SIZE, seed: int = 0) -> Scenes:
-    """`count` scenes of `size` × `size` pixels, determined by the arguments; fewer scenes are the first of more."""
+def scenes(count: int, part: Part, size: int = SIZE, seed: int = 0, of_kinds: Sequence[SceneKind] = SCENE_KINDS) -> Scenes:
+    """`count` scenes of `size` × `size` pixels, determined by the arguments; fewer scenes are the first of more. Among themselves
+    the kinds have the shares that they have among all."""
     random = np.random.default_rng((seed, PARTS.index(part)))
-    ends = np.cumsum([_SHARE[kind] for kind in KINDS])
+    ends = np.cumsum([_SHARE[kind] for kind in of_kinds])
+    ends /= ends[-1]
     captions: list[str] = []
-    kinds: list[Kind] = []
+    kinds: list[SceneKind] = []
     shapes: list[Shape] = []
     for number in range(count):
-        kind = KINDS[int(np.searchsorted(ends[:-1], random.random(), side="right"))]
+        kind = of_kinds[int(np.searchsorted(ends[:-1], random.random(), side="right"))]
         kinds.append(kind)
         caption, some = _SCENE[kind](number, part, random)
         captions.append(caption)

@@ -1,4 +1,5 @@
-"""Caption: a rendered scene, the captions that beam search finds, and where each word attends."""
+"""Caption: an image, the captions that beam search finds, and where each word attends. The images are those of the run's data set
+if firth has it, and otherwise scenes."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.serving.lab.starters import CAPTIONER
 from firth.tasks.captioning import CaptionerRun
-from firth.text.datasets.scenes import scenes
+from firth.text.config import CaptionsConfig
+from firth.text.data.captions import some_images
 
 MOST_SCENES = 200
 PARTS = {"test": "like those in training", "unseen": "with pairs of colour and shape never seen in training"}
@@ -23,17 +26,20 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     run, part = request.text("run"), request.choice("part", tuple(PARTS), "test")
     number = request.number("number", int, 1, least=1, most=MOST_SCENES)
     beam = request.number("beam", int, 3, least=1, most=12)
-    made = scenes(number, "unseen" if part == "unseen" else "test")
-    image_HWC, truth = made.image_NHWC[-1], made.captions[-1]
     with library.using(run, progress) as model:
         captioner = model.expect(CaptionerRun)
+        shown = _shown(model.recipe.data)
+        images, truths = some_images(shown, part, number)
+        image_HWC, truth = images[-1], truths[-1]
         progress("captioning", 0, 2)
         (found,) = captioner.captions([image_HWC], model.decoding({"beam": beam}))
         progress("computing attention", 1, 2)
         seen = captioner.overlay(image_HWC, found[0].text) if found[0].text else None
     python = (
-        "import firth\nfrom firth.text.datasets.scenes import scenes\n\n"
-        f"model = firth.load({str(library.path(run))!r})\nimage = scenes({number}, {part!r}).image_NHWC[-1]\n"
+        "import firth\nfrom firth.text.config import CaptionsConfig\nfrom firth.text.data.captions import some_images\n\n"
+        f"model = firth.load({str(library.path(run))!r})\n"
+        f"data = CaptionsConfig(name={shown.name!r}, size={shown.size!r}, kinds={shown.kinds!r})\n"
+        f"images, _ = some_images(data, {part!r}, {number})\nimage = images[-1]\n"
         f'(found,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
         "for one in found:\n    print(one.score, one.text)\n"
         "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
@@ -49,25 +55,30 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     return ViewResult(figures, python, facts, Table(("rank", "caption", "score", "log p"), rows), headings)
 
 
+def _shown(data: CaptionsConfig) -> CaptionsConfig:
+    return CaptionsConfig(name=data.name, size=data.size, kinds=data.kinds) if data.name else CaptionsConfig(name="scenes")
+
+
 def usable(library: RunLibrary) -> Usable:
     return Usable(
         library.runs_where(lambda facts: facts.captions),
-        "There is no run that captions images. Train one; it takes about half an hour on a CPU:",
-        "firth train scenes-lstm --out runs/scenes",
+        "There is no run that captions images. Train one on single shapes; the whole recipe, with several shapes in an image, "
+        "takes about half an hour on a CPU:",
+        starter=CAPTIONER,
     )
 
 
 ROOM = Room(
     "caption",
     "Caption",
-    "A caption for an image of coloured shapes, and the part of the image that each word attends to.",
+    "A caption for an image, and the part of the image that each word attends to.",
     {"captions": captions},
     usable,
     lambda library: {"part": choices(PARTS, PARTS)},
     {"most_scenes": MOST_SCENES},
     notice="See whether each word attends to the shape that it names, and what the model confuses when it does not.",
     examples=(
-        Example("Another scene", {"part": "test", "number": "5"}),
+        Example("Another image", {"part": "test", "number": "5"}),
         Example("A pair never seen in training", {"part": "unseen", "number": "1"}),
     ),
 )

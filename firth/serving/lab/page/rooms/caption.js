@@ -5,10 +5,10 @@ export function mount(root, lab) {
   const next = () => lab.set({ number: (Number(lab.state.number) % most) + 1 }, { push: true });
   lab.controls(root, [
     { name: "run", label: "Run", kind: "run" },
-    { name: "part", label: "Scenes", kind: "choice" },
-    { name: "number", label: "Scene number", kind: "number", min: 1, max: most, step: 1, value: 1 },
+    { name: "part", label: "Images", kind: "choice" },
+    { name: "number", label: "Image number", kind: "number", min: 1, max: most, step: 1, value: 1 },
     { name: "beam", label: "Beam width", kind: "number", min: 1, max: 12, step: 1, value: 3 },
-    { name: "next", label: "Next scene", kind: "button", main: true, press: next },
+    { name: "next", label: "Next image", kind: "button", main: true, press: next },
   ]);
   const out = element("div"), shown = element("div", { class: "scene" });
   out.append(shown);
@@ -20,7 +20,7 @@ export function mount(root, lab) {
     if (!result) return;
     const { image, truth, captions } = result.facts;
     shown.replaceChildren(
-      element("img", { src: image, alt: `a scene: ${truth}`, width: 192, height: 192 }),
+      element("img", { src: image, alt: `an image: ${truth}`, width: 192, height: 192 }),
       element("div", {},
         element("p", { "data-summary": true, "aria-live": "polite", text: `The model’s caption: ${captions[0] || "(nothing)"}` }),
         element("p", { "data-truth": true, text: `The correct caption: ${truth}` })));
