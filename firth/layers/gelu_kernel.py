@@ -3,8 +3,10 @@
     y = x Φ(x)        dx = dy (Φ(x) + x φ(x))        φ(x) = exp(−x²/2) / √2π
 
 Φ(x) = 1 − ½ erfc(x/√2) for x ≥ 0, ½ erfc(−x/√2) below. An erf that is exact to the last bits of float32 takes longer than reading
-and writing the numbers. For bfloat16 that precision is wasted: a Chebyshev fit of erfc (Press et al., Numerical Recipes, §6.2),
-with a relative error of at most 1.2e-7, is far below its rounding.
+and writing the numbers. For bfloat16 that precision is wasted: a fit with a relative error of at most 4e-5 for |x| ≤ 13.5, where
+nothing is left of erfc, is far below its rounding, of 2e-3.
+
+    ½ erfc(z) ≈ exp(−z²) (c₁ t + … + c₅ t⁵)        t = 1 / (1 + 0.358 z)        z = |x|/√2
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
@@ -21,16 +23,11 @@ from torch import Tensor
 
 BLOCK = 2048  # numbers per program
 
-_LOG2_E = math.log2(math.e)
-# erfc(z) ≈ t exp(−z² + Σ c_i tⁱ), t = 1 / (1 + z/2), z ≥ 0; here with z = |x|/√2, and powers of 2 instead of e.
-_C9, _C8, _C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0 = (
-    tl.constexpr(c * _LOG2_E)
-    for c in (
-        0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-        -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223,
-    )
-)  # fmt: skip
-_HALF_ROOT_HALF, _HALF_LOG2_E = tl.constexpr(0.5 * math.sqrt(0.5)), tl.constexpr(0.5 * _LOG2_E)
+_C1, _C2, _C3, _C4, _C5 = (
+    tl.constexpr(0.5 * c) for c in (0.20412865, 0.17458332, 0.32131648, -0.13735211, 0.43736070)
+)  # least relative error, by least squares with growing weights where it was largest
+_STEEPNESS = tl.constexpr(0.358 * math.sqrt(0.5))
+_HALF_LOG2_E = tl.constexpr(0.5 * math.log2(math.e))
 _DENSITY_AT_0 = tl.constexpr((2.0 * math.pi) ** -0.5)
 
 
@@ -51,12 +48,11 @@ def gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
 
 
 @triton.jit
-def _distribution(x, power):
-    """Φ(x); power = −x²/2 · log₂ e."""
-    root = tl.rsqrt(1.0 + _HALF_ROOT_HALF * tl.abs(x))
+def _distribution(x, bell):
+    """Φ(x); bell = exp(−x²/2)."""
+    root = tl.rsqrt(1.0 + _STEEPNESS * tl.abs(x))
     t = root * root  # a division takes longer
-    e = ((((((((_C9 * t + _C8) * t + _C7) * t + _C6) * t + _C5) * t + _C4) * t + _C3) * t + _C2) * t + _C1) * t + _C0
-    half_erfc = 0.5 * t * tl.exp2(e + power)
+    half_erfc = bell * (t * ((((_C5 * t + _C4) * t + _C3) * t + _C2) * t + _C1))
     return tl.where(x >= 0, 1.0 - half_erfc, half_erfc)
 
 
@@ -64,7 +60,7 @@ def _distribution(x, power):
 def _value_kernel(x_N, y_N, N, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_N + place, place < N, 0.0).to(tl.float32)
-    y = x * _distribution(x, -_HALF_LOG2_E * x * x)
+    y = x * _distribution(x, tl.exp2(-_HALF_LOG2_E * x * x))
     tl.store(y_N + place, y.to(y_N.dtype.element_ty), place < N)
 
 
@@ -73,8 +69,8 @@ def _slope_kernel(dy_N, x_N, dx_N, N, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_N + place, place < N, 0.0).to(tl.float32)
     dy = tl.load(dy_N + place, place < N, 0.0).to(tl.float32)
-    power = -_HALF_LOG2_E * x * x
-    dx = dy * (_distribution(x, power) + x * (_DENSITY_AT_0 * tl.exp2(power)))
+    bell = tl.exp2(-_HALF_LOG2_E * x * x)
+    dx = dy * (_distribution(x, bell) + x * (_DENSITY_AT_0 * bell))
     tl.store(dx_N + place, dx.to(dx_N.dtype.element_ty), place < N)
 
 

@@ -41,12 +41,12 @@ class TestKernels:
         twice = gelu_backward(torch.full_like(x, 2.0), x)
         assert torch.equal(twice, 2 * gelu_backward(torch.ones_like(x), x))
 
-    def test_in_float32_the_fit_has_its_published_accuracy(self) -> None:
+    def test_in_float32_the_fit_is_as_good_as_it_says(self) -> None:
         from firth.layers.gelu_kernel import gelu_forward
 
-        x = torch.linspace(-5, 9, 20_001, device=DEVICE)
+        x = torch.linspace(-9, 9, 20_001, device=DEVICE)
         exact = x.double() * 0.5 * torch.erfc(-x.double() * math.sqrt(0.5))
-        assert ((gelu_forward(x) - exact).abs() <= 4e-6 * exact.abs()).all()  # the exponent is rounded to float32
+        assert ((gelu_forward(x) - exact).abs() <= 5e-5 * exact.abs()).all()  # 4e-5, and the exponent is rounded to float32
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
     def test_what_is_not_finite_shows(self, bad: float) -> None:
