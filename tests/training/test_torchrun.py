@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_runs import assert_identical, assert_no_temporaries, outcome, recipe_file, steps_saved, tiny
 
 from firth.api import load
@@ -128,6 +129,28 @@ def test_a_worker_that_fails_is_restarted_and_not_a_bit_changes(fails: Callable[
     assert code == 0, complained[-3000:]
     assert_identical(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
     assert_no_temporaries(tmp_path / "run")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_on_a_gpu_a_group_of_one_trains_as_a_process_alone(parallel: str, tmp_path: Path) -> None:
+    """With NCCL, checkpoints of FSDP, and a run that goes on without torchrun; in float32, and in bfloat16 with recomputation."""
+    where, half = ("--standalone", "--nproc-per-node=1"), {"dtype": "bf16", "reduce": "bf16", "recompute": True}
+    for name, settings in {"whole": {}, "half": half}.items():
+        given = recipe(tmp_path, steps=40, device="cuda", **settings)
+        alone, run = tmp_path / f"alone-{name}", tmp_path / f"run-{name}"
+        command = [sys.executable, "-m", "firth", "train", str(given), "--out"]
+        subprocess.run([*command, str(alone)], check=True)
+        code, _, complained = ended(
+            torchrun("train", given, "--out", run, f"--training.parallel={parallel}", "--training.steps=30", where=where)
+        )
+        assert code == 0, complained[-3000:]
+        assert steps_saved(run)[-1] == 30
+        subprocess.run([*command, str(run), "--resume"], check=True)
+        losses, expected = ([line["loss"] for line in read_log(one / "log.jsonl")] for one in (run, alone))
+        assert losses == pytest.approx(expected, rel=0.02 if settings else 1e-4)
+        assert losses[-1] < 0.8 * losses[0]
 
 
 def free_port() -> int:
