@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from firth import meeting
 from firth.errors import ConfigError, FirthError, RunError
-from firth.training import meeting
 from firth.training.config import TrainingConfig
 
 T = TypeVar("T")

@@ -42,8 +42,9 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         f"images, _ = some_images(data, {part!r}, {number})\nimage = images[-1]\n"
         f'(found,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
         "for one in found:\n    print(one.score, one.text)\n"
-        "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
     )
+    if seen is not None:
+        python += "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
     rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(found, start=1)]
     facts = {
         "image": "data:image/png;base64," + base64.b64encode(png(image_HWC)).decode(),

@@ -25,30 +25,27 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 RESTARTED = "restarted"  # a key that the store of an attempt has if there was one before
-_PATIENCE = timedelta(minutes=5)  # at least: on busy machines, processes do not start at the same time
 _PAUSE = 0.02  # seconds between two looks at the store
 _NAME, _MARK = "firth/attempt", "firth/first"
 _PROCESS = uuid4().hex  # this one
 
 
 def join(backends: str, timeout: timedelta) -> None:
-    """Make one group of the processes. They have `timeout` for each later exchange, and longer to start."""
+    """Make one group of the processes. They wait for each other for `timeout`, now and in each later exchange."""
     from torch.distributed.rendezvous import rendezvous
 
-    patience = max(timeout, _PATIENCE)
-    store, rank, world = next(rendezvous("env://", timeout=patience))
-    store.set_timeout(patience)
-    own = meet(store, rank, world, patience)
-    own.set_timeout(timeout)
+    store, rank, world = next(rendezvous("env://", timeout=timeout))
+    store.set_timeout(timeout)
+    own = meet(store, rank, world, timeout)
     dist.init_process_group(backends, store=own, rank=rank, world_size=world, timeout=timeout)
 
 
-def meet(store: Store, rank: int, world: int, patience: timedelta) -> Store:
+def meet(store: Store, rank: int, world: int, timeout: timedelta) -> Store:
     """The store of this attempt, once all its processes have come."""
     from torch._C._distributed_c10d import PrefixStore
 
     token = json.dumps({"of": uuid4().hex, "restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))})
-    return PrefixStore(_invite(store, world, token) if rank == 0 else _answer(store, rank, token, patience), store)
+    return PrefixStore(_invite(store, world, token) if rank == 0 else _answer(store, rank, token, timeout), store)
 
 
 def _invite(store: Store, world: int, token: str) -> str:
@@ -62,8 +59,8 @@ def _invite(store: Store, world: int, token: str) -> str:
     return name
 
 
-def _answer(store: Store, rank: int, token: str, patience: timedelta) -> str:
-    answered, until = "", time.monotonic() + patience.total_seconds()
+def _answer(store: Store, rank: int, token: str, timeout: timedelta) -> str:
+    answered, until = "", time.monotonic() + timeout.total_seconds()
     while time.monotonic() < until:
         name = store.get(_NAME).decode()
         if name != answered:
@@ -72,4 +69,4 @@ def _answer(store: Store, rank: int, token: str, patience: timedelta) -> str:
         if store.check([f"{name}/met"]) and token in json.loads(store.get(f"{name}/met")):
             return name
         time.sleep(_PAUSE)
-    raise dist.DistStoreError(f"rank {rank} was not met within {patience.total_seconds():g} seconds")
+    raise dist.DistStoreError(f"rank {rank} was not met within {timeout.total_seconds():g} seconds")

@@ -11,8 +11,8 @@ import pytest
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
-from firth.training import meeting
-from firth.training.meeting import RESTARTED, meet
+from firth import meeting
+from firth.meeting import RESTARTED, meet
 
 WORLD, PATIENCE = 3, timedelta(seconds=30)
 Step = Callable[[Store], Any]
