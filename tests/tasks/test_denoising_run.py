@@ -70,7 +70,7 @@ def gru(steps: int, out: Path) -> Path:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to fill blanks."""
-    return gru(500, tmp_path_factory.mktemp("denoising") / "run")
+    return gru(800, tmp_path_factory.mktemp("denoising") / "run")
 
 
 @pytest.fixture(scope="module")
