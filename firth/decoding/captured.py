@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from firth.decoding.recorded import advance_in_place, overwritten
 from firth.decoding.sample import DecodingConfig, pick
-from firth.layers.recorded import Recorded, copy_all
+from firth.layers.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack
@@ -94,7 +94,7 @@ class Captured:
         self._seen: dict[Any, int] = {}
         self._graphs = graphs
         self._last: _Step | None = None
-        self._pool: Any = None
+        self._room: Room | None = None
         self._places = _places(model)
 
     @property
@@ -103,7 +103,8 @@ class Captured:
 
     @property
     def is_current(self) -> bool:
-        """Whether the model's weights are where they were: a model that was moved has others, which no graph has seen."""
+        """Whether the model's weights are where they were: a model that was moved, converted or quantised has others,
+        which no graph has seen."""
         model = self.model
         return model is not None and _places(model) == self._places
 
@@ -165,7 +166,7 @@ class Captured:
         if found is None:
             if not self._worth_it(key):
                 return pick(logits_RV, config, u_R)
-            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._shared_pool(), step)
+            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._own_room(), step)
             while len(self._picks) > self._graphs:
                 self._picks.popitem(last=False)
         return found(u_R).clone()
@@ -202,7 +203,7 @@ class Captured:
         assert model is not None
         if memory is None:
             memory = state.of([tensor.clone() for tensor in state.tensors()])
-        step = self._steps[key] = _Step(model, memory, key, self._shared_pool())
+        step = self._steps[key] = _Step(model, memory, key, self._own_room())
         return step
 
     def _has_place(self, key: _Key, state: Any) -> bool:
@@ -223,9 +224,11 @@ class Captured:
         """The state that recorded steps with these shapes share, if there is one."""
         return next((step.state for key, step in self._steps.items() if key[-1] == shapes), None)
 
-    def _shared_pool(self) -> Any:
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
-        return self._pool
+    def _own_room(self) -> Room:
+        model = self.model
+        assert model is not None
+        self._room = self._room or lend_room(self, next(model.parameters()).device)
+        return self._room
 
     def _reach(self, capacity: int) -> None:
         assert self.model is not None
@@ -237,7 +240,7 @@ class Captured:
 class _Step:
     """One graph with its input, its state and its output."""
 
-    def __init__(self, model: Decoder, state: Any, key: _Key, pool: Any) -> None:
+    def __init__(self, model: Decoder, state: Any, key: _Key, room: Room) -> None:
         rows, width, every, _ = key
         self.state, self.shape = state, (rows, width)
         self._tensors = state.tensors()
@@ -251,7 +254,7 @@ class _Step:
             advance_in_place(state, after)
             return logits
 
-        self.recorded = Recorded(work, overwritten(state), pool, model)
+        self.recorded = Recorded(work, overwritten(state), room, model)
 
     def __call__(self, token_RT: Tensor, state: Any, count_R: Tensor | None = None) -> tuple[Tensor, Any]:
         tokens = token_RT.shape[1]
@@ -271,9 +274,9 @@ class _Step:
 class _Pick:
     """A graph of sample.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
 
-    def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, pool: Any, step: _Step) -> None:
+    def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()
-        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), pool)
+        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), room)
 
     def __call__(self, u_R: Tensor) -> Tensor:
         self._u_R.copy_(u_R)
@@ -308,5 +311,7 @@ def _shapes(state: Any) -> _Shapes:
     return getattr(state, "constants", ()), *(tuple(tensor.shape) for tensor in state.tensors())
 
 
-def _places(model: nn.Module) -> list[int]:
-    return [parameter.data_ptr() for parameter in model.parameters()]
+def _places(model: nn.Module) -> list[tuple[int, torch.dtype]]:
+    """Where the weights are. Quantised ones are buffers; those that are not saved are tables, which may grow."""
+    saved = model.state_dict(keep_vars=True).values()
+    return [(tensor.data_ptr(), tensor.dtype) for tensor in saved]

@@ -5,15 +5,13 @@ One graph for each n, recorded when n has been seen a few times. Letters: n rows
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from firth.decoding.captured import can_capture
 from firth.decoding.recorded import overwritten
 from firth.decoding.slots import Slots
-from firth.layers.recorded import Recorded
+from firth.layers.recorded import Recorded, Room, lend_room
 
 _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or shrinks passes through most n only once
 
@@ -26,7 +24,7 @@ class CapturedSlots:
         self._captures = can_capture(slots.model)
         self.graphs: dict[int, tuple[Tensor, Recorded[Tensor]]] = {}  # of steps of that many rows, with their tokens
         self._seen: dict[int, int] = {}
-        self._pool: Any = None
+        self._room: Room | None = None
 
     @torch.inference_mode()
     def step(self, token_n1: Tensor, rows: int) -> Tensor:
@@ -50,8 +48,8 @@ class CapturedSlots:
                 self._record(torch.zeros(rows, 1, dtype=torch.int64, device=self.slots.state.tensors()[0].device), rows)
 
     def _record(self, token_n1: Tensor, rows: int) -> None:
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        self._room = self._room or lend_room(self, token_n1.device)
         own_n1 = token_n1.clone()
         changed = overwritten(self.slots.state)
-        recorded = Recorded(lambda: self.slots.step(own_n1, rows), changed, self._pool, self.slots.model)
+        recorded = Recorded(lambda: self.slots.step(own_n1, rows), changed, self._room, self.slots.model)
         self.graphs[rows] = own_n1, recorded

@@ -139,5 +139,5 @@ def test_it_trains_with_its_new_weights_after_every_update() -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert losses == sorted(losses, reverse=True)

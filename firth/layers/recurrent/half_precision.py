@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from firth.layers.recorded import Recorded
+from firth.layers.recorded import Recorded, lend_room
 from firth.layers.recurrent.cell import State, Weights
 
 if TYPE_CHECKING:
@@ -185,10 +185,10 @@ class Bench:
         return [dx_TBJ, *(dfirst_DBP, dcell_DBP)[: self._parts], *dweights]
 
     def _record(self) -> None:
-        pool = torch.cuda.graph_pool_handle()
-        forward = Recorded(self._run_forward, (), pool)
+        room = lend_room(self, self._memory.device)
+        forward = Recorded(self._run_forward, (), room)
         self._found = forward.replay()
-        self._recorded = forward, Recorded(self._run_backward, (), pool)
+        self._recorded = forward, Recorded(self._run_backward, (), room)
 
 
 def _by_direction(y_n: Tensor, D: int) -> Tensor:
