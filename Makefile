@@ -1,6 +1,7 @@
 # make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about four minutes
 # make test       everything that is quick; make test-all adds what is not
 # make faults     hours of damaged files, kills and load; FIRTH_FAULT_INPUTS, _KILLS and _SECONDS set how many and how long
+# make attack     hostile clients, files and templates, on this machine alone, for half an hour at most; FIRTH_ATTACK_INPUTS sets how many
 # make docs       the site, into site/
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU
 # TORCH_INDEX=URL takes torch from another index, e.g. PyTorch's own CPU wheels (much smaller on Linux x86)
@@ -15,7 +16,7 @@ PYTEST := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: setup tour test test-all check docs faults results clean
+.PHONY: setup tour test test-all check docs faults attack results clean
 
 tour: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth tour
@@ -42,6 +43,11 @@ FIRTH_FAULT_INPUTS ?= 5000
 FIRTH_FAULT_KILLS ?= 250
 faults: $(VENV)/dev-$(TORCH)
 	FIRTH_FAULT_SECONDS=$(FIRTH_FAULT_SECONDS) FIRTH_FAULT_INPUTS=$(FIRTH_FAULT_INPUTS) FIRTH_FAULT_KILLS=$(FIRTH_FAULT_KILLS) $(BIN)/python -m pytest -n 0 -s -m "long or not long" tests/faults
+
+# Inputs of each kind: templates, files and folders from strangers, requests.
+FIRTH_ATTACK_INPUTS ?= 300
+attack: $(VENV)/dev-$(TORCH)
+	FIRTH_ATTACK_INPUTS=$(FIRTH_ATTACK_INPUTS) $(BIN)/python -m pytest -n 0 -s -m "long or not long" tests/faults/attacks
 
 docs: $(VENV)/all-$(TORCH)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import secrets
 import socket
 from pathlib import Path
@@ -104,7 +105,8 @@ def _listener(port: int) -> socket.socket:
 def _serve(library: RunLibrary, listener: socket.socket, address: str, token: str, *, opening: bool) -> None:
     import uvicorn
 
-    from firth.serving.lab.app import build
+    from firth.serving.bounded_protocol import Connections
+    from firth.serving.lab.app import LIMITS, build, refusal
     from firth.serving.lab.streaming import warnings_as_notes
 
     class Server(uvicorn.Server):
@@ -117,7 +119,15 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
                 webbrowser.open(address)
 
     level = "info" if debugging() else "error"
-    config = uvicorn.Config(build(library, token=token), log_level=level, timeout_graceful_shutdown=_GRACE)
+    connections = Connections(LIMITS, refusal)
+    config = uvicorn.Config(
+        build(library, token=token),
+        http=connections.protocol(),
+        ws="none",
+        log_level=level,
+        timeout_keep_alive=math.ceil(LIMITS.idle_seconds),
+        timeout_graceful_shutdown=_GRACE,
+    )
     try:
         with warnings_as_notes():
             Server(config).run(sockets=[listener])

@@ -31,6 +31,15 @@ def serve(
         int | None, typer.Option(help="Tokens that a prompt may have. [default: the model's context]", min=1)
     ] = None,
     max_body: Annotated[int, typer.Option(help="Bytes that a request may have.", min=1)] = 4 << 20,
+    connections: Annotated[int, typer.Option(help="Connections that the server keeps open at once.", min=1)] = 4096,
+    per_address: Annotated[
+        int | None,
+        typer.Option(
+            help="Connections from one address; 0 sets no limit. [default: 256; no limit for this machine]",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that a request may take, with its time in the queue.", min=0.001)] = 600,
     drain: Annotated[float, typer.Option(help="Seconds that requests in work get when the server ends.", min=0)] = 30,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to compute on.")] = "auto",
@@ -59,12 +68,22 @@ def serve(
     A client names a run by its folder's name. Ctrl-C or SIGTERM ends the server when the requests in work are answered; a
     second Ctrl-C ends it at once.
     """
+    from firth.serving.connection_limits import ConnectionLimits
     from firth.serving.http.keys import check_address, read_keys
     from firth.serving.http.limits import Limits
 
     keys = read_keys(key_file)
     check_address(host, keys)
-    limits = Limits(body=max_body, prompt=max_prompt, tokens=max_tokens, queue=queue, seconds=timeout)
+    limits = Limits(
+        body=max_body,
+        prompt=max_prompt,
+        tokens=max_tokens,
+        queue=queue,
+        seconds=timeout,
+        connection=ConnectionLimits(
+            total=connections, per_address=256 if per_address is None else per_address, loopback=per_address is not None
+        ),
+    )
 
     from firth.serving.http.models import load_models
     from firth.serving.http.server import listen

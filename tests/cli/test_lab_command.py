@@ -58,6 +58,9 @@ def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path
                 urllib.error.HTTPError, match="401"
             ):  # as another user of the machine, who was not shown the token
                 urllib.request.urlopen(f"{address}api/lab")
+            with pytest.raises(urllib.error.HTTPError, match="431") as refused:  # the limits of `firth serve`
+                urllib.request.urlopen(urllib.request.Request(address, headers={"a": "x" * 8192}))
+            assert "more than 8,192 bytes" in json.load(refused.value)["error"]
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
     assert process.returncode == 0

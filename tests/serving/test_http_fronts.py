@@ -182,7 +182,7 @@ def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) 
 @pytest.mark.long
 def test_a_front_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
     no_models: Any = [None]
-    front = Front(FrontSettings(no_models, Limits(), Keys(), 1, 1.0, tmp_path), Metrics(dict), pytest.fail)
+    front = Front(FrontSettings(no_models, Limits(), Keys(), 1.0, tmp_path), Metrics(dict), pytest.fail)
     front.start()
     wait_until(lambda: not front.lives)
     assert (front.failed, front.ready) == (True, False)

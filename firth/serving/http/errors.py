@@ -58,5 +58,9 @@ def as_api_error(error: Exception) -> ApiError:
             return ApiError(500, "the server failed. This is a bug in firth; its log has the traceback.")
 
 
+def refusal(status: int, message: str) -> JSONResponse:
+    return ApiError(status, message).response()
+
+
 def wrong(param: str, message: str) -> ApiError:
     return ApiError(400, message, param=param)

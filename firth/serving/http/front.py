@@ -43,9 +43,8 @@ class FrontModel:
 @dataclass(frozen=True)
 class FrontSettings:
     models: list[FrontModel]
-    limits: Limits
+    limits: Limits  # of this front
     keys: Keys
-    connections: int  # at most, of this front
     drain: float
     folder: Path  # of sockets
 
@@ -58,9 +57,9 @@ def run_front(settings: FrontSettings, pipe: Connection, clients: socket.socket)
     reports = Reports(pipe.send)
     own = build_writing(models, settings.limits, settings.keys, reports)
     app = Relay(own, WRITING, str(settings.folder / SOCKET), settings.limits.body)
-    server = _Server(configured(app, settings.connections, settings.drain), models, pipe, clients)
+    server = _Server(configured(app, settings.limits.connection, settings.drain), models, pipe, clients)
     threading.Thread(target=_obey, args=(pipe, server, settings.folder), daemon=True).start()
-    with for_many_requests(settings.connections):
+    with for_many_requests(settings.limits.connection.total):
         server.run(sockets=[])
     with contextlib.suppress(OSError):
         reports.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import traceback
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firth.serving.http.errors import ApiError, as_api_error
 from firth.serving.http.keys import VARIABLE, Keys
-from firth.serving.http.limits import BODY_SECONDS, Limits
+from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting
 from firth.serving.requests import claims_more, from_another_page, headers_of, limited, to_this_machine
 
@@ -49,7 +48,7 @@ class Gate:
 
         try:
             self._check(scope)
-            await self.app(scope, _timely(limited(receive, self.limits.body, self._too_large)), watched)
+            await self.app(scope, limited(receive, self.limits.body, self._too_large), watched)
         except Exception as error:
             problem = as_api_error(error)
             if problem.status_code >= 500:
@@ -88,22 +87,3 @@ def too_large(most: int) -> ApiError:
 def log_failure(error: Exception) -> None:
     """Without the message of the error, which may quote a prompt."""
     _log.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-
-
-def _timely(receive: Receive) -> Receive:
-    """A body that does not arrive in time is a 408."""
-    deadline, complete = time.monotonic() + BODY_SECONDS, False
-
-    async def timed() -> Message:
-        nonlocal complete
-        if complete:
-            return await receive()
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                message = await receive()
-        except TimeoutError:
-            raise ApiError(408, f"the body of the request did not arrive within {BODY_SECONDS} seconds") from None
-        complete = not message.get("more_body", False)
-        return message
-
-    return timed

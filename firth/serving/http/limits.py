@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from firth.errors import ConfigError
+from firth.serving.connection_limits import ConnectionLimits
 
-BODY_SECONDS = 30  # in which the body of a request has to arrive
 RETRY_AFTER = 1  # seconds after which a refused client may try again
 
 
@@ -21,14 +21,21 @@ class Limits:
     weights: int = 1 << 20  # attention weights in a response
     queue: int = 256  # texts that wait for a slot, and requests that wait for other work; in each model
     seconds: float = 600.0  # that a request may take, with the time in the queue
-    connections: int = 4096
+    connection: ConnectionLimits = field(default_factory=ConnectionLimits)
 
     def __post_init__(self) -> None:
-        for name in ("body", "tokens", "choices", "inputs", "queue", "seconds", "connections"):
+        for name in ("body", "tokens", "choices", "inputs", "queue", "seconds"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"the limit `{name}` is {getattr(self, name)}; expected more than 0")
         if self.prompt is not None and self.prompt < 1:
             raise ConfigError(f"the limit `prompt` is {self.prompt}; expected more than 0")
+        object.__setattr__(self, "connection", replace(self.connection, body=self.body))
+
+    def shared(self, processes: int) -> Limits:
+        """Those of each of so many processes, between which the connections are divided."""
+        whole = self.connection
+        each = replace(whole, total=-(-whole.total // processes), per_address=-(-whole.per_address // processes))
+        return replace(self, connection=each)
 
     def prompt_tokens(self, context: int | None) -> int:
         """The longest prompt for a model with this context."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import math
 import signal
 import socket
 import sys
@@ -13,12 +14,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from firth.errors import ConfigError
+from firth.serving.bounded_protocol import Connections
+from firth.serving.connection_limits import ConnectionLimits
 from firth.serving.http.app import build
+from firth.serving.http.errors import refusal
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.models import Models
@@ -92,27 +96,38 @@ def serve(
     draining: Callable[[], None],
 ) -> None:
     """Answers requests until a signal ends it. Requests in work then have `drain` seconds."""
-    config = configured(build(models, limits, keys), limits.connections, drain)
+    config = configured(build(models, limits, keys), limits.connection, drain)
     try:
         models.start()  # here, because uvicorn would not tell what went wrong
-        with for_many_requests(limits.connections):
+        with for_many_requests(limits.connection.total):
             Server(config, ready, draining).run(sockets=[listener])
     finally:
         listener.close()
         models.close(drain=False)
 
 
-def configured(app: ASGIApp, connections: int, drain: float, socket: Path | None = None) -> uvicorn.Config:
-    """`socket`: where to listen, if not at a socket that is open already."""
+def configured(app: ASGIApp, limits: ConnectionLimits, drain: float) -> uvicorn.Config:
+    """For connections of anybody."""
+    return _configured(
+        app, drain, http=Connections(limits, refusal).protocol(), timeout_keep_alive=math.ceil(limits.idle_seconds)
+    )
+
+
+def configured_inside(app: ASGIApp, drain: float, socket: Path) -> uvicorn.Config:
+    """For the connections of other processes of the same server, which have limits themselves. `socket`: where to listen."""
+    return _configured(app, drain, uds=str(socket))
+
+
+def _configured(app: ASGIApp, drain: float, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        uds=None if socket is None else str(socket),
+        ws="none",
         log_level="critical",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=connections,
         timeout_graceful_shutdown=max(1, round(drain)),
+        **more,
     )
 
 

@@ -28,7 +28,7 @@ from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Metrics
 from firth.serving.http.models import Models
-from firth.serving.http.server import Server, configured, for_many_requests
+from firth.serving.http.server import Server, configured_inside, for_many_requests
 from firth.tasks.run import Run
 from firth.text.parallel import cores
 
@@ -54,18 +54,17 @@ def serve_by_fronts(
     metrics = Metrics(models.facts)
     place = None if len(tempfile.gettempdir()) < _LONGEST else "/tmp"
     with tempfile.TemporaryDirectory(prefix="firth-", dir=place, ignore_cleanup_errors=True) as folder:
-        connections = max(1, limits.connections // processes)
         of_fronts = [
-            FrontSettings(own, limits, keys, connections, drain, Path(folder))
+            FrontSettings(own, limits.shared(processes), keys, drain, Path(folder))
             for own in _front_models(models, Path(folder), processes)
         ]
-        config = configured(build(models, limits, keys, metrics), limits.connections, drain, Path(folder) / SOCKET)
+        config = configured_inside(build(models, limits, keys, metrics), drain, Path(folder) / SOCKET)
         server = _Supervisor(config, listener, ready, draining, drain)
         fronts = server.fronts = Fronts(of_fronts, metrics, server.front_ready)
         try:
             fronts.start()  # first, because both take some seconds
             models.start()
-            with for_many_requests(limits.connections):
+            with for_many_requests(limits.connection.total):
                 server.run()
         finally:
             listener.close()

@@ -15,15 +15,17 @@ from fastapi.staticfiles import StaticFiles
 
 from firth.errors import did_you_mean
 from firth.progress import Progress
+from firth.serving.connection_limits import ConnectionLimits
 from firth.serving.lab import streaming
 from firth.serving.lab.library import RunLibrary
-from firth.serving.lab.local_only import LocalOnly
+from firth.serving.lab.local_only import MOST_BYTES, LocalOnly
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import ROOMS
 from firth.version import __version__
 
+LIMITS = ConnectionLimits(body=MOST_BYTES, total=512)
 PAGE = Path(__file__).parent / "page"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 NO_RUNS = (
@@ -56,12 +58,12 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS, token: str | N
         try:
             settings = json.loads(await request.body())
         except ValueError:
-            return _error(400, "the request is not JSON; expected an object with the view's settings")
+            return refusal(400, "the request is not JSON; expected an object with the view's settings")
         if not isinstance(settings, dict):
-            return _error(400, "the request is not an object; expected an object with the view's settings")
+            return refusal(400, "the request is not an object; expected an object with the view's settings")
         if room not in rooms or view not in rooms[room].views:
             known = [f"{name}/{view}" for name, one in rooms.items() for view in one.views]
-            return _error(404, f'there is no "{room}/{view}" in the lab.{did_you_mean(f"{room}/{view}", known)}')
+            return refusal(404, f'there is no "{room}/{view}" in the lab.{did_you_mean(f"{room}/{view}", known)}')
         work = functools.partial(_result, rooms[room], view, ViewRequest(settings), library)
         return StreamingResponse(streaming.lines(work), media_type="application/x-ndjson")
 
@@ -86,5 +88,5 @@ def contents(library: RunLibrary, rooms: Mapping[str, Room]) -> dict[str, Any]:
     }
 
 
-def _error(status: int, message: str) -> JSONResponse:
+def refusal(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": message}, status)

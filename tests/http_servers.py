@@ -17,10 +17,12 @@ from typing import Any
 
 import uvicorn
 
+from firth.serving.connection_limits import ConnectionLimits
 from firth.serving.http.app import build
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.models import Models, load_models
+from firth.serving.http.server import configured
 
 
 @dataclass
@@ -89,24 +91,30 @@ class Served:
 
 
 @contextmanager
+def listening(app: Any, limits: ConnectionLimits, drain: float = 5) -> Iterator[int]:
+    """The port of an application, which is served in a thread within these limits."""
+    place = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    server = uvicorn.Server(configured(app, limits, drain))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield place.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        place.close()
+
+
+@contextmanager
 def serving(
     *runs: Path, limits: Limits | None = None, keys: Keys | None = None, slots: int = 4, apart: bool = False
 ) -> Iterator[Served]:
     """A server over these runs, in a thread; `apart`: its engines in processes."""
     limits = limits or Limits()
-    place = socket.create_server(("127.0.0.1", 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # as the server does: they quote words of the requests
         models = load_models(runs, limits, device="cpu", slots=slots, apart=apart)
-        config = uvicorn.Config(build(models, limits, keys), log_level="critical", timeout_graceful_shutdown=5)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
-        thread.start()
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        try:
-            yield Served(f"http://127.0.0.1:{place.getsockname()[1]}", models)
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            place.close()
+        with listening(build(models, limits, keys), limits.connection) as port:
+            yield Served(f"http://127.0.0.1:{port}", models)
