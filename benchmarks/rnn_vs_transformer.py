@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from firth.figures.saving import expected_format
 from firth.inspection.timing import doubled, timed
 
 
@@ -24,8 +25,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     for name, usual in (("longest", 4096), ("widest", 1024), ("n", 256), ("d", 128), ("rounds", 5)):
         parser.add_argument(f"--{name}", type=int, default=usual)
-    parser.add_argument("--save", type=Path, help="a page with the figure")
+    parser.add_argument("--save", type=Path, help="the figure: .html, .svg, .png, .pdf, .csv or .json")
     given = parser.parse_args()
+    if given.save is not None:
+        expected_format(given.save)
     device = torch.device(given.device)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
     print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads, float32; best of {given.rounds}\n")

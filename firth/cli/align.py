@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 
 @verb()
@@ -34,11 +34,11 @@ def align(
     if save is not None:
         written = target or ("" if model.tokenizer.kind == "char" else " ").join(found.target[:-1])  # without <eos>
         alignment = section("Alignment", f"{source} → {written}", [found.figure()])
-        save_page(save, f"Alignment by {run.name}", [alignment], "firth align")
+        saved = save_figures(save, f"Alignment by {run.name}", [alignment], "firth align")
     if as_json:
         weights = {name: rows.tolist() for name, rows in found.weights.items()}
         print_json({"source": found.source, "target": found.target, "weights": weights})
         return
     print(found.text(shutil.get_terminal_size().columns))
     if save is not None:
-        print(f"{save}: {len(found.weights)} {'map' if len(found.weights) == 1 else 'maps'}")
+        print(f"{saved}: {len(found.weights)} {'map' if len(found.weights) == 1 else 'maps'}")

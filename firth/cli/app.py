@@ -89,6 +89,11 @@ def main() -> None:
         command = error.ctx.command_path if error.ctx else "firth"
         complain(f"{error.format_message().rstrip('.')}; see `{command} --help`")
         sys.exit(2)
+    except FirthError as error:  # of an option that is checked before its verb begins
+        if debugging():
+            raise
+        complain(str(error))
+        sys.exit(error.exit_code)
     except BrokenPipeError:  # `firth generate … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + 13)

@@ -11,7 +11,7 @@ import typer
 
 from firth.cli.app import Seed, complain, verb
 from firth.cli.decoding_options import GreedyBeam, LengthPenalty, SampledTemperature
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from firth.tasks.abilities.image_captioner import Caption
 
 _BATCH = 256  # images captioned at once
+
+
+def _png(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() != ".png":
+        raise ConfigError(f'--overlay writes a PNG file, and "{path}" is not named .png. Rename it, or use --save')
+    return path
 
 
 @verb()
@@ -35,7 +41,10 @@ def caption(
     temperature: SampledTemperature = None,
     seed: Seed = None,
     save: Save = None,
-    overlay: Annotated[Path | None, typer.Option(help="PNG to write: each image, and for each word where it attends.")] = None,
+    overlay: Annotated[
+        Path | None,
+        typer.Option(help="PNG file (.png) to write: each image, and for each word where it attends.", callback=_png),
+    ] = None,
     attention: Annotated[bool, typer.Option("--attention", help="Show where each word attends, as text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each image.")] = False,
 ) -> None:
@@ -70,7 +79,7 @@ def caption(
         complain(f"note: {cut_off:,} of the captions had not ended after {config.tokens} tokens; raise --tokens")
     if save is not None:
         sections = [section(image.name, " ".join(seen.words[:-1]), [seen.figure()]) for image, seen in looks.items()]
-        save_page(save, f"Captions by {run.name}", sections, "firth caption")
+        save_figures(save, f"Captions by {run.name}", sections, "firth caption")
     if overlay is not None:
         from firth.figures.image_attention import overlay_sheet, png
         from firth.files import replacing

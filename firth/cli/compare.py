@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, app, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
     from firth.text import DataConfig
@@ -39,7 +39,7 @@ def flow(
         found = {name: one.clipped(clip) for name, one in found.items()}
     if save is not None:
         lead = f"Untrained models of about {size:,} parameters; the recurrent weights are multiplied by {gain:g}."
-        save_page(
+        save_figures(
             save, "Gradient flow", [section("Gradient against distance", lead, [flows_figure(found)])], "firth compare flow"
         )
     if as_json:
@@ -71,7 +71,7 @@ def cost(
         costs = timed(doubled(64, longest), doubled(32, widest), rounds=rounds, device=device, progress=display.work)
     if save is not None:
         lead = f"Time of one layer on one text: against n with d = {costs.d}, and against d with n = {costs.n}."
-        save_page(save, "Cost of a layer", [section("Time against n and d", lead, [costs.figure()])], "firth compare cost")
+        save_figures(save, "Cost of a layer", [section("Time against n and d", lead, [costs.figure()])], "firth compare cost")
     if as_json:
         print_json(
             {
@@ -111,7 +111,7 @@ def learning(
     if save is not None:
         lead = f"Character models with equally many parameters, {steps:,} steps each. Dotted: held-out text."
         figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in found.figures().items()]
-        save_page(save, "Steps to learn", figures, "firth compare learning")
+        save_figures(save, "Steps to learn", figures, "firth compare learning")
     if as_json:
         print_json(found.logs)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
     from firth.inspection.dynamics import Curves, PresetName
@@ -113,4 +113,4 @@ def _save(path: Path, moved: dict[str, Moved], curves: dict[str, Curves]) -> Non
     each = [section(f"{name}: tokens through the layers", of.curves.summary(), [points(of.v_Lnd)]) for name, of in moved.items()]
     said = " ".join(f"{name}: {of.summary()}" for name, of in curves.items() if name not in moved)
     measured = section("Over depth", f"{lead} {said}".strip(), [over_depth(curves)])
-    save_page(path, "Attention dynamics", [*each, measured], "firth dynamics")
+    save_figures(path, "Attention dynamics", [*each, measured], "firth dynamics")

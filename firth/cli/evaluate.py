@@ -12,6 +12,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.decoding_options import Quantise
+from firth.cli.save_option import FORMATS, checked, save_figures
 from firth.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def evaluate(
         bool, typer.Option("--contrast", help="Sentiment classifiers: also test pairs such as “like” and “do not like”.")
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(help="Write an HTML page: the confusion matrix, BLEU by length, or accuracy by examples.")
+        Path | None,
+        typer.Option(
+            help=f"Draw the confusion matrix, BLEU by length, or accuracy by examples; save as {FORMATS}.", callback=checked
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None, typer.Option(help="With --save: another run to draw into the same picture. May be repeated.")
@@ -177,13 +181,10 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
 
 
 def _save(path: Path, model: Run[Any], results: Mapping[Path, Mapping[str, Any]]) -> None:
-    from firth.figures.page import page
-    from firth.files import write_text
-
     named = dict(zip(_names(list(results)), results.values(), strict=True))
     section = model.task.picture(named)
     assert section is not None  # see _refuse_undrawn
-    write_text(path, page(", ".join(named), [section], "Measured by firth evaluate."))
+    save_figures(path, ", ".join(named), [section], "firth evaluate")
 
 
 def _names(runs: Sequence[Path]) -> list[str]:

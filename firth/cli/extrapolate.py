@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 from firth.cli.settings import settings
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ def _listed(lengths: tuple[int, ...]) -> str:
 
 def _save(path: Path, found: Extrapolation) -> None:
     study = section("Beyond the trained length", _lead(found), found.figures())
-    save_page(path, "Length extrapolation", [study], "firth extrapolate")
+    save_figures(path, "Length extrapolation", [study], "firth extrapolate")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
     from firth.figures.figure import Figure
@@ -120,13 +120,13 @@ def inspect(
     figures = view.draw() if save is not None else ()
     if save is not None:
         shown = section(kind.capitalize(), view.lead, figures, [("Text", text)])
-        save_page(save, f"Inside {run.name}", [shown], "firth inspect")
+        saved = save_figures(save, f"Inside {run.name}", [shown], "firth inspect")
     if as_json:
         print_json({"what": kind, **view.facts})
         return
     print(view.text)
     if save is not None:
-        print(f"\n{save}: {len(figures)} {'figure' if len(figures) == 1 else 'figures'}")
+        print(f"\n{saved}: {len(figures)} {'figure' if len(figures) == 1 else 'figures'}")
 
 
 def _index(name: str, given: int | None) -> int | None:

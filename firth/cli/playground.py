@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
     from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult, Settings
@@ -81,13 +81,13 @@ def playground(
     )
     found = _play(sentence, example, table, query, vectors, settings)
     if save is not None:
-        _save(save, found)
+        saved = _save(save, found)
     if as_json:
         print_json(found.facts())
         return
     print(found.text(shutil.get_terminal_size().columns))
     if save is not None:
-        print(f"\n{save}: {len(found.steps)} steps")
+        print(f"\n{saved}: {len(found.steps)} steps")
 
 
 def _play(
@@ -115,8 +115,8 @@ def _play(
     return example(cast("ExampleName", name or "scores"), settings, query)
 
 
-def _save(path: Path, found: PlaygroundResult) -> None:
+def _save(path: Path, found: PlaygroundResult) -> str:
     lead = f"Queries: {' '.join(found.queries)}. Keys: {' '.join(found.keys)}. Steps: scores, softmax, weighted sum."
     heads = range(found.settings.heads)
     sections = [section(f"Head {head + 1}" if len(heads) > 1 else "Attention", lead, [found.figure(head)]) for head in heads]
-    save_page(path, "Attention step by step", sections, "firth playground")
+    return save_figures(path, "Attention step by step", sections, "firth playground")

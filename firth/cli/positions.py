@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 
 @verb()
@@ -28,7 +28,7 @@ def positions(
     table = sinusoid_and_binary(length, width, base)
     if save is not None:
         lead = "A position as waves and as bits: from left to right, both change ever more slowly."
-        save_page(save, "Positions", [section("Sinusoid and binary numbers", lead, [table.figure()])], "firth positions")
+        save_figures(save, "Positions", [section("Sinusoid and binary numbers", lead, [table.figure()])], "firth positions")
     if as_json:
         print_json(table.facts())
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
     from firth.inspection.senses import Senses
@@ -49,7 +49,7 @@ def senses(
         raise ConfigError(f"--data {data} only applies to --wic. Add --wic, or remove --data")
     found = load(run).senses(word, sentences, layer=layer)
     if save is not None:
-        _save(save, run, found)
+        saved = _save(save, run, found)
     if as_json:
         _print_facts(found)
         return
@@ -57,13 +57,13 @@ def senses(
 
     print(found.text(shutil.get_terminal_size().columns))
     if save is not None:
-        print(f"\n{save}: {len(found.layers)} {'layer' if len(found.layers) == 1 else 'layers'}")
+        print(f"\n{saved}: {len(found.layers)} {'layer' if len(found.layers) == 1 else 'layers'}")
 
 
-def _save(path: Path, run: Path, found: Senses) -> None:
+def _save(path: Path, run: Path, found: Senses) -> str:
     lead = "A word has a different contextual vector in each sentence; its embedding is the same in all of them."
     compared = section(f"“{found.word}” in {len(found.sentences)} sentences", lead, [found.figure()])
-    save_page(path, f"Senses by {run.name}", [compared], "firth senses")
+    return save_figures(path, f"Senses by {run.name}", [compared], "firth senses")
 
 
 def _print_facts(found: Senses) -> None:

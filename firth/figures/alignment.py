@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, Figure, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
 _SHADES = " ░▒▓█"
@@ -135,4 +135,4 @@ def _numbers(source: Sequence[str], target: Sequence[str], weights: Mapping[str,
     for name, alpha_TS in weights.items():
         for right, alpha_S in zip(target, alpha_TS, strict=True):
             for left, alpha in zip(source, alpha_S, strict=True):
-                yield name, visible(right), visible(left), f"{alpha:.4f}"
+                yield name, visible(right), visible(left), Number(alpha, ".4f")

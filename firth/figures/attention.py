@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import BLUES, COLOURS, Figure, Table, escaped
+from firth.figures.figure import BLUES, COLOURS, Figure, Number, Table, escaped
 
 _SIZE, _LARGEST_CELL = 720, 30  # pixels
 _TICKS = 60  # tick labels per axis; with more tokens, only every second, third … is labelled
@@ -135,7 +135,13 @@ def attention_overview(
         height=70 + _extent(len(layers)),
     )
     table = [
-        (f"{one.layer + 1}", f"{one.head + 1}", f"{one.entropy:.4f}", f"{one.maximum:.4f}", f"{one.distance:.2f}")
+        (
+            Number(one.layer + 1),
+            Number(one.head + 1),
+            Number(one.entropy, ".4f"),
+            Number(one.maximum, ".4f"),
+            Number(one.distance, ".2f"),
+        )
         for one in facts
     ]
     return Figure(plot, Table(("layer", "head", "mean entropy, nats", "mean largest weight", "mean distance"), table))
@@ -197,7 +203,7 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
         width=640,
         height=max(340, 90 + 22 * max(len(queries), len(keys))),
     )
-    rows = [(visible(queries[q]), f"{q}", visible(keys[k]), f"{k}", f"{p:.4f}") for q, k, p in drawn]
+    rows = [(visible(queries[q]), Number(q), visible(keys[k]), Number(k), Number(p, ".4f")) for q, k, p in drawn]
     return Figure(plot, Table(("query", "at", "key", "at", "weight"), rows))
 
 
@@ -242,7 +248,7 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
         height=130 + max(120, 36 * len(layers)),
     )
     rows = [
-        (f"{layer + 1}", f"{head + 1}", f"{value:.4f}")
+        (Number(layer + 1), Number(head + 1), Number(value, ".4f"))
         for layer, row in zip(layers, entropy.tolist(), strict=True)
         for head, value in enumerate(row)
     ]
@@ -266,7 +272,7 @@ def _pairs(
     order_QK = np.argsort(-p_QK, axis=1, kind="stable")[:, :some]
     for q, places in enumerate(order_QK.tolist()):
         for k in sorted(places) if some == len(keys) else places:
-            yield visible(queries[q]), f"{q}", visible(keys[k]), f"{k}", f"{p_QK[q, k]:.4f}"
+            yield visible(queries[q]), Number(q), visible(keys[k]), Number(k), Number(p_QK[q, k], ".4f")
 
 
 def _middles(count: int, side: int) -> list[float]:

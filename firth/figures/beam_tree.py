@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
 
 Outcome = Literal["kept", "ended", "dropped"]
 _ROW, _COLUMN = 34, 92  # pixels
@@ -78,15 +78,15 @@ def beam_figure(nodes: Sequence[Node], results: Sequence[Result]) -> Figure:
 
 
 def beam_table(nodes: Sequence[Node], results: Sequence[Result]) -> Table:
-    rank = {one.node: str(n) for n, one in enumerate(results, start=1)}
+    rank = {one.node: Number(n) for n, one in enumerate(results, start=1)}
     rows = [
         (
-            str(n),
-            str(node.parent),
+            Number(n),
+            Number(node.parent),
             visible(node.token),
-            f"{node.token_log_probability:.4f}",
-            f"{node.log_probability:.4f}",
-            f"{node.score:.4f}",
+            Number(node.token_log_probability, ".4f"),
+            Number(node.log_probability, ".4f"),
+            Number(node.score, ".4f"),
             node.outcome,
             rank.get(n, ""),
             node.text,

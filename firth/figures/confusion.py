@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Table, escaped
+from firth.figures.figure import Figure, Number, Table, escaped
 
 # Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. The ends are far enough
 # apart for black and white numbers on them.
@@ -66,7 +66,7 @@ def confusion_map(labels: Sequence[str], confusion_CC: Sequence[Sequence[int]]) 
         height=margin + 20 + _CELL * len(labels),
     )
     rows = [
-        (true, predicted, f"{count}", f"{share:.4f}")
+        (true, predicted, Number(count), Number(share, ".4f"))
         for true, row, part in zip(labels, confusion_CC, shares, strict=True)
         for predicted, count, share in zip(labels, row, part, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 
 class Timing(Protocol):
@@ -62,7 +62,7 @@ def cost_curves(
         height=460,
     )
     rows = [
-        (name, axis, f"{one.n}", f"{one.d}", f"{one.seconds:.3e}", f"{one.operations}", f"{one.steps}")
+        (name, axis, Number(one.n), Number(one.d), Number(one.seconds, ".3e"), Number(one.operations), Number(one.steps))
         for name, both in layers.items()
         for axis, some in zip(("n", "d"), both, strict=True)
         for one in some

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, Figure, Table
+from firth.figures.figure import COLOURS, Figure, Number, Table
 
 
 class Part(Protocol):
@@ -49,7 +49,7 @@ def parameters(parts: Sequence[Part]) -> Figure:
         margin={"l": 20, "r": 60, "t": 20, "b": 60},
     )
     rows = [
-        (part.name, f"{part.count:,}", shape, f"{part.weights:,}", f"{part.weights / total:.2%}")
+        (part.name, Number(part.count, ","), shape, Number(part.weights, ","), Number(part.weights / total, ".2%"))
         for part, shape in zip(parts, shapes, strict=True)
     ]
     return Figure(plot, Table(("part", "how many", "shape of one", "weights", "share"), rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def loss_curves(curves: Mapping[str, Curve], held_out: Mapping[str, float]) -> F
         height=460,
     )
     rows = [
-        (name, f"{tokens}", f"{bits:.4f}", f"{seconds:.1f}")
+        (name, Number(tokens), Number(bits, ".4f"), Number(seconds, ".1f"))
         for name, curve in curves.items()
         for tokens, bits, seconds in zip(curve.tokens, curve.bits, curve.seconds, strict=True)
     ]

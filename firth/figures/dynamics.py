@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 _FRAMES = 60  # largest number of layers drawn, including the first and the last
 
@@ -51,7 +51,9 @@ def points(v_Lnd: Any) -> Figure:
         sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}],
         margin={"l": 60, "r": 20, "t": 20, "b": 60},
     )
-    rows = [(str(n), str(i), f"{x:.6g}", f"{y:.6g}") for n in chosen for i, (x, y) in enumerate(v_Ln2[n].tolist())]
+    rows = [
+        (Number(n), Number(i), Number(x, ".6g"), Number(y, ".6g")) for n in chosen for i, (x, y) in enumerate(v_Ln2[n].tolist())
+    ]
     return Figure(plot, Table(("layer", "token", *axes), rows))
 
 
@@ -74,7 +76,14 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
     height = 620 if with_attention else 360
     plot.update_layout(template="plotly_white", height=height, margin={"l": 40, "r": 20, "t": 40, "b": 60})
     rows = [
-        (name, str(layer), f"{rank:.4f}", f"{distance:.6g}", str(groups), *((of_alpha,) if with_attention else ()))
+        (
+            name,
+            Number(layer),
+            Number(rank, ".4f"),
+            Number(distance, ".6g"),
+            Number(groups),
+            *((of_alpha,) if with_attention else ()),
+        )
         for name, of in curves.items()
         for layer, (rank, distance, groups, of_alpha) in enumerate(
             zip(of.effective_rank, of.mean_distance, of.clusters, _written(of), strict=True)
@@ -84,7 +93,7 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
 
 
 def _written(of: Curves) -> list[str]:
-    return [f"{rank:.4f}" for rank in of.attention_rank] or [""] * len(of.effective_rank)
+    return [Number(rank, ".4f") for rank in of.attention_rank] or [""] * len(of.effective_rank)
 
 
 def _plane(v_Lnd: Any) -> tuple[Any, tuple[str, str]]:

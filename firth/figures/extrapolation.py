@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 _BINS = 32  # points of a curve over positions
 _SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon")
@@ -23,7 +23,9 @@ def by_length(lengths: Sequence[int], losses: Mapping[str, Sequence[float | None
     _lay_out(plot, "tokens per window (times the trained length)")
     plot.update_xaxes(type="category")
     rows = [
-        (name, f"{length}", _shown(loss)) for name, values in losses.items() for length, loss in zip(lengths, values, strict=True)
+        (name, Number(length), _shown(loss))
+        for name, values in losses.items()
+        for length, loss in zip(lengths, values, strict=True)
     ]
     return Figure(plot, Table(("position", "tokens per window", _LOSS), rows))
 
@@ -40,7 +42,7 @@ def by_position(losses: Mapping[str, Sequence[float]], trained: int) -> Figure:
         means = [sum(some) / len(some) for some in bins]
         places = [at * size + (len(some) + 1) / 2 for at, some in enumerate(bins)]  # positions count from 1
         plot.add_scatter(x=places, y=means, mode="lines", name=escaped(name), line=styles[name]["line"])
-        rows += [(name, f"{place:g}", _shown(mean)) for place, mean in zip(places, means, strict=True)]
+        rows += [(name, Number(place, "g"), _shown(mean)) for place, mean in zip(places, means, strict=True)]
     _lay_out(plot, "position in the window")
     plot.add_vline(x=trained, line={"color": "#888888", "dash": "dot"}, annotation_text="trained length")
     return Figure(plot, Table(("position scheme", "position in the window", _LOSS), rows))
@@ -55,7 +57,7 @@ def extrapolation_text(lengths: Sequence[int], losses: Mapping[str, Sequence[flo
 
 
 def _shown(loss: float | None) -> str:
-    return "–" if loss is None else f"{loss:.3f}"
+    return "–" if loss is None else Number(loss, ".3f")
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from firth import files
+from os import PathLike
+from typing import Any, SupportsFloat, SupportsIndex
 
 # Okabe & Ito 2008: distinct for all common types of colour vision. Line styles differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -23,6 +21,18 @@ DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
 def escaped(text: str) -> str:
     """A text as a Plotly label, which reads <b> and &lt; as markup, but not &quot;."""
     return html.escape(text, quote=False)
+
+
+class Number(str):
+    """A number in a table: shown with the digits of `spec`, and saved with all of them."""
+
+    value: float
+
+    def __new__(cls, value: SupportsFloat, spec: str = "") -> Number:
+        plain = value.__index__() if isinstance(value, SupportsIndex) else float(value)
+        made = super().__new__(cls, format(plain, spec))
+        made.value = plain
+        return made
 
 
 @dataclass(frozen=True)
@@ -50,14 +60,19 @@ class Figure:
         text: str = self.plot.to_html(PRIVATE, full_html=False, include_plotlyjs=False)
         return text
 
+    def html_with_numbers(self) -> str:
+        return f'<div class="plot">{self.html()}</div>\n<details><summary>Data table</summary>{self.table.html()}</details>'
+
     def _repr_html_(self) -> str:
         """For a notebook, by the renderer that Plotly uses there."""
         text: str = self.plot._repr_html_()
         return text
 
-    def save(self, path: Path) -> None:
-        """Save as a standalone HTML page that works offline."""
-        files.write_text(path, self.plot.to_html(PRIVATE, include_plotlyjs=True))
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save as what the suffix says: .html (a page that works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""
+        from firth.figures.saving import save_figure
+
+        save_figure(self, path)
 
 
 class Drawn:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from firth.figures.alignment import visible
 from firth.figures.attention import shown
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 
 def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Sequence[str] | None = None) -> Figure:
@@ -42,7 +42,7 @@ def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Se
         height=460,
     )
     rows = [
-        (name, f"{n}", "" if not tokens else visible(tokens[n]), f"{norm:.3e}")
+        (name, Number(n), "" if not tokens else visible(tokens[n]), Number(norm, ".3e"))
         for name, given in curves.items()
         for n, norm in enumerate(np.asarray(given, np.float64).tolist())
     ]

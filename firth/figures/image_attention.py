@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import Figure, Table, escaped
+from firth.figures.figure import Figure, Number, Table, escaped
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -112,7 +112,7 @@ def _refuse_misfit(words: Sequence[str], alpha_TRK: Floats) -> None:
 def _numbers(words: Sequence[str], alpha_TRK: Floats) -> Iterator[tuple[str, str, str, str]]:
     for word, alpha_RK in zip(words, alpha_TRK, strict=True):
         for (row, column), alpha in np.ndenumerate(alpha_RK):
-            yield visible(word), str(row + 1), str(column + 1), f"{alpha:.4f}"
+            yield visible(word), Number(row + 1), Number(column + 1), Number(alpha, ".4f")
 
 
 def overlay_sheet(looks: Sequence[tuple[Bytes, Floats]], scale: int = 3, gap: int = 4) -> Bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from firth.errors import DataError
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 Measure = Literal["accuracy", "squared_error"]
 Rows = Sequence[Mapping[str, Any]]  # one row for 0, 1, … examples: "by_examples" in the result of `evaluate`
@@ -50,7 +50,7 @@ def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
         height=460,
     )
     columns = {**lines, **beside}
-    rows = [(f"{k}", *(f"{values[n]:.4f}" for values in columns.values())) for n, k in enumerate(examples)]
+    rows = [(Number(k), *(Number(values[n], ".4f") for values in columns.values())) for n, k in enumerate(examples)]
     return Figure(plot, Table(("examples", *columns), rows))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 _NAMES = {"bleu": "BLEU", "exact": "exact match, %"}
 
@@ -56,7 +56,12 @@ def score_by_length(
         height=460,
     )
     rows = [
-        (name, _label(bucket), f"{bucket.sentences}", "–" if (score := _score(bucket, measure)) is None else f"{score:.2f}")
+        (
+            name,
+            _label(bucket),
+            Number(bucket.sentences),
+            "–" if (score := _score(bucket, measure)) is None else Number(score, ".2f"),
+        )
         for name, buckets in models.items()
         for bucket in buckets
     ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Number, Table, escaped
 
 Rows = Sequence[Sequence[float]]
 
@@ -45,7 +45,7 @@ def mask_grids(masks: Sequence[MaskGrid], columns: int = 4) -> Figure:
     plot.update_annotations(font_size=13, yshift=4)
     _dress(plot, "Attention masks: blue where the query (row) may attend to the key (column)", 920, 60 + 275 * lines, top=105)
     rows = [
-        (mask.name, f"{q}", " ".join(f"{k}" for k, cell in enumerate(cells) if cell))
+        (mask.name, Number(q), " ".join(f"{k}" for k, cell in enumerate(cells) if cell))
         for mask in masks
         for q, cells in enumerate(mask.allowed)
     ]
@@ -73,7 +73,7 @@ def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
     plot.update_annotations(font_size=13)
     _dress(plot, "Sinusoidal positions count like binary numbers: columns change more slowly from left to right", 920, 520)
     rows = [
-        (f"{t}", " ".join(f"{value:z.3f}" for value in wave), "".join(f"{bit:.0f}" for bit in bit_n))
+        (Number(t), " ".join(f"{value:z.3f}" for value in wave), "".join(f"{bit:.0f}" for bit in bit_n))
         for t, (wave, bit_n) in enumerate(zip(wave_Td, bit_Tn, strict=True))
     ]
     return Figure(plot, Table(("position", "sinusoid", "bits, lowest first"), rows))
@@ -102,7 +102,7 @@ def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[fl
     plot.update_yaxes(title_text="score q·k / √D after rotation")
     _dress(plot, "Rotary positions: the score depends only on the distance, not on the position", 760, 420)
     rows = [
-        (f"{place}", f"{distance}", f"{value:z.3f}")
+        (Number(place), Number(distance), Number(value, "z.3f"))
         for place, score in scores.items()
         for distance, value in zip(distances, score, strict=True)
     ]
@@ -121,7 +121,7 @@ def bucket_by_distance(distances: Sequence[int], buckets: Mapping[str, Sequence[
     plot.update_yaxes(title_text="bucket")
     _dress(plot, "T5: small distances have their own buckets, larger ones share increasingly wide buckets", 760, 420)
     rows = [
-        (name, f"{distance}", f"{number}")
+        (name, Number(distance), Number(number))
         for name, bucket in buckets.items()
         for distance, number in zip(distances, bucket, strict=True)
     ]
@@ -149,7 +149,7 @@ def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR:
     _dress(plot, "ALiBi: weight falls with distance; the first heads see only close tokens, the last nearly all", 920, 420)
     plot.update_layout(legend={"title": {"text": "head: slope"}, "orientation": "v", "x": 1.02, "y": 1, "itemwidth": 45})
     rows = [
-        (f"{n}", f"{slope:.6g}", f"{distance}", f"{value:z.4f}")
+        (Number(n), Number(slope, ".6g"), Number(distance), Number(value, "z.4f"))
         for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True))
         for distance, value in zip(distances, bias, strict=True)
     ]
@@ -170,7 +170,7 @@ def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
     _dress(
         plot, f"Shaw: {last + 1} table rows cover all pairs;<br>distances beyond {last // 2} share the outermost rows", 500, 500
     )
-    rows = [(f"{q}", f"{k}", f"{index}") for q, row in enumerate(index_QK) for k, index in enumerate(row)]
+    rows = [(Number(q), Number(k), Number(index)) for q, row in enumerate(index_QK) for k, index in enumerate(row)]
     return Figure(plot, Table(("query", "key", "row of the tables"), rows))
 
 

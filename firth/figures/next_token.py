@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
 
 
 def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
@@ -41,5 +41,8 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
         margin={"l": 40 + 8 * max(map(len, map(visible, tokens))), "r": 20, "t": 40, "b": 50},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     )
-    rows = [(visible(token), f"{p:.6g}", f"{drawn:.6g}") for token, p, drawn in zip(tokens, probability, share, strict=True)]
+    rows = [
+        (visible(token), Number(p, ".6g"), Number(drawn, ".6g"))
+        for token, p, drawn in zip(tokens, probability, share, strict=True)
+    ]
     return Figure(plot, Table(("token", "probability", "sampling probability"), rows))

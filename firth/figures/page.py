@@ -1,45 +1,16 @@
-"""A report: one HTML file that works offline, with all user text escaped."""
+"""A report: one HTML file that works offline, with all user text escaped; or its figures as pictures, csv or json."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 
 from firth.figures.figure import Figure, Table
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fdfdfb; --line: #d8d8d2; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e4; --paper: #1c1c1e; --line: #444; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); }
-td { font-variant-numeric: tabular-nums; }
-pre { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 1rem; }
-.plot { overflow-x: auto; }
-table { display: block; overflow-x: auto; max-width: 100%; }
-details { margin: .5rem 0; }
-footer { color: #777; margin-top: 3rem; }
-"""
-
-# Plots take the colours of the page, also when the system changes from light to dark.
-_DRESS = """
-const system = matchMedia("(prefers-color-scheme: dark)");
-function dress() {
-  const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  for (const plot of document.querySelectorAll(".js-plotly-plot")) {
-    const layout = { paper_bgcolor: "rgba(0,0,0,0)", "font.color": colour("--ink") };
-    if (!plot.layout.plot_bgcolor) layout.plot_bgcolor = "rgba(0,0,0,0)"; // a figure's own lies between its cells
-    for (const axis of Object.keys(plot._fullLayout).filter(name => /^[xy]axis/.test(name))) {
-      Object.assign(layout, { [`${axis}.gridcolor`]: colour("--line"), [`${axis}.zerolinecolor`]: colour("--line") });
-    }
-    Plotly.relayout(plot, layout);
-  }
-}
-addEventListener("load", dress);
-system.addEventListener("change", dress);
-"""
+from firth.figures.html_document import document
+from firth.figures.saving import save_contents
 
 
 @dataclass(frozen=True)
@@ -54,22 +25,24 @@ class Section:
 
     def html(self) -> str:
         parts = [f"<h2>{html.escape(self.title)}</h2>", f"<p>{html.escape(self.lead)}</p>", self.table.html()]
-        for figure in self.figures:
-            parts.append(f'<div class="plot">{figure.html()}</div>')
-            parts.append(f"<details><summary>Data table</summary>{figure.table.html()}</details>")
+        parts += [figure.html_with_numbers() for figure in self.figures]
         for caption, text in self.excerpts:
             parts.append(f"<h3>{html.escape(caption)}</h3><pre>{html.escape(text)}</pre>")
         return "\n".join(parts)
 
 
 def page(title: str, sections: Sequence[Section], footer: str) -> str:
-    from plotly.offline import get_plotlyjs
-
     body = "\n".join(section.html() for section in sections)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>{html.escape(footer)}</footer>"
-        f"<script>{_DRESS}</script></body></html>\n"
-    )
+    return document(title, f"<h1>{html.escape(title)}</h1>\n{body}\n<footer>{html.escape(footer)}</footer>")
+
+
+def save_sections(path: str | PathLike[str], title: str, sections: Sequence[Section], footer: str) -> list[Path]:
+    """Save all figures of a report as what the suffix says, and return the paths of the files."""
+    figures = [figure for section in sections for figure in section.figures]
+    tables = [
+        (section.title, table)
+        for section in sections
+        for table in (section.table, *(figure.table for figure in section.figures))
+        if table.headings
+    ]
+    return save_contents(path, title, figures, tables, lambda: page(title, sections, footer))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, DIVERGING, Figure, Table, escaped
+from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
 _CELL, _SMALL_CELL = 58, 20  # pixels
@@ -163,7 +163,7 @@ def _right(text: str, cells: int) -> str:
 def _numbers(panel: Panel) -> Iterator[tuple[str, str, str, str]]:
     for row, values in zip(panel.rows, panel.values, strict=True):
         for column, value in zip(panel.columns, values, strict=True):
-            yield panel.name, row, column, _MINUS_INFINITY if value == -math.inf else f"{value:.6g}"
+            yield panel.name, row, column, _MINUS_INFINITY if value == -math.inf else Number(value, ".6g")
 
 
 def _refuse_misfit(panel: Panel) -> None:

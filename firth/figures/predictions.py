@@ -7,7 +7,7 @@ from typing import Any
 
 from firth.figures.alignment import visible
 from firth.figures.attention import cells, shown
-from firth.figures.figure import BLUES, Figure, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, escaped
 
 _LINE = 100  # characters of text in a row of the strip
 _MOST_BITS = 12.0  # the darkest colour; a probability below 1 in 4,096 looks the same
@@ -58,7 +58,7 @@ def surprisal_strip(
         height=110 + 34 * rows,
     )
     table = [
-        (f"{at}", visible(token), f"{p:.6f}", f"{place}", f"{bits:.4f}", f"{spread:.4f}", _named(likely))
+        (Number(at), visible(token), Number(p, ".6f"), Number(place), Number(bits, ".4f"), Number(spread, ".4f"), _named(likely))
         for at, (token, p, place, bits, spread, likely) in enumerate(
             zip(tokens, probability, rank, surprisal, entropy, top, strict=True)
         )

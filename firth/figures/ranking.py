@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firth.figures.figure import COLOURS, Figure, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0], negative: str | None = None) -> Figure:
@@ -36,4 +36,4 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
         },
         margin={"l": 20, "r": 60, "t": 20, "b": 60},
     )
-    return Figure(plot, Table(("word", measure), [(word, f"{value:.4f}") for word, value in rows]))
+    return Figure(plot, Table(("word", measure), [(word, Number(value, ".4f")) for word, value in rows]))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, Figure, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
 # White to blue, 0 to 1: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
@@ -126,4 +126,4 @@ def _numbers(sentences: Sequence[str], layers: Sequence[Rows], names: Sequence[s
     for name, matrix in zip(names, layers, strict=True):
         for m, row in enumerate(matrix):
             for n in range(m + 1, len(row)):
-                yield name, _printable(sentences[m]), _printable(sentences[n]), f"{row[n]:.4f}"
+                yield name, _printable(sentences[m]), _printable(sentences[n]), Number(row[n], ".4f")

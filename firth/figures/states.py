@@ -10,7 +10,7 @@ import numpy.typing as npt
 from firth.errors import DataError
 from firth.figures.alignment import bands, visible
 from firth.figures.attention import cells, shown, token_axis
-from firth.figures.figure import BLUES, DIVERGING, Figure, Table, escaped
+from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped
 
 _OPEN = ("input", "forget", "output", "reset", "update")  # gates range from 0 (closed) to 1 (open); the others have a sign
 _BARS = "▁▂▃▄▅▆▇█"
@@ -86,4 +86,4 @@ def _fitting(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLi
 def _numbers(tokens: Sequence[str], units: Sequence[int], values: npt.NDArray[np.float64]) -> Iterator[tuple[str, str, str, str]]:
     for unit, row in zip(units, values.tolist(), strict=True):
         for at, value in enumerate(row):
-            yield f"{unit}", visible(tokens[at]), f"{at}", f"{value:.4f}"
+            yield Number(unit), visible(tokens[at]), Number(at), Number(value, ".4f")

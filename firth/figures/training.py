@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 Against = Literal["step", "tokens", "seconds"]
 Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
@@ -76,4 +76,4 @@ def _thinned(points: list[tuple[Mapping[str, Any], float]]) -> list[tuple[Mappin
 
 
 def _plain(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+    return Number(value) if isinstance(value, int) else Number(value, ".6g")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, PRIVATE, Figure, Table, escaped
+from firth.figures.figure import COLOURS, PRIVATE, Figure, Number, Table, escaped
 
 LABELLED = 150  # with more words, only those under the pointer or found by the search are labelled
 _BLUE, _ORANGE = COLOURS[:2]
@@ -81,5 +81,5 @@ def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes:
         plot.update_yaxes(title_text=axes[1], zeroline=False, scaleanchor="x")  # the same scale on both axes
     margin, drag = {"l": 50, "r": 20, "t": 20, "b": 50}, "pan" if len(columns) == 2 else "orbit"
     plot.update_layout(template="plotly_white", margin=margin, height=720, dragmode=drag)
-    rows = [(word, *(f"{value:.4f}" for value in point)) for word, point in zip(words, points, strict=True)]
+    rows = [(word, *(Number(value, ".4f") for value in point)) for word, point in zip(words, points, strict=True)]
     return SearchableMap(plot, Table(("word", *axes), rows))

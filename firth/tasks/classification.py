@@ -284,12 +284,15 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
 
     def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
         from firth.figures.confusion import confusion_map
-        from firth.figures.figure import Table
+        from firth.figures.figure import Number, Table
         from firth.figures.page import Section
 
         (metrics,) = results.values()
         lead = f"{metrics['accuracy']:.2%} of {metrics['examples']:,} texts of {metrics['split']} are classified correctly."
-        lines = [(name, f"{count:,}", *(f"{number:.4f}" for number in numbers)) for name, count, *numbers in _lines(metrics)]
+        lines = [
+            (name, Number(count, ","), *(Number(number, ".4f") for number in numbers))
+            for name, count, *numbers in _lines(metrics)
+        ]
         table = Table(("class", "examples", "precision", "recall", "F1"), lines)
         figure = confusion_map([one["label"] for one in metrics["classes"]], metrics["confusion"])
         return Section("Confusion matrix", lead, table, [figure])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import Save, save_page, section
+from firth.cli.save_option import Save, save_figures, section
 from firth.cli.vectors.group import File, Restrict, Top, group, opened
 
 if TYPE_CHECKING:
@@ -97,4 +97,4 @@ def _save(path: Path, file: Path, axes: list[Axis], words: list[str]) -> None:
         first, second = axes
         figure = axis_plane(words, [(first[word], second[word]) for word in words], (first.name, second.name))
     lead = f"Cosine of each word of {file.name} with the axis. The words at the ends of an axis span it."
-    save_page(path, f"Words of {file.name} on an axis", [section("Words", lead, [figure])], "firth vectors axis")
+    save_figures(path, f"Words of {file.name} on an axis", [section("Words", lead, [figure])], "firth vectors axis")

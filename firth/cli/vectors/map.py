@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.html_page import save_page, section
+from firth.cli.save_option import FORMATS, checked, save_figures, section
 from firth.cli.vectors.group import File, group, opened
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @verb(within=group)
 def map_(
     file: File,
-    out: Annotated[Path, typer.Option(help="HTML page to write; it works offline.")],
+    out: Annotated[Path, typer.Option("--out", "--save", help=f"File to save the map to: {FORMATS}.", callback=checked)],
     words: Annotated[
         str | None, typer.Option(help="Words to plot, separated by commas; '-' reads them from standard input.")
     ] = None,
@@ -28,7 +28,7 @@ def map_(
     seed: Annotated[int, typer.Option(help="Random seed for t-SNE.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Plot words as points on a searchable HTML page."""
+    """Plot words as points on a searchable map."""
     from firth.errors import ConfigError
     from firth.figures.word_map import embedding_map
     from firth.vectors.map import Projection, word_map
@@ -46,7 +46,7 @@ def map_(
     axes = _axes(drawn)
     figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)
     lead = f"{len(drawn.words):,} of the {len(vectors):,} words of {file.name} (dimension {vectors.width}). {', '.join(axes)}."
-    save_page(out, f"Map of {file.name}", [section("Words", lead, [figure])], "firth vectors map")
+    save_figures(out, f"Map of {file.name}", [section("Words", lead, [figure])], "firth vectors map")
     if as_json:
         points = [{"word": word, "point": point} for word, point in zip(drawn.words, drawn.point_Nk.tolist(), strict=True)]
         print_json({"out": str(out), "projection": chosen, "explained": list(drawn.explained), "points": points})
