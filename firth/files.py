@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TEMPORARY = ".writing-"  # prefix of temporary files
+Place = str | os.PathLike[str]
+
+
+def is_file(path: Place) -> bool:
+    """Like Path.is_file, but also False for what no system can look at: a text that is too long for a name, for example."""
+    return os.path.isfile(path)
+
+
+def is_folder(path: Place) -> bool:
+    """Like Path.is_dir, with the exception of `is_file`."""
+    return os.path.isdir(path)
+
+
+def exists(path: Place) -> bool:
+    """Like Path.exists, with the exception of `is_file`."""
+    return os.path.exists(path)
 
 
 @contextlib.contextmanager

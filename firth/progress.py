@@ -12,7 +12,8 @@ _EVERY = 1000  # items between two reports
 
 class Progress(Protocol):
     def __call__(self, what: str, done: int, total: int) -> None:
-        """`done` of `total` (bytes, characters, files or records) of `what` are finished; called a few times a second at most."""
+        """`done` of `total` (bytes, characters, files or records) of `what` are finished; called a few times a second at most.
+        A `total` of 0 is not known yet."""
 
 
 def silent(what: str, done: int, total: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from firth.config import Table, read_toml
 from firth.errors import ConfigError, did_you_mean
+from firth.files import is_file
 
 FOLDER = Path(__file__).parent / "experiments" / "recipes"
 
@@ -19,10 +20,10 @@ def shipped() -> dict[str, Table]:
 def recipe_path(name: str) -> Path:
     """The file of a shipped recipe, or `name` itself if it is a file."""
     own = FOLDER / f"{name}.toml"
-    if own.is_file():
+    if is_file(own):
         return own
     path = Path(name)
-    if path.is_file():
+    if is_file(path):
         return path
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise ConfigError(f"there is no file {name}; give a TOML file or the name of a shipped recipe (see `firth recipes`)")

@@ -21,6 +21,7 @@ from firth.api.recipe import FROM_RECIPE, Recipe, find_recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import to_table
 from firth.errors import ConfigError, RunError
+from firth.files import exists
 from firth.models import Network
 from firth.models.pretrained import Initialised, check_meaning, initialise
 from firth.tasks.task import Tokenizers
@@ -112,7 +113,7 @@ def _opened(recipe: Recipe) -> Origin:
     path = Path(str(recipe.training.init))
     if interop.is_folder(path) and not RunFolder(path).exists():
         return _foreign(path)
-    if not path.exists():
+    if not exists(path):
         raise RunError(f'training.init = "{path}" does not exist; expected a run, or the folder of a public model')
     try:
         folder = RunFolder.open(path)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from firth import interop
 from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_table, to_toml, with_changes
 from firth.errors import ConfigError
+from firth.files import is_file
 from firth.models import (
     PrefixConfig,
     TransformerCaptionConfig,
@@ -171,7 +172,7 @@ def _fill_in_model(table: Table) -> None:
 def _imported_model(path: Path) -> Table | None:
     """The [model] of an imported run or of a Hugging Face folder, without the layer that only its own head has."""
     own = path / "recipe.toml"
-    if own.is_file():
+    if is_file(own):
         there = read_toml(own)
         found = there["model"] if there.get("imported") else None
         objective = there.get("objective", {}).get("kind")

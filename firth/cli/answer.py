@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.files import is_file
 
 
 @verb()
@@ -37,11 +38,4 @@ def answer(
 def _text(given: str) -> str:
     from firth.text.data.running_text import read_text
 
-    return read_text(given) if given == "-" or _is_file(given) else given
-
-
-def _is_file(given: str) -> bool:
-    try:
-        return Path(given).is_file()
-    except OSError:  # too long for a file name
-        return False
+    return read_text(given) if given == "-" or is_file(given) else given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -71,6 +72,13 @@ def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F
     return register
 
 
+_SHOWN = 200  # characters of a file name in a message
+# What a system refuses whatever the program does: no fault of firth's.
+_OF_THE_SYSTEM = frozenset(
+    number
+    for name in ("ENAMETOOLONG", "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ELOOP", "EMFILE", "ENFILE", "EIO", "ESTALE")
+    if (number := getattr(errno, name, None)) is not None
+)
 # click's UsageError. Since 0.2x typer bundles its own click, so there is no single name to import it by.
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
@@ -108,6 +116,10 @@ def main() -> None:
                 "there is not enough memory for this. Use a smaller model, fewer or shorter texts at once, or a smaller beam."
             )
             sys.exit(1)
+        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+            name = f"{str(error.filename)[:_SHOWN]}: " if error.filename else ""
+            complain(f"{name}{error.strerror}")
+            sys.exit(2)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from firth.cli.app import Json, app, print_json, verb
+from firth.files import exists
 
 if TYPE_CHECKING:
     from firth.text.datasets.data_set import DataSet
@@ -122,7 +123,7 @@ def export(
 
     if name not in ("scenes", "digits"):
         raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, ("scenes", "digits"))}')
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if exists(out) and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is not an empty folder. Choose another --out.")
     images, captions = some_images(CaptionsConfig(name=cast(Name, name), size=size), part, count)
     names = [f"{number:04}.png" for number in range(len(captions))]

@@ -13,6 +13,7 @@ import typer
 
 from firth.cli.app import complain, debugging, verb
 from firth.errors import ConfigError, RunError
+from firth.files import exists, is_file, is_folder
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import RunLibrary
@@ -59,15 +60,15 @@ def lab(
 def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
     from firth.serving.lab.library import RunLibrary, tour_library
 
-    vectors = [*(path for path in runs if path.is_file()), *vectors]
-    runs = [path for path in runs if not path.is_file()]
+    vectors = [*(path for path in runs if is_file(path)), *vectors]
+    runs = [path for path in runs if not is_file(path)]
     for path in runs:
-        if not path.is_dir():
+        if not is_folder(path):
             raise RunError(f"{path} is not a folder; give a run made with `firth train RECIPE --out {path}`, or a folder of runs")
         if not RunLibrary([path]).runs:
             raise RunError(f"{path} contains no run; give a folder made with `firth train RECIPE --out RUN`")
     for path in vectors:
-        if not path.is_file():
+        if not is_file(path):
             raise ConfigError(f"{path} is not a file; give word vectors made with `firth vectors train`")
         if not path.stat().st_size:
             raise ConfigError(f"{path} is empty; give word vectors made with `firth vectors train`")
@@ -84,7 +85,7 @@ def _check_corpus(name: str) -> None:
     from firth.errors import did_you_mean
     from firth.text.datasets.catalog import CATALOG
 
-    if name not in CATALOG and not Path(name).expanduser().exists() and not set(name) & set("*?["):
+    if name not in CATALOG and not exists(Path(name).expanduser()) and not set(name) & set("*?["):
         raise ConfigError(f'there is no file or data set "{name}".{did_you_mean(name, CATALOG)}')
 
 

@@ -62,9 +62,9 @@ class Display:
     def work(self, what: str, done: int, total: int) -> None:
         """Reading, encoding, evaluating: a bar that disappears when it is full."""
         self._show(what, done, total)
-        if done >= total and what in self.tasks:
+        if total and done >= total and what in self.tasks:
             self.bars.remove_task(self.tasks.pop(what))
-        self._plain(f"{what} {done / total:.0%}" if total else what)
+        self._plain(f"{what} {done / total:.0%}" if total else f"{what} {done:,}")
 
     def begin(self, training: Training, recipe: Recipe) -> None:
         self.steps, self.headline = recipe.training.steps, recipe.task.headline

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from firth import files
 from firth.errors import ConfigError, RunError
+from firth.files import exists
 
 
 class ResumableOutput:
@@ -18,7 +19,7 @@ class ResumableOutput:
     def __init__(self, path: Path, settings: dict[str, Any], resume: bool) -> None:
         self.path = path
         self.part, self.facts = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
-        if path.exists():
+        if exists(path):
             raise RunError(f"{path} already exists; remove it or choose another --out")
         started = self.part.exists() and self.facts.exists()
         if started and not resume:

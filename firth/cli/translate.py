@@ -18,6 +18,7 @@ from firth.cli.decoding_options import BeamGroups, Diversity, GreedyBeam, Length
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
 from firth.errors import ConfigError
+from firth.files import is_file
 
 if TYPE_CHECKING:
     from firth.decoding.sample import DecodingConfig
@@ -108,7 +109,7 @@ def _weights(run: Path) -> str:
     from firth.training.folder import RunFolder
 
     path = RunFolder(run).model
-    return sha256_of(path) if path.is_file() else ""
+    return sha256_of(path) if is_file(path) else ""
 
 
 def _check(

@@ -15,6 +15,7 @@ from firth.api.recipe import Recipe, find_recipe
 from firth.api.training import source_tokenizer, with_facts
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.distribution import Blocks, PerProcess, per_process
+from firth.files import exists, is_file
 from firth.interop import is_model
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
@@ -80,7 +81,7 @@ def describe(name: str, assignments: Sequence[str] = (), progress: Progress = si
         if assignments:
             raise ConfigError(f"{name} is a run, whose settings are fixed. Describe {path / 'recipe.toml'} instead.")
         return _of_recipe(name, *network_of(path), RunFolder.open(path))
-    if not path.suffix and len(path.parts) == 1 and not (FOLDER / f"{name}.toml").is_file() and not path.exists():
+    if not path.suffix and len(path.parts) == 1 and not is_file(FOLDER / f"{name}.toml") and not exists(path):
         known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
         raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
     if is_model(path):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.errors import ConfigError, CorruptFile, DataError
+from firth.files import is_file, is_folder
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -44,9 +45,9 @@ def package() -> ModuleType:
 
 def is_gguf(path: Path) -> bool:
     """Whether this looks like a GGUF file: by its name, or by its first bytes."""
-    if path.suffix.lower() == ".gguf" and not path.is_dir():
+    if path.suffix.lower() == ".gguf" and not is_folder(path):
         return True  # or it is missing, which reading it will say
-    if not path.is_file():
+    if not is_file(path):
         return False
     with path.open("rb") as file:
         return file.read(4) == MAGIC

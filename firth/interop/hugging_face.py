@@ -16,6 +16,7 @@ from torch import Tensor
 
 from firth import files
 from firth.errors import ConfigError, DataError, RunError
+from firth.files import is_file
 from firth.interop import mask_row, sentence_transformers
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
@@ -62,7 +63,7 @@ class ForeignModel:
 
 def is_folder(path: Path) -> bool:
     """Whether this looks like a Hugging Face folder."""
-    return (path / "config.json").is_file() or sentence_transformers.is_folder(path)
+    return is_file(path / "config.json") or sentence_transformers.is_folder(path)
 
 
 def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:

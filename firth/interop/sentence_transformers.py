@@ -17,6 +17,7 @@ from typing import Any
 
 from firth import files
 from firth.errors import DataError
+from firth.files import is_file
 from firth.interop.tokenizer_files import read_json
 from firth.layers.pool import PoolKind
 from firth.version import __version__
@@ -43,7 +44,7 @@ class SentenceSettings:
 
 
 def is_folder(path: Path) -> bool:
-    return (path / MODULES).is_file()
+    return is_file(path / MODULES)
 
 
 def read(folder: Path) -> SentenceSettings:

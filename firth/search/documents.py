@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from firth.errors import ConfigError, DataError
+from firth.files import exists, is_folder
 from firth.progress import Progress, silent
 from firth.text.config import Format
 from firth.text.data.fingerprint import sha256_of_texts
@@ -37,7 +38,7 @@ def read_documents(
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
     corpus = find(os.fspath(place), format, field)
     root = Path(place).expanduser()
-    by_line = len(corpus.files) == 1 and not root.is_dir()
+    by_line = len(corpus.files) == 1 and not is_folder(root)
     found: list[Document] = []
     for path, tick in corpus.each_file(progress):
         parts = _of_file(path, _name(path, root), by_line, format, field, tick)
@@ -72,9 +73,9 @@ def fingerprint(documents: Sequence[Document]) -> str:
 
 def _name(path: Path, root: Path) -> str:
     """Relative to the folder; the file name of a single file or pipe; of a glob pattern, the whole path."""
-    if root.is_dir():
+    if is_folder(root):
         return path.relative_to(root).as_posix()
-    return root.name if root.exists() else path.as_posix()
+    return root.name if exists(root) else path.as_posix()
 
 
 def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.files import load_tensors, save_tensors
+from firth.files import exists, load_tensors, save_tensors
 from firth.vectors.firth_file import is_safetensors
 
 FORMAT, VERSION = "firth-index", "1"
@@ -37,7 +37,7 @@ class Shelf:
     def opened(cls, file: str | os.PathLike[str] | None, documents: str) -> Shelf:
         """The shelf at `file`, without the parts that were made from other documents."""
         path = Path(file).expanduser() if file is not None else None
-        before, made_from, arrays = _read(path) if path is not None and path.exists() else ("", {}, {})
+        before, made_from, arrays = _read(path) if path is not None and exists(path) else ("", {}, {})
         return cls(path, documents, made_from, arrays) if before == documents else cls(path, documents, {}, {})
 
     def part(self, method: str, made_from: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from firth.files import is_folder
 from firth.training.folder import RunFolder
 
 
 def runs_in(place: Path) -> list[Path]:
     """The place itself if it is a run or has disappeared, otherwise the runs in it."""
-    if RunFolder(place).exists() or not place.is_dir():
+    if RunFolder(place).exists() or not is_folder(place):
         return [place]
     return sorted(path for path in place.iterdir() if RunFolder(path).exists())
 

@@ -41,13 +41,13 @@ class RunFolder:
         }
 
     def exists(self) -> bool:
-        return self.format.is_file()
+        return files.is_file(self.format)
 
     @staticmethod
     def open(path: Path) -> RunFolder:
         """Open an existing run; raise RunError if this version cannot read it."""
         folder = RunFolder(path)
-        if not path.is_dir():
+        if not files.is_folder(path):
             raise RunError(f"{path} is not a folder; expected a run made by `firth train RECIPE --out {path}`")
         if not folder.exists():
             raise RunError(
@@ -84,7 +84,7 @@ class RunFolder:
     @staticmethod
     def expect_room(path: Path) -> None:
         """Refuse a path that is in use; only the remains of an interrupted `create` may be there."""
-        if path.exists() and (not path.is_dir() or _holds_something(path)):
+        if files.exists(path) and (not path.is_dir() or _holds_something(path)):
             raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
 
 
@@ -92,10 +92,10 @@ class RunFolder:
 def held(path: Path) -> Iterator[None]:
     """Refuse `path` while another process trains into it. The lock is one on the folder itself, which the system releases when
     its process ends, however it ends. Of the processes that `torchrun` starts, the first holds it for all."""
-    if fcntl is None or os.environ.get("RANK", "0") != "0" or (path.exists() and not path.is_dir()):
+    if fcntl is None or os.environ.get("RANK", "0") != "0" or (files.exists(path) and not path.is_dir()):
         yield
         return
-    created = [place for place in (path, *path.parents) if not place.exists()]
+    created = [place for place in (path, *path.parents) if not files.exists(place)]
     with files.writing(path):
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY)

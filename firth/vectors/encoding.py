@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
-from firth.text import cache
-from firth.text.checksums import digests
+from firth.text import cache, sealed
+from firth.text.checksums import digest, digests
 from firth.text.config import Format
 from firth.text.lexicon import Lexicon, Words, lexicon_of, rename
 from firth.text.parallel import in_order
@@ -282,11 +282,18 @@ def _opened(place: _Place, name: str, *, check: bool = True) -> EncodedCorpus | 
         known = _read_vocabulary(path.with_suffix(".txt"))
         if header != facts or (len(ids), len(ends), len(known)) != (words, sentences, vocabulary):
             return None
-        if check and hashes != {suffix: digests(path.with_suffix(suffix)) for suffix in _FILES}:
+        if check and not all(_unchanged(path.with_suffix(suffix), hashes[suffix]) for suffix in _FILES):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError):
         return None
     return EncodedCorpus(known, ids, ends, raw_words, facts["lower"], facts["strip_punctuation"], name)
+
+
+def _unchanged(path: Path, hashes: list[str]) -> bool:
+    if sealed.matches(path, digest("".join(hashes).encode()), lambda: digests(path) == hashes):
+        return True
+    sealed.tell_damaged(path)
+    return False
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.files import is_file
 from firth.progress import Progress, silent
 from firth.text.readers.file_decoding import lines
 from firth.vectors import search
@@ -312,7 +313,7 @@ def _sum(name: str, sections: Sequence[Section]) -> Section:
 def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """The non-blank lines with their line numbers."""
     place = Path(path).expanduser()
-    if not place.is_file():
+    if not is_file(place):
         raise DataError(f"{path} does not exist. `firth data get wordsim` and `firth data get analogy` fetch standard files")
     for number, line in enumerate(lines(place, lambda done: None), 1):
         if line.strip():

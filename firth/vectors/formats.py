@@ -14,7 +14,7 @@ from typing import IO, Literal, get_args
 import numpy as np
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.files import replacing
+from firth.files import is_file, is_folder, replacing
 from firth.progress import Progress, silent
 from firth.text.readers import file_decoding
 from firth.vectors import firth_file, word2vec_format
@@ -36,8 +36,8 @@ def load(path: str | Path, format: Format | None = None, verify: bool | None = N
 
     A `.firth` file opens at once and is read on demand; `verify` checks its checksum first (None: only if the file is small)."""
     place = Path(path).expanduser()
-    if not place.is_file():
-        raise DataError(f"{path} {'is a folder' if place.is_dir() else 'does not exist'}; expected a word-vectors file")
+    if not is_file(place):
+        raise DataError(f"{path} {'is a folder' if is_folder(place) else 'does not exist'}; expected a word-vectors file")
     size = place.stat().st_size
 
     def chunks() -> word2vec_format.Chunks:

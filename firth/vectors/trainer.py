@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError, Diverged, RunError
-from firth.files import writing
+from firth.files import is_folder, writing
 from firth.progress import Progress, silent
 from firth.text.config import Format
 from firth.text.parallel import cores
@@ -183,7 +183,7 @@ def _note_few_words(words: int, epochs: int, watcher: TrainingCallbacks) -> None
 
 
 def _expect_writable(out: Path) -> None:
-    if out.is_dir():
+    if is_folder(out):
         raise RunError(f"{out} is a folder; expected a file name, such as {out / 'vectors.firth'}")
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -58,9 +58,11 @@ def test_it_is_made_once_and_again_only_when_damaged(built: Path, cache: Path, m
     path = docs_corpus()
     assert docs_corpus() == path
     assert made == ["made"]
-    path.write_text("some te")
-    docs_corpus()
-    assert made == ["made", "made"]
+    for damage in ("some te", "some tExt\n"):
+        path.write_text(damage)
+        with pytest.warns(UserWarning, match=r"docs-\w+\.txt in the cache is damaged\. It is made again\."):
+            docs_corpus()
+    assert made == ["made", "made", "made"]
     assert path.read_text() == "some text\n"
 
 

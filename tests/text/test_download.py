@@ -130,7 +130,8 @@ def refused(match: str) -> str:
 
 
 def left(cache: Path) -> list[str]:
-    return sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
+    found = (path.relative_to(cache) for path in cache.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if path.parts[0] != "seals")
 
 
 def kept(cache: Path) -> bytes:
@@ -331,8 +332,18 @@ def test_a_damaged_file_in_the_cache_is_noticed_and_replaced(server: Server, off
     target.write_bytes(b"X" + TEXT[1:])
     with pytest.raises(DataError, match="toy is damaged in the cache; get it with: firth data get toy"):
         download.local("toy")
-    download.get("toy")
+    with pytest.warns(UserWarning, match=r"a\.txt in the cache is damaged"):
+        download.get("toy")
     assert target.read_bytes() == TEXT
+
+
+def test_a_file_without_a_hash_in_the_catalog_is_held_to_the_one_it_came_with(server: Server, offer: Offer) -> None:
+    offer(File("a.txt", None, None, server.url()))
+    target = download.get("toy") / "a.txt"
+    assert download.local("toy") == target.parent
+    target.write_bytes(b"X" + TEXT[1:])
+    with pytest.raises(DataError, match="toy is damaged in the cache"):
+        download.local("toy")
 
 
 def test_one_archive_with_several_files_is_fetched_once(server: Server, offer: Offer, cache: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import itertools
@@ -198,7 +199,9 @@ def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path, 
     content = found.read_bytes()
     found.unlink()
     found.write_bytes(content[:-4] if damage == "shorter" else bytes([content[0] ^ 1]) + content[1:])
-    assert sentences(encoded(path)) == expected
+    noticed = damage == "one bit" and suffix != ".json"
+    with pytest.warns(UserWarning, match="in the cache is damaged") if noticed else contextlib.nullcontext():
+        assert sentences(encoded(path)) == expected
     assert found.read_bytes() == content
 
 

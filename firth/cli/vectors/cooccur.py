@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, TextArgument, group, sentence_or_source
+from firth.files import exists
 
 if TYPE_CHECKING:
     from firth.vectors.wordvectors import WordVectors
@@ -41,7 +42,7 @@ def cooccur(
     from firth.errors import RunError
     from firth.vectors.cooccurrence import cooccur as count
 
-    if out is not None and out.exists():
+    if out is not None and exists(out):
         raise RunError(f"{out} already exists. Choose another --out")
     with Display() as display:
         vectors = count(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import app
+from firth.files import exists
 
 if TYPE_CHECKING:
     from firth.vectors.sentences import Source
@@ -47,7 +48,7 @@ def opened(file: Path) -> WordVectors:
 
 def sentence_or_source(text: str) -> Source:
     """A text with white space is a sentence, unless a file has that name. A single word has no pairs, so it names a file."""
-    return text.split("\n") if len(text.split()) > 1 and not Path(text).expanduser().exists() else text
+    return text.split("\n") if len(text.split()) > 1 and not exists(Path(text).expanduser()) else text
 
 
 def as_rows(neighbors: Neighbors, measure: str = "cosine") -> list[dict[str, Any]]:

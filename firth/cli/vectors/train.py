@@ -16,6 +16,7 @@ from firth import files
 from firth.cli.app import Json, complain, print_json, verb
 from firth.cli.progress import Display
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
+from firth.files import is_file
 from firth.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def train(
 def _start(out: Path, going_on: bool) -> WordVectors | None:
     from firth.errors import RunError
 
-    if not out.is_file():
+    if not is_file(out):
         return None
     if not going_on:
         raise RunError(f"{out} already exists. Add --continue to train it further, or choose another --out")

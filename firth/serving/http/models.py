@@ -14,6 +14,7 @@ from firth.decoding.engine import Engine
 from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor
 from firth.decoding.engine_process import EngineProcess
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
+from firth.files import exists
 from firth.serving.http.errors import ApiError
 from firth.serving.http.limits import Limits
 from firth.serving.http.worker import Worker
@@ -184,7 +185,7 @@ def name_runs(places: Sequence[Path]) -> dict[str, Path]:
 
     named: dict[str, Path] = {}
     for place in places:
-        if not place.exists():
+        if not exists(place):
             raise RunError(f"{place} does not exist; give a run made with `firth train RECIPE --out {place}`")
         found = [place] if is_foreign(place) or place.is_file() else runs_in(place)
         if not found:

@@ -26,7 +26,7 @@ import numpy as np
 from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
-from firth.text import cache
+from firth.text import cache, sealed
 from firth.text.checksums import digest, digests
 from firth.text.parallel import in_order, workers
 from firth.text.readers.corpus import Corpus, Scan, part
@@ -82,6 +82,8 @@ def token_file(corpus: Corpus, scan: Scan, start: int, stop: int, tokenizer: Tok
     with cache.locked(build.path.with_suffix(".lock"), lambda: progress("waiting for another process", 0, stop - start)):
         if (known := build.opened()) is not None:
             return known
+        if build.manifest() is not None:
+            sealed.tell_damaged(build.path)
         if build.manifest() is None or not build.repair():
             build.write()
         made = build.opened()
@@ -107,7 +109,7 @@ class _Build:
     def opened(self) -> TokenFile | None:
         """None if the file is absent, incomplete or damaged."""
         shards = self.manifest()
-        if shards is None or self._damaged(self.path, shards):
+        if shards is None or not sealed.matches(self.path, _together(shards), lambda: not self._damaged(self.path, shards)):
             return None
         count = sum(shard.tokens for shard in shards)
         try:
@@ -209,6 +211,11 @@ class _Build:
                 held, characters = [], 0
         if done != last:
             raise DataError(f"{self.corpus.name} changed while it was read: {last:,} characters became {done:,}. Start again.")
+
+
+def _together(shards: list[Shard]) -> str:
+    """One hash for those of all shards."""
+    return digest("".join(shard.blake2b for shard in shards).encode())
 
 
 def _hashed(given: tuple[int, Ids]) -> tuple[Shard, Ids]:

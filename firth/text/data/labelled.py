@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from firth.errors import ConfigError, DataError, did_you_mean
+from firth.files import exists
 from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
@@ -111,7 +112,7 @@ def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) 
     """The examples of one entry of data.more."""
     if name == "negations":
         own, path = _Layout((Column("text"), Column("label")), None, {}), negations_file()
-    elif name in CATALOG and not Path(name).exists():
+    elif name in CATALOG and not exists(name):
         entry = data_set(name)
         if entry.columns is None or entry.train is None:
             raise ConfigError(f'data.more contains "{name}", which has no labelled texts. Choose another data set or a file.')

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from firth.errors import ConfigError, DataError
+from firth.files import exists
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.datasets import download, python_source_tags, stories
 from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
+from firth.text.limits import limits
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
 from firth.text.readers.pieces import Piece
@@ -95,8 +97,13 @@ def encode_file(
 
 def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     """All the text at `path` (file, folder, glob, or "-") as one string; `data` as for encode_file."""
+    parts, length, most = list[str](), 0, limits()
     with open_corpus(settings_for(str(path), data), silent) as corpus:
-        text = "".join(piece.text for piece in corpus.pieces())
+        for piece in corpus.pieces():
+            parts.append(piece.text)
+            length += len(piece.text)
+            most.check_line(Path(corpus.name), length, "a text")
+    text = "".join(parts)
     if not text:
         raise DataError(f"{corpus.name} is empty; expected some text")
     return text
@@ -133,7 +140,7 @@ def with_local_paths(data: C, progress: Progress) -> C:
 
 def _located(name: str, progress: Progress) -> tuple[str, tuple[str, ...] | None]:
     """The path of a further text, and the columns of a named set without a header line."""
-    if name not in CATALOG or Path(name).exists():
+    if name not in CATALOG or exists(name):
         return name, None
     entry = data_set(name)
     if entry.train is None:
@@ -149,13 +156,13 @@ def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     if data.text is not None:
         yield inline(data.text)
     elif data.path == "-":
-        corpus = spool(data.format, data.field, data.columns)
+        corpus = spool(data.format, data.field, data.columns, progress)
         try:
             yield corpus
         finally:
             corpus.files[0].unlink(missing_ok=True)
     elif data.path is not None:
-        yield find(data.path, data.format, data.field, data.columns)
+        yield find(data.path, data.format, data.field, data.columns, progress)
     else:
         yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
 

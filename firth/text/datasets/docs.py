@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from firth.progress import Progress, silent
-from firth.text import cache
+from firth.text import cache, sealed
 
 _SHORTEST = 200  # characters; below that a docstring is mostly a signature
 _PRINTABLE = re.compile(r"[\n -~]*")
@@ -41,7 +41,7 @@ def docs_corpus(progress: Progress = silent) -> Path:
     if _whole(path):
         return path
     text = _assembled(progress)
-    cache.write_text(path, text)
+    sealed.write_text(path, text)
     facts = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "characters": len(text), "versions": versions}
     cache.write_text(path.with_suffix(".json"), json.dumps(facts, indent=2) + "\n")
     return path
@@ -58,10 +58,9 @@ def docstring_summaries(progress: Progress = silent) -> Iterator[tuple[str, str]
 
 
 def _whole(path: Path) -> bool:
-    """The text is ASCII, so its size in bytes is its length in characters."""
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        return bool(path.stat().st_size == facts["characters"])
+        return sealed.whole(path, str(facts["sha256"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

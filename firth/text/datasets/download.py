@@ -20,10 +20,11 @@ from typing import IO, Literal, cast
 from firth.errors import DataError
 from firth.files import sha256_of
 from firth.progress import Progress, silent
-from firth.text import cache
+from firth.text import cache, sealed
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.data_set import DataSet, File, Packing
 from firth.text.datasets.transfer import fetched
+from firth.text.limits import limits
 
 State = Literal["cached", "mirror", "absent"]
 
@@ -75,6 +76,9 @@ def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
         damaged = [file.name for file in missing if (folder / file.name).exists()]
         how = "damaged in the cache" if damaged else "not on this machine"
         raise DataError(f"{entry.name} is {how}; get it with: firth data get {entry.name}")
+    for file in missing:
+        if (folder / file.name).exists():
+            sealed.tell_damaged(folder / file.name)
     with cache.storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     cache.sweep_abandoned(folder)
@@ -98,7 +102,10 @@ def _there(path: Path, file: File) -> bool:
 
 def _whole(path: Path, file: File) -> bool:
     try:
-        return _there(path, file) and file.sha256 in (None, sha256_of(path))
+        if not _there(path, file):
+            return False
+        expected = file.sha256 or sealed.noted(path)
+        return expected is None or sealed.matches(path, expected, lambda: sha256_of(path) == expected)
     except OSError:
         return False
 
@@ -141,7 +148,7 @@ def _from_source(entry: DataSet, missing: Sequence[File], folder: Path, progress
 
 def _install(source: Path, packing: Packing | Literal["xz"], file: File, folder: Path, origin: str) -> None:
     """Unpack `source` into the cache; the file gets its name only if size and checksum are correct."""
-    digest, size = hashlib.sha256(), 0
+    digest, size, most = hashlib.sha256(), 0, limits()
     with cache.replacing(folder / file.name) as temporary:
         with temporary.open("wb") as out:
             for chunk in _content(source, packing, file.name, origin):
@@ -149,6 +156,8 @@ def _install(source: Path, packing: Packing | Literal["xz"], file: File, folder:
                 digest.update(chunk)
                 if file.size is not None and size > file.size:
                     break  # a small archive can hold a large file: do not fill the disk with it
+                if file.size is None and packing != "plain":
+                    most.check_size(source, source.stat().st_size, size)
                 out.write(chunk)
         if file.size not in (None, size):
             more = "more" if size > (file.size or 0) else f"{size:,}"
@@ -158,6 +167,7 @@ def _install(source: Path, packing: Packing | Literal["xz"], file: File, folder:
                 f"{origin} has the wrong content: the sha256 of {file.name} is {digest.hexdigest()[:16]}…, expected "
                 f"{(file.sha256 or '')[:16]}…; not kept"
             )
+    sealed.seal(folder / file.name, digest.hexdigest())
 
 
 def _content(source: Path, packing: Packing | Literal["xz"], member: str, origin: str) -> Iterator[bytes]:

@@ -7,11 +7,11 @@ read "I do not like it". A grammar supplies such sentences: a word with a sentim
 from __future__ import annotations
 
 import csv
+import io
 import random
 from pathlib import Path
 
-from firth.files import replacing
-from firth.text import cache
+from firth.text import cache, sealed
 
 COUNT, SEED, VERSION = 4000, 0, 1
 _LABELS = ("negative", "positive")
@@ -73,11 +73,12 @@ def negations(count: int = COUNT, seed: int = SEED) -> list[tuple[str, str]]:
 def negations_file() -> Path:
     """The sentences as a tsv file in the cache folder, with the header `text label`."""
     path = cache.cache_folder() / f"negations-{VERSION}-{COUNT}-{SEED}.tsv"
-    if not path.is_file():
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
-            rows.writerow(("text", "label"))
-            rows.writerows(negations())
+    if not sealed.whole(path):
+        file = io.StringIO(newline="")
+        rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
+        rows.writerow(("text", "label"))
+        rows.writerows(negations())
+        sealed.write_text(path, file.getvalue())
     return path
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from firth.files import write_text
-from firth.text import cache
+from firth.text import cache, sealed
 
 Line = list[tuple[str, str]]  # tokens and their tags
 
@@ -43,8 +43,8 @@ def cached_parts() -> dict[str, Path]:
     """The CoNLL files of the three parts, in the cache; the first use takes a second to create them."""
     folder = cache.cache_folder()
     paths = {part: folder / f"python-source-{platform.python_version()}-{_MAKER}-{part}.conll" for part in WORDS}
-    if not all(path.is_file() for path in paths.values()):
-        write_parts(paths, write=cache.write_text)
+    if not all(sealed.whole(path) for path in paths.values()):
+        write_parts(paths, write=sealed.write_text)
     return paths
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from firth.text import cache
+from firth.text import cache, sealed
 from firth.text.datasets.story_words import HELD_OUT, TRAIN, Words
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -100,8 +100,8 @@ def cached_parts() -> dict[str, Path]:
     folder = cache.cache_folder()
     paths = {part: folder / f"stories-{_MAKER}-{part}.jsonl" for part in _SIZES}
     for part, path in paths.items():
-        if not path.is_file():
-            cache.write_text(path, "".join(f"{one.json()}\n" for one in part_of(part)))
+        if not sealed.whole(path):
+            sealed.write_text(path, "".join(f"{one.json()}\n" for one in part_of(part)))
     return paths
 
 

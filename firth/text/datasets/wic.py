@@ -15,7 +15,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.progress import Progress, silent
 from firth.text.datasets.download import local
-from firth.text.readers.file_decoding import COMPRESSED, texts
+from firth.text.readers.file_decoding import COMPRESSED, whole_text
 from firth.text.tokenizers.offsets import Span
 
 TRAIN, DEV = "train", "dev"
@@ -70,7 +70,7 @@ def _file(folder: Path, part: str, suffix: str) -> Path:
 
 def _records(path: Path) -> list[dict[str, Any]]:
     try:
-        records = json.loads("".join(texts(path, lambda done: None)))
+        records = json.loads(whole_text(path, lambda done: None))
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}); expected a list of objects") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):

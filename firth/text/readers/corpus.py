@@ -7,12 +7,14 @@ import glob
 import hashlib
 import json
 import os
+import select
 import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -20,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError, did_you_mean
-from firth.files import TEMPORARY
+from firth.files import TEMPORARY, exists, is_file, is_folder
 from firth.progress import Progress, file_progress, silent
-from firth.text import cache
+from firth.text import cache, sealed
 from firth.text.config import Format
+from firth.text.limits import expect_space, expect_text_file, limits, shortened
 from firth.text.parallel import alongside, read_ahead, workers
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
@@ -32,7 +35,10 @@ from firth.text.readers.remote import find_remote, is_url
 
 _READER = 1  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
-_SETTLED = 2.0  # seconds; a file younger than this could change again and keep its time stamp
+_WAIT = 200  # milliseconds between two reports of a pipe that nobody writes to
+_LONGEST_NAME = 255  # bytes, on most file systems
+_NEIGHBORS = 1000  # files beside a missing one that are compared with its name
+_FILES = 1000  # in a folder, between two reports
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,13 @@ def inline(text: str) -> Corpus:
     return Corpus(name="data.text", text=text)
 
 
-def find(path: str, format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+def find(
+    path: str,
+    format: Format = "auto",
+    field: str = "text",
+    columns: tuple[str, ...] | None = None,
+    progress: Progress = silent,
+) -> Corpus:
     """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, a pipe such as <(…), or a URL
     of one of these."""
     if is_url(path):
@@ -102,42 +114,63 @@ def find(path: str, format: Format = "auto", field: str = "text", columns: tuple
         found = remote if len(remote) == 1 else _readable(remote, path, format)
         return Corpus(path, tuple(found), format=format, field=field, columns=columns)
     place = Path(path).expanduser()
-    if place.is_fifo():
-        return _of_pipe(place, format, field, columns)
-    if place.is_dir():
-        found = _in_folder(place, format)
-    elif place.exists():
-        found = [place]
+    if exists(place):
+        expect_text_file(place)
+        if place.is_fifo():
+            return _of_pipe(place, format, field, columns, progress)
+        found = _in_folder(place, format, progress) if place.is_dir() else [place]
     elif glob.has_magic(path):
-        found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if Path(name).is_file()]
+        found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if is_file(name)]
         if not found:
-            raise DataError(f"no file matches {path}")
+            raise DataError(f"no file matches {shortened(path)}")
     else:
-        raise DataError(f"{path} does not exist.{_near(place)}")
+        raise DataError(f"{shortened(path)} does not exist.{_near(place)}")
     return Corpus(path, tuple(found), format=format, field=field, columns=columns)
 
 
-def spool(format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+def spool(
+    format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None, progress: Progress = silent
+) -> Corpus:
     """Standard input, copied to a file because it is read twice. The caller removes the file."""
-    target = _copied(sys.stdin.buffer)
+    target = _copied(sys.stdin.buffer, progress)
     return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
 
 
-def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | None) -> Corpus:
+def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | None, progress: Progress) -> Corpus:
     """A pipe can be read only once, so it is copied; the copy is removed together with the corpus."""
-    with path.open("rb") as pipe:
-        target = _copied(pipe)
+    with _opened_pipe(path, progress) as pipe:
+        target = _copied(pipe, progress)
     corpus = Corpus(str(path), (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
     weakref.finalize(corpus, target.unlink, missing_ok=True)
     return corpus
 
 
-def _copied(source: IO[bytes]) -> Path:
+def _opened_pipe(path: Path, progress: Progress) -> IO[bytes]:
+    """Opened without waiting for somebody who writes: that may take for ever, and must not look like a hang."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        waited = select.poll()
+        waited.register(descriptor, select.POLLIN | select.POLLHUP)
+        while not waited.poll(_WAIT):
+            progress(f"waiting for someone to write to {shortened(path)}", 0, 0)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def _copied(source: IO[bytes], progress: Progress) -> Path:
     # This name lets `sweep_abandoned` remove the copy of a killed process.
     target = cache.cache_folder() / f"{TEMPORARY}stdin-{os.getpid()}-{time.monotonic_ns()}"
+    done = 0
     with cache.replacing(target) as temporary, temporary.open("wb") as file:
         while chunk := source.read(CHUNK):
+            expect_space(target.parent)
             file.write(chunk)
+            done += len(chunk)
+            progress("copying the pipe", done, 0)
+    progress("copying the pipe", done, done)
     return target
 
 
@@ -183,7 +216,7 @@ class Scanning:
         result = Scan(self._characters, self._documents, self._digest.hexdigest(), present)
         if (remembered := _scan_path(self._corpus)) is not None:
             record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
-            cache.write_text(remembered, json.dumps(record))
+            sealed.write_text(remembered, json.dumps(record))
         return result
 
     def _hash(self, batch: list[Piece]) -> None:
@@ -229,13 +262,15 @@ def _scan_path(corpus: Corpus) -> Path | None:
     if not corpus.files:
         return None
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]
-    if time.time() - max(state[2] for state in states) / 1e9 < _SETTLED:
+    if time.time() - max(state[2] for state in states) / 1e9 < sealed.SETTLED:
         return None
     key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field, corpus.columns]).encode()).hexdigest()
     return cache.cache_folder() / f"scan-{key[:32]}.json"
 
 
 def _recall(path: Path) -> Scan | None:
+    if not sealed.whole(path):
+        return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         counts = {chr(int(code)): int(count) for code, count in record["counts"].items()}
@@ -244,10 +279,25 @@ def _recall(path: Path) -> Scan | None:
         return None  # absent or damaged: scan again
 
 
-def _in_folder(folder: Path, format: Format) -> list[Path]:
-    """An explicit format applies to every file. Hidden files and folders are never read."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _hidden(path.relative_to(folder)))
-    return _readable(files, str(folder), format)
+def _in_folder(folder: Path, format: Format, progress: Progress) -> list[Path]:
+    """An explicit format applies to every file. Hidden files and folders are never read, nor what links to folders lead to."""
+    found: list[Path] = []
+    most, seen, told = limits(), 0, 0
+    for where, folders, names in os.walk(folder, onerror=_cannot_look):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        here = [Path(where, name) for name in names if not name.startswith(".")]
+        seen += len(names)
+        found += [path for path in here if (format != "auto" or by_suffix(path) is not None) and is_file(path)]
+        most.check_files(folder, len(found), seen)
+        if seen - told >= _FILES:
+            progress("looking for files", seen, 0)
+            told = seen
+    progress("looking for files", seen, seen)
+    return _readable(sorted(found), str(folder), format)
+
+
+def _cannot_look(error: OSError) -> None:
+    raise DataError(f"cannot look into {error.filename}: {error.strerror}. Choose a folder that you may read.") from error
 
 
 def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:
@@ -261,12 +311,10 @@ def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:
     return files
 
 
-def _hidden(path: Path) -> bool:
-    return any(name.startswith(".") for name in path.parts)
-
-
 def _near(place: Path) -> str:
     """A suggestion for a missing file: a file beside it with a similar name."""
-    siblings = [path.name for path in place.parent.iterdir()] if place.parent.is_dir() else []
+    if len(os.fsencode(place.name)) > _LONGEST_NAME:
+        return " Give the name of a file, or - to read the text from standard input."
+    siblings = [path.name for path in islice(place.parent.iterdir(), _NEIGHBORS)] if is_folder(place.parent) else []
     suggestion = did_you_mean(place.name, siblings)
     return suggestion if "Did you mean" in suggestion else f" There is no such file in {place.parent.resolve()}."

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from firth.errors import DataError
+from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick, lines
 from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
 
@@ -22,7 +23,7 @@ def _rows(
     dialect: dict[str, Any], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None
 ) -> Iterator[Row]:
     """`header` names the columns of a table whose first line does not, that is, of one that lacks a requested column."""
-    csv.field_size_limit(2**31 - 1)  # for the whole process: the default refuses cells of more than 131,072 characters
+    csv.field_size_limit(limits().line)  # for the whole process: the default refuses cells of more than 131,072 characters
     table = csv.reader(lines(path, tick), **dialect)
     try:
         first = next(table, None)

@@ -18,12 +18,16 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from firth.errors import DataError
+from firth.text.limits import expect_text_file, limits
 
 CHUNK = 1 << 20  # bytes read at a time
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 Tick = Callable[[int], None]  # called with the number of bytes of the file on disk that have been read
-_FED = 1 << 16  # compressed bytes passed to zstd at a time; it returns all that they hold at once
+_FED = 1 << 11  # compressed bytes passed to zstd at a time; it returns all that they hold at once, up to 64 MB
 _BZ2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # the first block, or the end of an empty file
+
+
+_LOCAL = type(Path())  # not a file at a URL
 
 
 class _Stream(Protocol):
@@ -50,15 +54,29 @@ def texts(path: Path, tick: Tick) -> Iterator[str]:
     yield held + _decoded(decoder, b"", fed, path, final=True)
 
 
+def whole_text(path: Path, tick: Tick) -> str:
+    """All the text of a file that can only be parsed as a whole, such as JSON."""
+    parts, most, length = list[str](), limits(), 0
+    for text in texts(path, tick):
+        parts.append(text)
+        length += len(text)
+        most.check_line(path, length, "a text")
+    return "".join(parts)
+
+
 def lines(path: Path, tick: Tick) -> Iterator[str]:
     """The lines of a file, each with its newline; only `\\n` ends a line, as in JSON Lines and RFC 4180."""
     parts: list[str] = []
+    most, held = limits(), 0
     for text in texts(path, tick):
         *whole, rest = text.split("\n")
         for line in whole:
             yield "".join((*parts, line, "\n"))
             parts.clear()
+            held = 0
         parts.append(rest)
+        held += len(rest)
+        most.check_line(path, held)
     last = "".join(parts)
     if last:
         yield last
@@ -66,9 +84,14 @@ def lines(path: Path, tick: Tick) -> Iterator[str]:
 
 def chunks(path: Path, tick: Tick) -> Iterator[bytes]:
     try:
+        if type(path) is _LOCAL:
+            expect_text_file(path)
         with path.open("rb") as raw:
-            stream = _decompressed(raw, path)
+            stream, most, given = _decompressed(raw, path), limits(), 0
             while chunk := stream.read(CHUNK):
+                given += len(chunk)
+                if stream is not raw:
+                    most.check_size(path, raw.tell(), given)
                 yield chunk
                 tick(raw.tell())
     except (gzip.BadGzipFile, _Damaged, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -115,8 +138,9 @@ class _Zst:
         self._left = b""  # bytes read beyond the end of a frame
 
     def read(self, size: int, /) -> bytes:
-        """Some bytes, however many; none at the end."""
-        while fed := self._left or self._raw.read(_FED):
+        """About `size` bytes; none at the end."""
+        parts, length = list[bytes](), 0
+        while length < size and (fed := self._left or self._raw.read(_FED)):
             if self._frame.eof:
                 self._frame = self._new_frame()
             try:
@@ -124,11 +148,11 @@ class _Zst:
             except self._error as error:
                 raise _Damaged(str(error)) from error
             self._left = self._frame.unused_data if self._frame.eof else b""
-            if out:
-                return out
-        if not self._frame.eof:
+            parts.append(out)
+            length += len(out)
+        if length < size and not self._frame.eof:
             raise _Damaged("it ends inside a zstd frame")
-        return b""
+        return b"".join(parts)
 
 
 def _zstd(path: Path) -> tuple[Callable[[], Any], type[Exception]]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.progress import Progress, silent
-from firth.text.cache import cache_folder, replacing, sweep_abandoned
+from firth.text import sealed
+from firth.text.cache import cache_folder, replacing, storing, sweep_abandoned
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,15 +50,20 @@ def read_images(paths: Sequence[Path], wheres: Sequence[str], size: int, progres
         if not os.path.isfile(path):  # also False for a name that no system allows
             raise DataError(f"{where}: there is no image {path}. Paths are relative to the file that names them.")
     folder = cache_folder() / "images"
-    folder.mkdir(exist_ok=True)
+    with storing(folder):
+        folder.mkdir(exist_ok=True)
     kept = folder / f"{_key(paths, size)}.bytes"
     shape = (len(paths), size, size, 3)
-    if not (kept.is_file() and kept.stat().st_size == np.prod(shape)):
+    if not (sealed.whole(kept) and kept.stat().st_size == np.prod(shape)):
         sweep_abandoned(folder)
+        digest = hashlib.sha256()
         with replacing(kept) as temporary, temporary.open("wb") as file:
             for done, (path, where) in enumerate(zip(paths, wheres, strict=True), 1):
-                file.write(read_image(path, size, where).tobytes())
+                pixels = read_image(path, size, where).tobytes()
+                digest.update(pixels)
+                file.write(pixels)
                 progress("reading images", done, len(paths))
+        sealed.seal(kept, digest.hexdigest())
     return np.memmap(kept, np.uint8, "r", shape=shape)
 
 

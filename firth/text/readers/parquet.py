@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from firth.errors import DataError
+from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick
 from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
 from firth.text.readers.remote import RemoteFile
 
-_ROWS = 256  # decoded at a time
+_ROWS, _FEW = 256, 16  # decoded at a time; fewer where they may be large
+_MOST = 1 << 30  # bytes of a batch at worst
 _BUFFER = 1 << 20  # bytes of a column read at a time; without a buffer pyarrow reads a row group's whole column
 
 
@@ -28,7 +31,10 @@ def _rows(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[st
         with parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
             present = _present(path, file.schema_arrow.names, columns)
             size, total = path.stat().st_size, file.metadata.num_rows
-            for batch in file.iter_batches(_ROWS, columns=present, use_threads=False):
+            largest = _largest(file.metadata, present, path)
+            most, given = limits(), 0
+            for batch in file.iter_batches(min(_ROWS, max(_FEW, _MOST // largest)), columns=present, use_threads=False):
+                most.check_size(path, size, given := given + batch.nbytes)
                 for values in _values(batch, columns):
                     number += 1
                     yield Row(f"{path}, row {number:,}", values)
@@ -47,6 +53,20 @@ def _present(path: Path, names: Sequence[str], columns: Sequence[Column]) -> lis
         if column.name not in names and not column.optional:
             raise missing_column(str(path), column, names)
     return [column.name for column in columns if column.name in names]
+
+
+def _largest(metadata: Any, present: Sequence[str], path: Path) -> int:
+    """Bytes of the largest stretch of a column, decompressed. A value that many rows share is stored once, so the rows of a batch
+    may hold as many times more: stretches that are packed too tightly are refused before any is read."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+    most, largest = limits(), 1
+    strict = replace(most, small=most.small // _ROWS)
+    for chunk in chunks:
+        if chunk.path_in_schema.split(".")[0] in present:
+            strict.check_size(path, chunk.total_compressed_size, chunk.total_uncompressed_size)
+            largest = max(largest, chunk.total_uncompressed_size)
+    return largest
 
 
 def _values(batch: Any, columns: Sequence[Column]) -> Iterator[list[Any]]:

@@ -16,7 +16,7 @@ from firth.errors import DataError
 from firth.progress import Progress
 from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
-from firth.text.readers.file_decoding import Tick, texts
+from firth.text.readers.file_decoding import Tick, whole_text
 from firth.text.readers.file_format import Column, FileFormat, Row
 from firth.text.readers.formats import FORMATS, TABLES, by_suffix, file_format, one_of
 
@@ -67,7 +67,7 @@ def question_format(path: Path, given: Format) -> FileFormat | None:
 def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
     """SQuAD's own form: {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers": [{…}]}]}]}]}."""
     try:
-        table = json.loads("".join(texts(path, tick)))
+        table = json.loads(whole_text(path, tick))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error}). Name a file with one object per line .jsonl.") from error
     try:

@@ -1,0 +1,206 @@
+"""Files and names that no user should give, but some do: each is refused in one line, or read within bounds.
+
+A few of them in `make test`; all of them with `make attack`."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from shell import Answer, Firth
+
+from firth.errors import DataError
+from firth.text.limits import Limits, limits
+from firth.text.readers import corpus as corpora
+from firth.text.readers.corpus import find
+from firth.text.readers.file_decoding import chunks, lines
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and limits of POSIX")
+LONG = "a word " * 75  # 525 characters, which is no file name
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": lambda data: gzip.compress(data, 9),
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": lambda data: _zstandard().ZstdCompressor(level=19).compress(data),
+}
+
+
+def _zstandard() -> object:
+    return pytest.importorskip("zstandard", reason="needs the package zstandard")
+
+
+def refused(answer: Answer, *parts: str) -> None:
+    assert answer.code == 2, answer
+    assert len(answer.err.strip().splitlines()) == 1, answer.err
+    assert "internal error" not in answer.err
+    assert len(answer.err) < 2100, len(answer.err)
+    for part in parts:
+        assert part in answer.err
+
+
+QUICK = [
+    ("score", "RUN", LONG),
+    ("score", LONG, "RUN"),
+    ("train", LONG, "--out", "OUT"),
+    ("train", "hello", "--out", f"OUT/{LONG}"),
+    ("train", "hello", "--out", "OUT", f"--data.path={LONG}"),
+    ("describe", LONG),
+    ("vectors", "neighbors", LONG, "a"),
+    ("lab", LONG),
+]
+SLOW = [
+    ("evaluate", "RUN", "--data", LONG),
+    ("train", "hello", "--out", "OUT", f"--training.init={LONG}"),
+    ("train", "hello", "--out", "OUT", f"--model.vectors={LONG}"),
+    ("verify", LONG),
+    ("vectors", "train", LONG.replace(" ", "_"), "--out", "OUT"),
+    ("vectors", "contexts", LONG.replace(" ", "_"), "a"),
+    ("tokenize", LONG, "a b"),
+    ("serve", LONG),
+    ("import", LONG, "--out", "OUT"),
+    ("export", "RUN", LONG),
+    ("search", LONG, "a"),
+    ("chat", LONG),
+    ("generate", LONG, "a"),
+    ("tag", LONG),
+    ("generate", "RUN", "the", "--lora", LONG),
+    ("compare", "learning", LONG, LONG),
+]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in SLOW)],
+    ids=[" ".join(one).replace(LONG, "TEXT")[:40] for one in (*QUICK, *SLOW)],
+)
+def test_a_text_in_the_place_of_a_file_is_one_line(
+    arguments: tuple[str, ...], firth: Firth, char_run: Path, tmp_path: Path
+) -> None:
+    filled = [one.replace("RUN", str(char_run)).replace("OUT", str(tmp_path / "out")) for one in arguments]
+    refused(firth(*filled))
+
+
+def test_score_says_how_to_give_a_text(firth: Firth, char_run: Path) -> None:
+    refused(firth("score", char_run, LONG), "does not exist. Give the name of a file, or - to read the text from standard input.")
+
+
+@pytest.mark.parametrize("place", ["/", "/proc", "/dev", "/dev/zero", "/dev/null", "/dev/random", "SOCKET"])
+def test_the_system_and_its_devices_are_no_text(place: str, firth: Firth, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        own = Path(os.path.relpath(tmp_path / "s"))  # a socket's name may be 107 bytes long
+        try:
+            server.bind(str(own))
+        except OSError as error:
+            pytest.skip(f"no socket with such a long name: {error}")
+        given = str(own) if place == "SOCKET" else place
+        answer = firth("train", "hello", "--out", tmp_path / "out", f"--data.path={given}")
+    refused(answer, "is a folder of the system" if place in ("/", "/proc", "/dev") else "is a ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_is_no_file_of_lines() -> None:
+    with pytest.raises(DataError, match=r"/dev/zero is a device, which has no end or no text\."):
+        next(lines(Path("/dev/zero"), lambda done: None))
+
+
+def test_a_pipe_that_nobody_writes_to_is_waited_for_with_a_word_and_then_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    told: list[str] = []
+
+    def progress(what: str, done: int, total: int) -> None:
+        told.append(what)
+        if len(told) == 2:
+            threading.Thread(target=(tmp_path / "pipe").write_text, args=("some text",)).start()
+
+    found = find(str(tmp_path / "pipe"), progress=progress)
+    assert "".join(piece.text for piece in found.pieces()) == "some text"
+    assert told[0] == f"waiting for someone to write to {tmp_path / 'pipe'}"
+
+
+def test_a_pipe_without_end_leaves_the_disk_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRTH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("firth.text.limits._RESERVE", 1 << 62)
+    monkeypatch.setattr("firth.text.limits._PART", 1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"y\n" * (1 << 20))))
+    with pytest.raises(DataError, match="the text of the pipe does not fit on the disk"):
+        corpora.spool()
+    assert not list((tmp_path / "cache").rglob(".writing-*"))
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_small_file_that_holds_a_large_one_is_refused_within_bounds(
+    packing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"bomb.txt.{packing}"
+    monkeypatch.setenv("FIRTH_LIMITS", "small=1000000")
+    path.write_bytes(PACKERS[packing](bytes(1 << 22)))
+    given: list[int] = []
+    with pytest.raises(DataError, match=r"times its own size\. If you trust it, set FIRTH_LIMITS=ratio=2500\."):
+        given.extend(map(len, chunks(path, lambda done: None)))
+    assert sum(given) < 2_000_000
+    monkeypatch.setenv("FIRTH_LIMITS", "ratio=1000000")
+    assert sum(map(len, chunks(path, lambda done: None))) == 1 << 22
+
+
+def test_text_that_packs_well_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRTH_LIMITS", "small=100000")
+    text = "".join(f"2026-11-18 00:{n // 60 % 60:02d}:{n % 60:02d} the server is well\n" for n in range(20_000)).encode()
+    (tmp_path / "log.txt.gz").write_bytes(gzip.compress(text))
+    assert b"".join(chunks(tmp_path / "log.txt.gz", lambda done: None)) == text
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRTH_LIMITS", "line=3000000")
+    (tmp_path / "a.jsonl").write_text('{"text": "' + "a" * 5_000_000)
+    with pytest.raises(DataError, match=r"a\.jsonl has a line of over 2 million characters\. Is it the right format\?"):
+        list(lines(tmp_path / "a.jsonl", lambda done: None))
+
+
+def test_a_parquet_whose_rows_share_one_long_text_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="needs the package pyarrow")
+    from pyarrow import parquet
+
+    column = arrow.DictionaryArray.from_arrays(arrow.array([0] * 300, arrow.int32()), ["a" * 4_000_000])
+    parquet.write_table(arrow.table({"text": column}), tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(DataError, match="times its own size"):
+        list(find(str(tmp_path / "a.parquet")).pieces())
+
+
+def test_a_folder_of_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        (tmp_path / f"{number}.txt").write_text("a")
+    monkeypatch.setenv("FIRTH_LIMITS", "files=20")
+    with pytest.raises(DataError, match=r"holds more than 20 files of text\. Choose a smaller folder"):
+        find(str(tmp_path))
+    monkeypatch.setenv("FIRTH_LIMITS", "files=30")
+    assert len(find(str(tmp_path)).files) == 30
+
+
+def test_a_link_to_the_folder_itself_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    assert find(str(tmp_path)).files == (tmp_path / "a.txt",)
+
+
+@pytest.mark.parametrize("given", ["ratio", "ratio=", "ratio=0", "ratio=-1", "ratio=1e9", "rat=5", "ratio=" + "9" * 30, ",", "="])
+def test_limits_that_are_none_are_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from firth.errors import ConfigError
+
+    monkeypatch.setenv("FIRTH_LIMITS", given)
+    with pytest.raises(ConfigError, match="FIRTH_LIMITS has"):
+        limits()
+
+
+def test_limits_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRTH_LIMITS", "ratio=7, files=9")
+    assert limits() == Limits(ratio=7, files=9)
