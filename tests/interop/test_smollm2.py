@@ -100,6 +100,7 @@ def without_words(path: Path, out: Path) -> Path:
     return out / "weights.gguf"
 
 
+@pytest.mark.long
 def test_its_perplexity_on_a_page_is_that_of_transformers(path: Path, run: LanguageModelRun, text: str, tmp_path: Path) -> None:
     ids = run.tokenizer.encode(text[:2000]).tolist()[:129]
     copy = without_words(path, tmp_path)

@@ -58,14 +58,9 @@ def test_settings_that_have_no_place_are_refused(name: str) -> None:
         config(**settings)
 
 
-@pytest.mark.parametrize(
-    ("attention", "position", "time"),
-    [
-        pytest.param(*kind, time, marks=() if (kind, time) == (KINDS[0], 20) else pytest.mark.long)  # compiling takes a while
-        for kind in KINDS
-        for time in (20, 130)
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("time", [20, 130])
+@pytest.mark.parametrize(("attention", "position"), KINDS)
 def test_a_compiled_model_is_the_same(attention: str, position: str, time: int) -> None:
     made = model(attention, position)
     parameters = list(made.parameters())

@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRTH_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=["transformer", pytest.param("lstm", marks=pytest.mark.long)])
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[CaptionerRun, Path]:
     """A run that was trained until it knew twenty scenes, and their table."""
     folder = tmp_path_factory.mktemp("captions")

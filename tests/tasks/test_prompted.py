@@ -92,6 +92,7 @@ def test_what_does_not_fit_is_refused(changes: list[str], message: str) -> None:
         compose(prefix_table(Path("p.tsv")), changes)
 
 
+@pytest.mark.long
 def test_summaries_are_measured_by_rouge_where_the_recipe_asks(tmp_path: Path) -> None:
     """A document of digits with noise between them, summarised by the names of the first three."""
     pairs = [(f"{source} and so on and so on", " ".join(target.split()[:3])) for source, target in pairs_of()]

@@ -20,7 +20,7 @@ def table(folder: Path, template: str, **training: int | float) -> Table:
     return own | {"objective": {"kind": "conversation", "template": template, "special_tokens": special}}
 
 
-@pytest.mark.parametrize("source", [CHATML, MARKED])
+@pytest.mark.parametrize("source", [CHATML, pytest.param(MARKED, marks=pytest.mark.long)])
 def test_a_run_learns_and_answers_with_a_template(source: str, tmp_path: Path) -> None:
     path = tmp_path / "chat.jinja"
     path.write_text(source)

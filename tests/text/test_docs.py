@@ -19,6 +19,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return docs_corpus()
 
 
+@pytest.mark.long
 def test_the_corpus_is_several_megabytes_of_plain_ascii(built: Path) -> None:
     text = built.read_bytes()
     assert len(text) > 2_000_000
@@ -26,6 +27,7 @@ def test_the_corpus_is_several_megabytes_of_plain_ascii(built: Path) -> None:
     assert b" \n" not in text
 
 
+@pytest.mark.long
 def test_it_holds_what_python_numpy_and_torch_say_of_themselves(built: Path) -> None:
     text = built.read_text()
     assert "The standard type hierarchy" in text  # pydoc_data.topics
@@ -45,6 +47,7 @@ def test_no_docstring_occurs_twice_and_the_order_is_that_of_their_hashes(tmp_pat
     assert docs_corpus().read_text() == "\n\n\n".join(expected) + "\n"
 
 
+@pytest.mark.long
 def test_the_facts_beside_it_are_true(built: Path) -> None:
     facts = json.loads(built.with_suffix(".json").read_text())
     assert facts["sha256"] == hashlib.sha256(built.read_bytes()).hexdigest()
@@ -52,7 +55,7 @@ def test_the_facts_beside_it_are_true(built: Path) -> None:
     assert set(facts["versions"]) == {"python", "numpy", "torch"}
 
 
-def test_it_is_made_once_and_again_only_when_damaged(built: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_made_once_and_again_only_when_damaged(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     monkeypatch.setattr(docs, "_assembled", lambda progress: made.append("made") or "some text\n")
     path = docs_corpus()

@@ -313,6 +313,7 @@ def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
     assert [s.words for s in ConllColumns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
 
 
+@pytest.mark.long
 def test_the_treebank_has_its_sentences_and_words(firth_data: Path) -> None:
     """As many words as `grep -cP '^\\d+\\t'` counts lines that begin with a whole number."""
     data = prepare_tagged(TaggedConfig(name="ud-english-ewt"), TokenizerConfig(kind="word", min_count=2))

@@ -17,11 +17,13 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
     "sgd": {"optimizer": "sgd", "rate": 0.3, "momentum": 0.9},
 }
+QUICK = {("rnn", False, "sgd"), ("lstm", True, "adamw"), ("gru", True, "sgd"), ("transformer", False, "adamw")}
 CASES = [
-    (kind, carry, optimizer)
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)
     for kind in KINDS
     for carry in ((False, True) if kind != "transformer" else (False,))
     for optimizer in OPTIMIZERS
+    for case in [(kind, carry, optimizer)]
 ]
 
 

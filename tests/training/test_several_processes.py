@@ -132,6 +132,7 @@ def test_for_every_task_the_losses_do_not_depend_on_the_number_of_processes(tmp_
         assert_equal_losses(tmp_path, name, 2, 4)
 
 
+@pytest.mark.long
 def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_path: Path) -> None:
     """Uneven rows (translation), two means (ELECTRA), a carried state; then one run by two processes with DDP, two with FSDP and
     one alone, and another the other way round. A slow disk: a checkpoint holds the weights of its step, although the training
