@@ -53,7 +53,9 @@ LAYERS = (
     Weight("decoder.blocks.{n}.cross_norm.{p}", f"{_CROSS}_layer_norm.{{p}}"),
     Weight("output_bias", "final_logits_bias", _ROW),
 )
-COPIES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")  # of the embedding
+COPIES: dict[str, str] = dict.fromkeys(
+    ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"), "model.shared.weight"
+)
 WEIGHTS = WeightMap(
     (
         *LAYERS,
@@ -63,7 +65,7 @@ WEIGHTS = WeightMap(
         ),
         *(Weight(f"{side}.embedding_norm.{{p}}", f"model.{side}.layernorm_embedding.{{p}}") for side in ("encoder", "decoder")),
     ),
-    ignored=COPIES,
+    repeated=COPIES,
 )
 
 
@@ -72,15 +74,17 @@ def read_shape(config: ForeignConfig) -> dict[str, Any]:
     for same in ("normalize_before", "add_final_layer_norm", "add_bias_logits"):
         config.expect(same, False)
     config.expect("tie_word_embeddings", True)
-    for repeated in ("num_hidden_layers", "extra_pos_embeddings", "_num_labels", "save_step"):
-        config.take(repeated)
+    for unused in ("extra_pos_embeddings", "_num_labels", "save_step"):
+        config.take(unused)
     heads, hidden = config.size("encoder_attention_heads"), config.size("encoder_ffn_dim")
-    config.expect("decoder_attention_heads", heads)
-    config.expect("decoder_ffn_dim", hidden)
+    config.same("decoder_attention_heads", heads, default=16)
+    config.same("decoder_ffn_dim", hidden, default=4096)
+    depth = config.size("encoder_layers")
+    config.expect("num_hidden_layers", depth)
     return {
         "kind": "transformer",
         "width": config.size("d_model"),
-        "encoder_depth": config.size("encoder_layers"),
+        "encoder_depth": depth,
         "depth": config.size("decoder_layers"),
         "heads": heads,
         "hidden": hidden,

@@ -9,7 +9,7 @@ from typing import Any
 
 from firth.interop.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.foreign_config import ForeignConfig
-from firth.interop.weight_map import QKV, Weight
+from firth.interop.weight_map import QKV, TWICE, Weight
 from firth.models import TransformerEncoderConfig
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
@@ -42,14 +42,31 @@ def layers(prefix: str, query_key_value: tuple[str, str, str] = ("query", "key",
     )
 
 
-def predictions(prefix: str = "cls.predictions.", dense: str = "transform.dense", norm: str = "transform.LayerNorm") -> Any:
-    """The head of a masked language model."""
-    return (
-        Weight("transform.{p}", f"{prefix}{dense}.{{p}}"),
-        Weight("norm.{p}", f"{prefix}{norm}.{{p}}"),
-        Weight("output_bias", f"{prefix}bias"),
-        Weight("output.weight", f"{prefix}decoder.weight"),
-        Weight("output.bias", f"{prefix}bias"),
+def masked_head(
+    architecture: str,
+    body: str,
+    prefix: str = "cls.predictions.",
+    dense: str = "transform.dense",
+    norm: str = "transform.LayerNorm",
+    also: tuple[str, ...] = (),
+) -> Head:
+    """The head of a masked language model on a body whose names begin with `body`. It stores its output bias twice. An output
+    layer of its own adds the one that is named after the layer; where the layer is the embedding, both are the same."""
+    weight, bias, own_bias = f"{prefix}decoder.weight", f"{prefix}bias", f"{prefix}decoder.bias"
+    return Head(
+        "masked",
+        architecture,
+        (
+            Weight("transform.{p}", f"{prefix}{dense}.{{p}}"),
+            Weight("norm.{p}", f"{prefix}{norm}.{{p}}"),
+            Weight("output_bias", bias),
+            Weight("output.weight", weight),
+            Weight("output.bias", (own_bias, bias), TWICE),
+        ),
+        also=also,
+        limited=GELU,
+        repeated={weight: f"{body}embeddings.word_embeddings.weight", own_bias: bias},
+        renamed={bias: own_bias, own_bias: bias},
     )
 
 
@@ -109,14 +126,13 @@ BERT = encoder_families(
         limited=SHAPE,
         ignored=(
             "bert.embeddings.position_ids",
-            "cls.predictions.decoder.bias",  # a copy of cls.predictions.bias
             "cls.seq_relationship.{p}",  # whether one sentence follows another
         ),
         pooler=("tanh", "bert.pooler.dense.weight"),
     ),
     (
         Head("embedding", "BertModel", (Weight("pooler.{p}", _POOLER),)),
-        Head("masked", "BertForMaskedLM", predictions(), also=("BertForPreTraining",), limited=GELU),
+        masked_head("BertForMaskedLM", "bert.", also=("BertForPreTraining",)),
         Head(
             "classification",
             "BertForSequenceClassification",

@@ -33,7 +33,7 @@ WEIGHTS = WeightMap(
         Weight("blocks.{n}.feedforward.down.{p}", f"{_LAYER}.mlp.dense_4h_to_h.{{p}}"),
         Weight("norm.{p}", "transformer.ln_f.{p}"),
     ),
-    ignored=("lm_head.weight",),
+    repeated={"lm_head.weight": "transformer.word_embeddings.weight"},
     prefix="transformer.",
 )
 
@@ -43,13 +43,13 @@ def read(config: ForeignConfig) -> TransformerConfig:
     config.expect("tie_word_embeddings", True)
     for key in _IMPLEMENTATION:
         config.take(key)
-    width = config.size("n_embed", config.take("hidden_size"))
+    width = config.one_of("hidden_size", "n_embed")
     config.expect("n_inner", 4 * width)
     return TransformerConfig(
         kind="transformer",
         width=width,
-        depth=config.size("n_layer", config.take("num_hidden_layers")),
-        heads=config.size("n_head", config.take("num_attention_heads")),
+        depth=config.one_of("n_layer", "num_hidden_layers"),
+        heads=config.one_of("n_head", "num_attention_heads"),
         context=config.size("seq_length", 2048),
         position="alibi",
         norm="layer",

@@ -28,8 +28,8 @@ WEIGHTS = (
 def read(config: ForeignConfig) -> TransformerEncoderConfig:
     for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "pooler_dropout", "cls_dropout"):
         config.take(key)
-    config.expect("relative_attention", True)
-    config.expect("position_biased_input", False)
+    config.same("relative_attention", True, default=False)
+    config.same("position_biased_input", False, default=True)
     config.expect("conv_kernel_size", 0)
     config.expect("legacy", True, None)
     config.expect("pooler_hidden_act", "gelu")
@@ -99,7 +99,6 @@ DEBERTA = encoder_families(
         limited={**bert.SHAPE, "position": ("disentangled",), "segments": (0, 1, 2)},
         ignored=(
             "deberta.embeddings.position_ids",
-            "cls.predictions.decoder.bias",
             # what v3 was trained with, under the names of its authors
             "lm_predictions.lm_head.dense.{p}",
             "lm_predictions.lm_head.LayerNorm.{p}",
@@ -111,7 +110,7 @@ DEBERTA = encoder_families(
     ),
     (
         Head("embedding", "DebertaV2Model"),
-        Head("masked", "DebertaV2ForMaskedLM", bert.predictions(), limited=bert.GELU),
+        bert.masked_head("DebertaV2ForMaskedLM", "deberta."),
         Head(
             "classification",
             "DebertaV2ForSequenceClassification",

@@ -83,7 +83,13 @@ DISTILBERT = encoder_families(
     ),
     (
         Head("embedding", "DistilBertModel"),
-        Head("masked", "DistilBertForMaskedLM", _PREDICTIONS, limited=GELU),
+        Head(
+            "masked",
+            "DistilBertForMaskedLM",
+            _PREDICTIONS,
+            limited=GELU,
+            repeated={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
+        ),
         Head(
             "classification",
             "DistilBertForSequenceClassification",

@@ -66,7 +66,13 @@ ELECTRA = encoder_families(
             objective_settings={"generator": 0.0},
             left_out="generator.",
         ),
-        Head("masked", "ElectraForMaskedLM", _GENERATOR, limited=bert.GELU),
+        Head(
+            "masked",
+            "ElectraForMaskedLM",
+            _GENERATOR,
+            limited=bert.GELU,
+            repeated={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
+        ),
         Head(
             "classification",
             "ElectraForSequenceClassification",

@@ -40,6 +40,8 @@ class Head:
     limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # further settings with their only values
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective]
     left_out: str = ""  # our tensors whose names begin with this have no counterpart
+    repeated: Mapping[str, str] = field(default_factory=dict)  # copies that a checkpoint may hold, and what of
+    renamed: Mapping[str, str] = field(default_factory=dict)  # other names of its tensors
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
         weights=WeightMap(
             (*body.weights, *head.weights),
             ignored=(*others, *body.ignored, *bare),
+            repeated=head.repeated,
+            renamed=head.renamed,
             prefix=body.prefix,
             bare=head.objective == "embedding",
         ),

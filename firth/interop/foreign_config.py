@@ -59,11 +59,41 @@ class ForeignConfig:
             raise DataError(f"{self.name}: {key} is {value!r}; expected a whole number of at least 1")
         return value
 
+    def one_of(self, key: str, other: str) -> int:
+        """The size, which may have either name; with both, they have to agree."""
+        value = self.size(key, self._left.get(other))
+        self.expect(other, value)
+        return value
+
+    def size_or_none(self, key: str) -> int | None:
+        """The whole number; None where the key is missing or null."""
+        return None if self._left.get(key) is None else self.size(key)
+
+    def table(self, key: str) -> dict[str, Any]:
+        """A copy of the table; empty where the key is missing or null."""
+        value = self.take(key, {})
+        if not isinstance(value, dict):
+            raise DataError(f"{self.name}: {key} is {value!r}; expected a table")
+        return dict(value)
+
     def number(self, key: str, default: float) -> float:
         value = self.take(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise DataError(f"{self.name}: {key} is {value!r}; expected a number")
         return float(value)
+
+    def positive(self, key: str, default: float) -> float:
+        value = self.number(key, default)
+        if value <= 0:
+            raise DataError(f"{self.name}: {key} is {value!r}; expected a number above 0")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false, where null is false; `default` only where the key is missing."""
+        value = self._left.pop(key, default)
+        if value not in (True, False, None):
+            raise DataError(f"{self.name}: {key} is {value!r}; expected true or false")
+        return value is True
 
     def expect(self, key: str, *values: Any) -> Any:
         """The value, which has to be one of `values`; the first is the default."""
@@ -71,6 +101,12 @@ class ForeignConfig:
         if value not in values:
             raise DataError(f"{self.name}: {key} is {value!r}; firth only computes {' or '.join(map(repr, values))}.")
         return value
+
+    def same(self, key: str, only: Any, default: Any) -> None:
+        """Refuse any value but `only`; `default` is what a missing key means."""
+        value = self.take(key, default)
+        if value != only:
+            raise DataError(f"{self.name}: {key} is {value!r}; firth only computes {only!r} here.")
 
     def finish(self) -> None:
         unread = {key: value for key, value in self._left.items() if key not in _METADATA and value not in (None, False, [], {})}

@@ -12,7 +12,7 @@ from firth.errors import DataError
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.llama_shape import FREE, LIMITED, PRE_NORMS, QK_NORMS, read_sizes, weight_map, write_sizes
-from firth.interop.rope import read_rope, rope_settings, write_rope
+from firth.interop.rope import merged, read_rope, rope_settings, write_rope
 from firth.interop.weight_map import PLUS_ONE
 from firth.interop.windows import MASKS, WINDOWS_FREE, layer_types, settings_of
 from firth.models import TransformerConfig
@@ -43,13 +43,12 @@ def _read_sizes(config: ForeignConfig, context: int) -> dict[str, Any]:
     }
 
 
-def _read_scores(config: ForeignConfig, head_width: int, score_cap: float | None, logit_cap: float | None) -> dict[str, Any]:
-    """The scale and the bounds; the arguments are the family's bounds where config.json says nothing."""
-    scalar = config.number("query_pre_attn_scalar", _HEAD_WIDTH)
+def _read_scores(config: ForeignConfig, head_width: int, logit_cap: float | None) -> dict[str, Any]:
+    """The scale, and the bound of the logits, which is the family's where config.json says nothing."""
+    scalar = config.positive("query_pre_attn_scalar", _HEAD_WIDTH)
     return {
         "norm_placement": "sandwich",
         "score_scale": None if scalar == head_width else scalar**-0.5,
-        "score_cap": config.optional("attn_logit_softcapping", score_cap),
         "logit_cap": config.optional("final_logit_softcapping", logit_cap),
     }
 
@@ -68,8 +67,8 @@ def read_gemma2(config: ForeignConfig) -> TransformerConfig:
     depth = sizes["depth"]
     usual = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(depth)]
     windows = settings_of(config.take("layer_types", usual), config.optional("sliding_window", _SPAN), depth)
-    scores = _read_scores(config, _per_head(sizes), 50.0, 30.0)
-    return TransformerConfig(**sizes, **windows, **scores, **read_rope(config, sizes["context"]))
+    scores, cap = _read_scores(config, _per_head(sizes), 30.0), config.optional("attn_logit_softcapping", 50.0)
+    return TransformerConfig(**sizes, **windows, **scores, score_cap=cap, **read_rope(config, sizes["context"]))
 
 
 def read_gemma3(config: ForeignConfig) -> TransformerConfig:
@@ -78,7 +77,8 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
     period = config.size("sliding_window_pattern", config.size("_sliding_window_pattern", _PERIOD))
     usual = ["sliding_attention" if (layer + 1) % period else "full_attention" for layer in range(depth)]
     windows = settings_of(config.take("layer_types", usual), config.optional("sliding_window", _SPAN), depth)
-    scores = _read_scores(config, _per_head(sizes), None, None)
+    scores = _read_scores(config, _per_head(sizes), None)
+    config.expect("attn_logit_softcapping", None)  # `transformers` reads it and computes without it
     rope = _read_bases(config, sizes["context"])
     if not windows:
         rope.pop("position_base_local")
@@ -86,11 +86,11 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
 
 
 def _read_bases(config: ForeignConfig, context: int) -> dict[str, Any]:
-    tables = dict(config.take("rope_parameters", {}))
+    tables = config.table("rope_parameters")
     everywhere, local = dict(tables.pop("full_attention", None) or {}), dict(tables.pop("sliding_attention", None) or {})
     if tables:
         raise DataError(f"config.json: rope_parameters is for {', '.join(tables)}; expected full_attention and sliding_attention")
-    everywhere = dict(config.take("rope_scaling", {})) | everywhere
+    everywhere = merged(config.table("rope_scaling"), everywhere)
     settings = rope_settings(everywhere, context, config.number("rope_theta", _BASE))
     in_windows = rope_settings(local, context, config.number("rope_local_base_freq", _LOCAL_BASE))
     if set(in_windows) != {"position_base"}:
@@ -165,6 +165,6 @@ GEMMA3 = Family(
     weights=weight_map({**_NORMS, **QK_NORMS}, PLUS_ONE),
     read=read_gemma3,
     write=write_gemma3,
-    free=FREE | WINDOWS_FREE | _SCORES | {"position_base_local"},
+    free=FREE | WINDOWS_FREE | _SCORES - {"score_cap"} | {"position_base_local"},
     limited={**_GEMMA, "mask": MASKS, "norm_placement": ("sandwich",), "qk_norm": (True,)},
 )

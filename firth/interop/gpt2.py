@@ -31,7 +31,8 @@ WEIGHTS = WeightMap(
         Weight("blocks.{n}.feedforward.down.bias", f"{_LAYER}.mlp.c_proj.bias"),
         Weight("norm.{p}", "transformer.ln_f.{p}"),
     ),
-    ignored=(f"{_LAYER}.attn.bias", f"{_LAYER}.attn.masked_bias", "h.{n}.attn.bias", "h.{n}.attn.masked_bias", "lm_head.weight"),
+    ignored=(f"{_LAYER}.attn.bias", f"{_LAYER}.attn.masked_bias", "h.{n}.attn.bias", "h.{n}.attn.masked_bias"),
+    repeated={"lm_head.weight": "transformer.wte.weight"},
     prefix="transformer.",
 )
 
@@ -48,7 +49,7 @@ def read(config: ForeignConfig) -> TransformerConfig:
         width=config.size("n_embd"),
         depth=config.size("n_layer"),
         heads=config.size("n_head"),
-        hidden=config.take("n_inner"),
+        hidden=config.size_or_none("n_inner"),
         context=config.size("n_positions"),
         position="learned",
         norm="layer",

@@ -11,7 +11,7 @@ from typing import Any
 
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
-from firth.interop.rope import ROPE_FREE, SCALINGS, rope_settings, write_rope
+from firth.interop.rope import ROPE_FREE, SCALINGS, rope_settings, rope_table, write_rope
 from firth.interop.weight_map import Weight, WeightMap, alternating
 from firth.layers.position import partial_order
 from firth.models import TransformerConfig
@@ -38,11 +38,8 @@ WEIGHTS = WeightMap(
         Weight("norm.{p}", "gpt_neox.final_layer_norm.{p}"),
         Weight("output.weight", "embed_out.weight"),
     ),
-    ignored=(
-        *(f"{layer}.{name}" for layer in (_LAYER, "layers.{n}") for name in _STORED),
-        "embed_out.weight",
-        "lm_head.weight",
-    ),
+    ignored=tuple(f"{layer}.{name}" for layer in (_LAYER, "layers.{n}") for name in _STORED),
+    repeated=dict.fromkeys(("embed_out.weight", "lm_head.weight"), "gpt_neox.embed_in.weight"),
     prefix="gpt_neox.",
     renamed={"embed_out.weight": "lm_head.weight"},
 )
@@ -73,7 +70,7 @@ def read(config: ForeignConfig) -> TransformerConfig:
 
 
 def _read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
-    table = dict(config.take("rope_scaling", {})) | dict(config.take("rope_parameters", {}))
+    table = rope_table(config)
     base, fraction = config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)
     fraction = float(table.pop("partial_rotary_factor", fraction))
     return {**rope_settings(table, context, base), "rotary_fraction": None if fraction == 1 else fraction}

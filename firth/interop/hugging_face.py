@@ -48,17 +48,11 @@ class ForeignModel:
 
     def weights(self, shapes: Mapping[str, torch.Size], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """Our tensors, of these shapes, in the type of the file unless another is given."""
-        kept = dtype or self.files.dtype(self._used())
         table = self.family.weights_of(self.model)
+        kept = dtype or self.files.dtype(table.names_read(self.files.shapes))
         if not self.family.mask_row:
             return table.read(self.files, shapes, self.model, kept)
         return mask_row.added(table.read(self.files, mask_row.without(shapes), self.model, kept), self.tokenizer)
-
-    def _used(self) -> Mapping[str, object]:
-        from firth.interop.weight_map import pattern
-
-        ignored = [pattern(name) for name in self.family.weights_of(self.model).ignored]
-        return {name: shape for name, shape in self.files.shapes.items() if not any(one.fullmatch(name) for one in ignored)}
 
 
 def is_folder(path: Path) -> bool:
@@ -87,6 +81,8 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     weights = WeightFiles.of(folder)
     config = ForeignConfig(table, tensors=weights.shapes)
     vocab = config.size("vocab_size")
+    if family.model == "seq2seq":
+        config.expect("is_encoder_decoder", True)
     try:
         model = family.read(config)
     except ConfigError as error:

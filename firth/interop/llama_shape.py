@@ -42,7 +42,8 @@ def weight_map(norms: Mapping[str, str] = PRE_NORMS, gains: Way = SAME) -> Weigh
             Weight("norm.weight", "model.norm.weight", gains),
             Weight("output.weight", "lm_head.weight"),
         ),
-        ignored=(f"{LAYER}.self_attn.rotary_emb.inv_freq", "layers.{n}.self_attn.rotary_emb.inv_freq", "lm_head.weight"),
+        ignored=(f"{LAYER}.self_attn.rotary_emb.inv_freq", "layers.{n}.self_attn.rotary_emb.inv_freq"),
+        repeated={"lm_head.weight": "model.embed_tokens.weight"},
         prefix="model.",
     )
 

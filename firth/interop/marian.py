@@ -2,21 +2,32 @@
 output layer and a bias on the logits.
 
 Its positions are sinusoidal, the sines in the first half of the vector and the cosines in the second. They are computed; where a
-checkpoint stores them, they are not read. The other names are BART's.
+checkpoint stores them, they are only compared. The other names are BART's.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from firth.interop.bart import COPIES, FREE, LAYERS, LIMITED, read_shape, write_shape
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
 from firth.interop.weight_map import WeightMap
+from firth.layers.position.sinusoidal import sinusoid
 from firth.models import TransformerSeq2SeqConfig
 
+
+def _positions(model: TransformerSeq2SeqConfig) -> Tensor:
+    return sinusoid(torch.arange(model.context or 0), model.width, model.position_base, "halves")
+
+
 WEIGHTS = WeightMap(
-    LAYERS, ignored=(*COPIES, "model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight", "lm_head.bias")
+    LAYERS,
+    ignored=("lm_head.bias",),
+    repeated={**COPIES, **{f"model.{side}.embed_positions.weight": _positions for side in ("encoder", "decoder")}},
 )
 
 

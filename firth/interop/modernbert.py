@@ -144,6 +144,12 @@ MODERNBERT = encoder_families(
     ),
     (
         Head("embedding", "ModernBertModel"),
-        Head("masked", "ModernBertForMaskedLM", _PREDICTIONS, limited={"output_bias": (None, True, False)}),
+        Head(
+            "masked",
+            "ModernBertForMaskedLM",
+            _PREDICTIONS,
+            limited={"output_bias": (None, True, False)},
+            repeated={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+        ),
     ),
 )

@@ -52,12 +52,12 @@ def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
             write=write,
             free=SIZES,
             limited=bert.SHAPE,
-            ignored=("roberta.embeddings.position_ids", "lm_head.decoder.bias", "roberta.pooler.dense.{p}"),
+            ignored=("roberta.embeddings.position_ids", "roberta.pooler.dense.{p}"),
             pooler=("tanh", "roberta.pooler.dense.weight"),
         ),
         (
             Head("embedding", f"{name}Model", (Weight("pooler.{p}", "roberta.pooler.dense.{p}"),)),
-            Head("masked", f"{name}ForMaskedLM", bert.predictions("lm_head.", "dense", "layer_norm"), limited=bert.GELU),
+            bert.masked_head(f"{name}ForMaskedLM", "roberta.", "lm_head.", "dense", "layer_norm"),
             Head(
                 "classification",
                 f"{name}ForSequenceClassification",

@@ -16,8 +16,21 @@ SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name
 
 def read_rope(config: ForeignConfig, context: int, default: float = 10_000.0) -> dict[str, Any]:
     """The settings of [model] for rotary positions; `default` is the family's base."""
-    table = dict(config.take("rope_scaling", {})) | dict(config.take("rope_parameters", {}))
-    return rope_settings(table, context, config.number("rope_theta", default))
+    return rope_settings(rope_table(config), context, config.number("rope_theta", default))
+
+
+def rope_table(config: ForeignConfig) -> dict[str, Any]:
+    """rope_parameters, or rope_scaling, its older name; a config.json with both has to say the same in both."""
+    return merged(config.table("rope_scaling"), config.table("rope_parameters"))
+
+
+def merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """rope_scaling and rope_parameters as one table."""
+    if "type" in old:
+        old.setdefault("rope_type", old.pop("type"))
+    if new and any(new.get(key) != value for key, value in old.items()):
+        raise DataError(f"config.json: rope_scaling is {old!r}, but rope_parameters is {dict(new)!r}. Remove the wrong one.")
+    return {**old, **new}
 
 
 def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dict[str, Any]:

@@ -3,7 +3,7 @@ before each sublayer; no biases; ReLU, or gates of approximate GELU from 1.1 on.
 
 T5 uses the embedding as its output layer, and divides the output layer's input by √width. From 1.1 on it does neither, and says
 so by tie_word_embeddings = false. `transformers` 5 writes scale_decoder_outputs, too; whether there is an output layer, the
-weights tell.
+weights tell. mT5 never divides, whatever its tie_word_embeddings is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from firth.layers.feedforward import GATED
 from firth.models import TransformerSeq2SeqConfig
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu"}
+_REPEATED = {"relu": "relu", "gated-gelu": "gelu_new", "gated-silu": "silu"}  # dense_act_fn of each
 
 
 def weight_map(model: TransformerSeq2SeqConfig) -> WeightMap:
@@ -37,12 +38,8 @@ def weight_map(model: TransformerSeq2SeqConfig) -> WeightMap:
             Weight("decoder.blocks.{n}.cross.out.weight", "decoder.block.{n}.layer.1.EncDecAttention.o.weight"),
             Weight("output.weight", "lm_head.weight"),
         ),
-        ignored=(
-            "encoder.embed_tokens.weight",
-            "decoder.embed_tokens.weight",
-            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",  # never used
-            "lm_head.weight",
-        ),
+        ignored=("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),  # never used
+        repeated=dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"),
     )
 
 
@@ -67,12 +64,22 @@ def _side(side: str, last: int, gated: bool) -> tuple[Weight, ...]:
     )
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    activation: Any = _ACTIVATIONS[config.expect("feed_forward_proj", *_ACTIVATIONS)]
-    for repeated in ("dense_act_fn", "is_gated_act"):  # said by feed_forward_proj
-        config.take(repeated)
+def read_t5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     says_tied = config.expect("tie_word_embeddings", True, False)
-    scaled = config.expect("scale_decoder_outputs", says_tied, True, False)
+    return _read(config, "relu", config.flag("scale_decoder_outputs", says_tied))
+
+
+def read_mt5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+    config.expect("tie_word_embeddings", True, False)
+    return _read(config, "gated-gelu", config.expect("scale_decoder_outputs", False))
+
+
+def _read(config: ForeignConfig, usual: str, scaled: bool) -> TransformerSeq2SeqConfig:
+    """`usual` is the family's feed_forward_proj where config.json says nothing."""
+    feedforward = config.expect("feed_forward_proj", usual, *_ACTIVATIONS)
+    config.expect("dense_act_fn", _REPEATED[feedforward])
+    config.expect("is_gated_act", feedforward.startswith("gated"))
+    activation: Any = _ACTIVATIONS[feedforward]
     width, heads, depth = config.size("d_model"), config.size("num_heads"), config.size("num_layers")
     head_width = config.size("d_kv", 64)
     return TransformerSeq2SeqConfig(
@@ -96,7 +103,11 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     )
 
 
-def write(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
+def write_t5(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
+    return {**write_mt5(model), "scale_decoder_outputs": model.output_scale}
+
+
+def write_mt5(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
     from firth.layers.position.t5 import BUCKETS, MAX_DISTANCE
 
     return {
@@ -114,7 +125,6 @@ def write(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
         "feed_forward_proj": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
         "dropout_rate": model.dropout,
         "tie_word_embeddings": model.tied,
-        "scale_decoder_outputs": model.output_scale,
     }
 
 
@@ -124,8 +134,8 @@ T5 = Family(
     architecture="T5ForConditionalGeneration",
     objective="translation",
     weights=weight_map,
-    read=read,
-    write=write,
+    read=read_t5,
+    write=write_t5,
     free=frozenset(
         {
             "width", "depth", "encoder_depth", "heads", "head_width", "hidden", "context", "distance_buckets", "max_distance",
@@ -136,4 +146,12 @@ T5 = Family(
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )  # fmt: skip
-MT5 = dataclasses.replace(T5, title="mT5", model_type="mt5", architecture="MT5ForConditionalGeneration")
+MT5 = dataclasses.replace(
+    T5,
+    title="mT5",
+    model_type="mt5",
+    architecture="MT5ForConditionalGeneration",
+    read=read_mt5,
+    write=write_mt5,
+    free=T5.free - {"output_scale"},
+)

@@ -13,7 +13,7 @@ import pickle
 import struct
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -154,7 +154,7 @@ class WeightFiles:
             raise DataError(f"{folder} has no model.safetensors or pytorch_model.bin, only {other[0]}. {_CONVERT}")
         raise DataError(f"{folder} has no weights; expected model.safetensors, or shards with model.safetensors.index.json.")
 
-    def dtype(self, names: Mapping[str, object]) -> torch.dtype:
+    def dtype(self, names: Iterable[str]) -> torch.dtype:
         """The type of all the tensors `names`; float32 where they differ."""
         given = {name: self._files[name] for name in names if name in self._files}
         kinds = {name: file.dtype(old) for name, (file, old) in given.items()}

@@ -10,7 +10,7 @@ layer, and {p} for "weight" or "bias":
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -42,6 +42,7 @@ def _qkv_rows(settings: Any) -> Sequence[int]:
 
 SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
 TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
+TWICE = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours, ours])  # stored twice; the first counts
 QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
 KV = stacked(lambda settings: (settings.groups * settings.per_head,) * 2)  # of attention to a source
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
@@ -115,17 +116,25 @@ class Place:
 
 @dataclass(frozen=True)
 class WeightMap:
-    """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. Names that begin with
-    `prefix` may come without it: a checkpoint of the model without its output layer leaves it out, and so do we if `bare`.
-    `renamed` are newer names of some of theirs, which are read as well. `config` describes the model beside the weights, for
-    messages."""
+    """`ignored` are names, with {n} and {p}, of tensors that hold no weights, such as stored masks. `repeated` are tensors that a
+    checkpoint may hold besides: each a copy of another of theirs, or computed from [model]; one with other values is refused.
+    Names that begin with `prefix` may come without it: a checkpoint of the model without its output layer leaves it out, and so
+    do we if `bare`. `renamed` are other names of some of theirs, which are read as well. `config` describes the model beside the
+    weights, for messages."""
 
     weights: tuple[Weight, ...]
     ignored: tuple[str, ...] = ()
+    repeated: Mapping[str, str | Callable[[Any], Tensor]] = field(default_factory=dict)
     prefix: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
     config: str = "config.json"
     bare: bool = False
+
+    def names_read(self, names: Iterable[str]) -> list[str]:
+        """Those of the names whose values count."""
+        computed = (name for name, origin in self.repeated.items() if callable(origin))
+        unread = [pattern(name) for name in (*self.ignored, *computed)]
+        return [name for name in names if not any(one.fullmatch(name) for one in unread)]
 
     def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
         return [self._place(name, without) for name in ours]
@@ -142,6 +151,7 @@ class WeightMap:
         bare = bool(self.prefix) and not any(name.startswith(self.prefix) for name in theirs.shapes)
         places = [self._as_named(place, theirs.shapes) for place in self.places(shapes, self.prefix if bare else "")]
         self._check(places, theirs.shapes, shapes, settings)
+        self._check_repeated(theirs, {name for place in places for name in place.theirs}, settings, self.prefix if bare else "")
         return {
             place.ours: place.way.to_ours([theirs.tensor(name) for name in place.theirs], settings).to(dtype) for place in places
         }
@@ -169,10 +179,10 @@ class WeightMap:
         for place in places:
             parts = place.way.to_theirs(torch.empty(shapes[place.ours], device="meta"), settings)
             expected |= {name: tuple(part.shape) for name, part in zip(place.theirs, parts, strict=True)}
-        ignored = [pattern(name) for name in self.ignored]
+        known = [pattern(name) for name in (*self.ignored, *self.repeated)]
         problems = {
             "missing": [name for name in expected if name not in given],
-            "unexpected": [name for name in given if name not in expected and not any(one.fullmatch(name) for one in ignored)],
+            "unexpected": [name for name in given if name not in expected and not any(one.fullmatch(name) for one in known)],
             "of another shape": [
                 f"{name} is {given[name]} instead of {shape}"
                 for name, shape in expected.items()
@@ -182,6 +192,30 @@ class WeightMap:
         told = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
         if told:
             raise DataError(f"the weights do not fit {self.config}. {'; '.join(told)}.")
+
+    def _check_repeated(self, theirs: Tensors, read: Collection[str], settings: Any, without: str) -> None:
+        for name, origin in self.repeated.items():
+            if name in read or name not in theirs.shapes:
+                continue
+            values = theirs.tensor(name)
+            if callable(origin):
+                if not same_values(values, origin(settings)):
+                    raise DataError(f"the weights hold {name} with values of its own; firth only computes the usual ones.")
+            elif not torch.equal(values, theirs.tensor(origin.removeprefix(without))):
+                raise DataError(
+                    f"{name} differs from {origin}, which it has to be a copy of by {self.config}. If the model has an output "
+                    "layer of its own, set tie_word_embeddings to false there."
+                    if name.endswith("weight")
+                    else f"{name} differs from {origin}, which it has to be a copy of by {self.config}."
+                )
+
+
+def same_values(given: Tensor, computed: Tensor) -> bool:
+    """Whether both are equal as far as the type of `given` can tell; `computed` may have more rows."""
+    if given.dim() != computed.dim() or given.shape[1:] != computed.shape[1:] or len(given) > len(computed):
+        return False
+    room = 4 * torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
+    return bool(((given.double() - computed[: len(given)]).abs() <= max(room, 1e-5)).all())
 
 
 def _listed(names: Sequence[str]) -> str:
