@@ -6,12 +6,15 @@ Any web page can make a browser send requests to 127.0.0.1. It cannot read the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
 
+SURROGATE = "the request has a lone surrogate, half of a character such as \\ud83d, which is no text. Send whole characters."
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 18  # of a length; Python refuses to read numbers of thousands
 _OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
@@ -35,6 +38,27 @@ def from_another_page(headers: Mapping[str, str]) -> bool:
     """Whether a browser sent the request for a page of another server."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     return (origin is not None and origin != f"http://{headers.get('host', '')}") or site not in ("same-origin", "none")
+
+
+def is_json(headers: Mapping[str, str]) -> bool:
+    """Whether the body is said to be JSON: `application/json`, in capitals or not, with parameters or without."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def has_lone_surrogate(value: Any) -> bool:
+    """Whether a string within parsed JSON, or a name, has half of a surrogate pair: no text has, and UTF-8 cannot spell it."""
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case str(text):
+                if not text.isascii() and _SURROGATE.search(text):
+                    return True
+            case dict(table):
+                stack += table.keys()
+                stack += table.values()
+            case list(several):
+                stack += several
+    return False
 
 
 def claims_more(headers: Mapping[str, str], most: int) -> bool:

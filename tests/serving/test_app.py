@@ -110,11 +110,21 @@ def test_with_nothing_in_the_library_the_page_is_told_how_to_make_something() ->
         (b"\xff\xfe", 400, "not JSON"),
         (b"[1]", 400, "not an object"),
         (b'"of"', 400, "not an object"),
+        (b"[" * 100_000, 400, "not JSON"),
+        (b'{"of":' * 100_000, 400, "not JSON"),
+        (b'{"of": "\\ud800"}', 400, "lone surrogate"),
+        (b'{"of": [{"\xed\xa0\x80": 1}]}', 400, "lone surrogate"),
     ],
 )
 def test_a_request_that_is_no_object_is_refused(client: TestClient, content: bytes, status: int, message: str) -> None:
     answer = client.post("/api/describe/count", content=content, headers={"content-type": "application/json"})
     assert (answer.status_code, message in answer.json()["error"]) == (status, True)
+
+
+def test_the_media_type_is_read_as_http_defines_it(client: TestClient) -> None:
+    for kind in ("APPLICATION/JSON", "application/json; charset=utf-8", "Application/Json;charset=UTF-8"):
+        assert client.post("/api/none/none", content=b"{}", headers={"content-type": kind}).status_code == 404
+    assert client.post("/api/none/none", content=b"{}", headers={"content-type": "application/jsonp"}).status_code == 415
 
 
 def test_a_view_that_is_not_there_is_told_with_a_near_one(client: TestClient) -> None:

@@ -94,6 +94,40 @@ def test_what_is_no_request_is_a_400(served: Served, raw: bytes) -> None:
     assert reply.error["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    ("path", "raw"),
+    [
+        ("completions", rb'{"model": "char", "prompt": "a\udc00"}'),
+        ("completions", rb'{"model": "char", "prompt": ["a", "\ud83d "]}'),
+        ("completions", b'{"model": "char", "prompt": "\xed\xa0\x80"}'),
+        ("completions", rb'{"model": "\ud800", "prompt": "a"}'),
+        ("completions", rb'{"model": "char", "prompt": "a", "stop": ["\udfff"]}'),
+        ("completions", rb'{"model": "char", "prompt": "a", "\ud800": 1}'),
+        ("completions", rb'{"model": "char", "prompt": "a", "user": "\ud800"}'),
+        ("chat/completions", rb'{"model": "char", "messages": [{"role": "user", "content": "\ud800"}]}'),
+        ("chat/completions", rb'{"model": "char", "messages": [{"role": "\ud800", "content": "a"}]}'),
+        ("embeddings", rb'{"model": "char", "input": ["a", "\ud800"]}'),
+        ("translate", rb'{"model": "char", "input": "\ud800"}'),
+        ("classify", rb'{"model": "char", "input": "\ud800"}'),
+        ("answer", rb'{"model": "char", "question": "a", "context": "\ud800"}'),
+        ("attention", rb'{"model": "transformer", "input": "\ud800"}'),
+    ],
+)
+def test_half_a_character_is_a_400_wherever_it_is(served: Served, path: str, raw: bytes) -> None:
+    refused(served.post(f"/v1/{path}", raw=raw), 400, "lone surrogate")
+
+
+def test_whole_characters_are_read_in_both_spellings(served: Served) -> None:
+    for spelled in (rb"\ud83d\ude00", "😀".encode()):
+        raw = b'{"model": "char", "max_tokens": 2, "prompt": "users ' + spelled + b'"}'
+        assert served.post("/v1/completions", raw=raw).status == 200
+
+
+@pytest.mark.parametrize("kind", ["APPLICATION/JSON", "application/json; charset=utf-8", "Application/Json ;charset=UTF-8"])
+def test_the_media_type_is_read_as_http_defines_it(served: Served, kind: str) -> None:
+    assert served.post("/v1/completions", {"model": "char", "prompt": "a", "max_tokens": 1}, content_type=kind).status == 200
+
+
 def test_a_text_that_the_vocabulary_cannot_spell_is_refused(served: Served) -> None:
     refused(served.post("/v1/completions", {"model": "char", "prompt": "Ψ"}), 400, "not in the vocabulary")
 

@@ -11,7 +11,7 @@ from firth.serving.http.errors import ApiError, as_api_error
 from firth.serving.http.keys import VARIABLE, Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting
-from firth.serving.requests import claims_more, from_another_page, headers_of, limited, to_this_machine
+from firth.serving.requests import claims_more, from_another_page, headers_of, is_json, limited, to_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,7 +71,7 @@ class Gate:
             )
         if from_another_page(headers) and not self.keys:
             raise ApiError(403, f"the request comes from a web page. Set {VARIABLE} to allow that.")
-        if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        if scope["method"] == "POST" and not is_json(headers):
             raise ApiError(415, "the request is not application/json. Send `Content-Type: application/json`.")
         if claims_more(headers, self.limits.body):
             raise self._too_large()

@@ -6,6 +6,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from firth.serving.requests import SURROGATE, has_lone_surrogate
 
 # Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
 _HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
@@ -43,6 +46,8 @@ class Body(BaseModel):
     def _without_what_says_nothing(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        if has_lone_surrogate(given):
+            raise PydanticCustomError("surrogate", SURROGATE)
         return {
             name: value
             for name, value in given.items()

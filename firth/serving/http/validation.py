@@ -26,6 +26,8 @@ def validation_error(errors: Sequence[Mapping[str, Any]], known: Sequence[str]) 
     param, kind = ".".join(place), error["type"]
     if kind == "json_invalid":
         return ApiError(400, f"the request is not JSON: {error.get('ctx', {}).get('error', error['msg'])}")
+    if kind == "surrogate":
+        return ApiError(400, error["msg"])
     if not place:
         return ApiError(400, "the request is not an object; send a JSON object with the parameters")
     if kind == "missing":

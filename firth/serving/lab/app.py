@@ -23,6 +23,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room
 from firth.serving.lab.rooms import ROOMS
+from firth.serving.requests import SURROGATE, has_lone_surrogate
 from firth.version import __version__
 
 LIMITS = ConnectionLimits(body=MOST_BYTES, total=512)
@@ -57,10 +58,12 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS, token: str | N
     async def answer(room: str, view: str, request: Request) -> Response:
         try:
             settings = json.loads(await request.body())
-        except ValueError:
+        except (ValueError, RecursionError):
             return refusal(400, "the request is not JSON; expected an object with the view's settings")
         if not isinstance(settings, dict):
             return refusal(400, "the request is not an object; expected an object with the view's settings")
+        if has_lone_surrogate(settings):
+            return refusal(400, SURROGATE)
         if room not in rooms or view not in rooms[room].views:
             known = [f"{name}/{view}" for name, one in rooms.items() for view in one.views]
             return refusal(404, f'there is no "{room}/{view}" in the lab.{did_you_mean(f"{room}/{view}", known)}')

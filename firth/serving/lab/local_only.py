@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from firth.serving.requests import RequestRefused, claims_more, from_another_page, headers_of, limited, to_this_machine
+from firth.serving.requests import RequestRefused, claims_more, from_another_page, headers_of, is_json, limited, to_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -73,7 +73,7 @@ def _check(scope: Scope) -> None:
         )
     if scope["path"].startswith("/api/") and from_another_page(headers):
         raise RequestRefused(403, "the request comes from another page; the lab answers only its own")
-    if scope["method"] == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if scope["method"] == "POST" and not is_json(headers):
         raise RequestRefused(415, "the request is not application/json, which is all that the lab accepts")
     if claims_more(headers, MOST_BYTES):
         raise _too_large()

@@ -15,6 +15,7 @@ from firth.serving.lab.room import Example, Room, Usable, choices
 from firth.serving.lab.starters import GPT
 from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
+from firth.tasks.next_token import LanguageModelRun
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import LoadedRun
@@ -31,7 +32,8 @@ def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progres
         _written(request),
         request.number("top", int, 12, least=1, most=50),
     )
-    with library.using(run, progress) as model:
+    with library.using(run, progress) as loaded:
+        model = loaded.expect(LanguageModelRun)
         progress("computing", 0, 1)
         found = next_token(model, prompt, written, _config(request, model), top)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(request)}, top={top})"
@@ -48,7 +50,8 @@ def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) 
     run, prompt, written = request.text("run"), request.text("prompt", ""), _written(request)
     more = request.number("more", int, 20, least=1, most=MOST_TOKENS)
     ids: list[int] = []
-    with library.using(run, progress) as model:
+    with library.using(run, progress) as loaded:
+        model = loaded.expect(LanguageModelRun)
         before = [*model.prompt_ids(prompt).tolist(), *written]
         for id in write(model, prompt, written, _config(request, model, tokens=more)):
             ids.append(id)
@@ -65,7 +68,8 @@ def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     """The hidden state of a recurrent model, or one of its gates, over the text so far."""
     run, prompt, written = request.text("run"), request.text("prompt", ""), _written(request)
     units, gate = request.number("units", int, 32, least=1, most=256), request.text("gate", "", most=40) or STATE
-    with library.using(run, progress) as model:
+    with library.using(run, progress) as loaded:
+        model = loaded.expect(LanguageModelRun)
         text = prompt + next_token(model, prompt, written, _config(request, model), 1).text
         progress("computing", 0, 1)
         found = model.states(text)
