@@ -54,12 +54,11 @@ class TemplateFormat(ChatFormat):
     def _answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
         if self.template.marks_answers:
             return self.template.marked_answers(messages)
-        text, spans = self.template.render(messages), []
-        for place, message in enumerate(messages):
-            if message.role != "assistant":
-                continue
-            before = self.template.render(messages[:place], answer_next=True)
-            after = self.template.render(messages[: place + 1])
+        places = [place for place, message in enumerate(messages) if message.role == "assistant"]
+        around = [((messages[:place], True), (messages[: place + 1], False)) for place in places]
+        text, *parts = self.template.render_all([(messages, False), *(one for pair in around for one in pair)])
+        spans = []
+        for before, after in zip(parts[::2], parts[1::2], strict=True):
             if not after.startswith(before) or not text.startswith(after):
                 raise DataError(
                     "the chat template writes earlier messages in another way once others follow, so the answers cannot be told "

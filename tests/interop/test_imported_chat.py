@@ -25,7 +25,7 @@ MESSAGES = [
     {"role": "assistant", "content": "The list is empty."},
     {"role": "user", "content": "They're 日本語 😀."},
 ]
-FOREVER = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"
+HUGE = "{{ 'a' * 10 ** 9 }}"
 
 
 def templated(folder: Path, template: str | None) -> Path:
@@ -92,7 +92,7 @@ def test_what_a_user_types_is_no_special_token(folder: Path) -> None:
 def test_models_without_a_usable_template_are_refused(folder: Path, tmp_path: Path) -> None:
     for template, message in (
         (None, r"this needs a run that was trained on conversations, but this run is a language model without a chat template\."),
-        (FOREVER, "the chat template was stopped: it passes through its loops more than 100,000 times"),
+        (HUGE, "the chat template was stopped: it needs more than 200 MB of memory"),
         ("{% for", "the chat template is not valid Jinja"),
         ("{{ messages[0].content.__class__.__mro__ }}", "the chat template refuses this conversation"),
         ("{% for one in messages %}{{ one.content }}{% endfor %}", "the chat template puts no special token after an answer"),
@@ -109,7 +109,7 @@ def test_firth_chat_takes_public_models(firth: Firth, folder: Path, tmp_path: Pa
     answer = firth("chat", folder, "--json", "--tokens", 5, "--seed", 1, stdin=b"Is the list empty?\n/reset\nThe list\n")
     assert answer.code == 0, answer.err
     assert [json.loads(line)["prompt"] for line in answer.out.splitlines()] == ["Is the list empty?", "The list"]
-    refused = firth("chat", templated(tmp_path / "forever", FOREVER), stdin=b"hello\n")
+    refused = firth("chat", templated(tmp_path / "huge", HUGE), stdin=b"hello\n")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "the chat template was stopped" in refused.err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.models import ServedModel
 from firth.serving.http.responding import respond
 from firth.serving.http.schemas import ChatBody, ChatMessage
-from firth.serving.http.service import Service, new_id, off_loop
+from firth.serving.http.service import Service, new_id
 from firth.serving.http.writing import Piece, Text, Writing
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.text.conversation import Message
@@ -33,7 +34,7 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     if body.n > service.limits.choices:
         raise wrong("n", f'"n" is {body.n}; the limit is {service.limits.choices}. Ask for fewer.')
     messages = as_messages([_message(message) for message in body.messages])
-    ids = await off_loop(sum(len(message.content) for message in messages), lambda: _ids(service, model, messages, tokens))
+    ids = await asyncio.to_thread(_ids, service, model, messages, tokens)  # a chat template runs in another process
     texts = []
     for number in range(body.n):
         job = Job(

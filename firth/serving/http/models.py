@@ -76,7 +76,7 @@ class ServedModel:
         """The tokens that end a text."""
         return end_tokens(self.language)
 
-    @property
+    @functools.cached_property
     def chats(self) -> bool:
         """Whether it was trained on conversations, or has a chat template."""
         try:
