@@ -27,7 +27,7 @@ from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
 from firth.text import Prepared, Tokenizer, TokenizerConfig
-from firth.training import checkpoint, distributed, loop, trainer
+from firth.training import checkpoint, distributed, history, loop, trainer
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder, held
 from firth.training.log import expect_tensorboard
@@ -149,6 +149,7 @@ def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher) -> RunFold
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
     training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))
     checkpoint.restore(training, folder, watcher.notice)
+    history.record(folder, training.step, training.device)
     watcher.begin(training, recipe)
     trainer.train(
         training,

@@ -59,7 +59,7 @@ def _table(found: Description) -> dict[str, Any]:
     memory = ("training_bytes", "inference_bytes")
     facts = {key: getattr(found, key) for key in names + memory}
     own = {key: getattr(found.of, key) for key in ("weights", "matrices", "state_per_token", "state", "activations_per_token")}
-    return {**facts, **own, "differs": found.differs or None, "parts": parts}
+    return {**facts, **own, "differs": found.differs or None, "parts": parts, "history": list(found.history)}
 
 
 def _print(found: Description) -> None:
@@ -91,3 +91,8 @@ def _print(found: Description) -> None:
     kept = f"; {in_bytes(of.state_per_token)} more per token of context" if of.state_per_token else ""
     kept += f"; {in_bytes(of.state)} of state" if of.state else ""
     print(f"{'memory, inference':<20}{in_bytes(found.inference_bytes)}: float32, one text{kept}")
+    if found.history:
+        from firth.training.history import summary
+
+        for number, line in enumerate(found.history):
+            print(f"{'resumed' if number else 'made by':<20}{summary(line)}")

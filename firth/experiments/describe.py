@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ from firth.shipped import FOLDER
 from firth.tasks import task_class
 from firth.tasks.task import Tables, Tokenizers
 from firth.text import TokenizerConfig
+from firth.training import history
 from firth.training.checkpoint import load_base
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
@@ -44,6 +46,7 @@ class Description:
     trained: int | None = None  # parameters of LoRA adapters and of new layers, where the others are frozen
     blocks: Blocks = field(default_factory=Blocks)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    history: tuple[dict[str, Any], ...] = ()  # of a run: what trained it, see training/history.py
 
     def distributed(self, world: int) -> PerProcess:
         """What each of `world` processes holds and sends while it trains."""
@@ -131,7 +134,8 @@ def _of_recipe(name: str, recipe: Recipe, network: Network, folder: RunFolder | 
     context = None if network.carries or recipe.model.kind != "transformer" else training.context
     found, blocks = count(network), Blocks.of(network)
     trained = _trained(recipe, network, folder) if training.lora else None
-    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training)
+    told = () if folder is None else tuple(history.read(folder))
+    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training, told)
 
 
 def _trained(recipe: Recipe, network: Network, folder: RunFolder | None) -> int | None:

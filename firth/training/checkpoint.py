@@ -17,7 +17,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -106,16 +106,21 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     found = checkpoints(folder)
     if not found:
         return False
-    newest = _newest_intact(found, notice, _like(training))
+    skipped: list[str] = []
+    newest = _newest_intact(found, skipped.append, _like(training))
     if newest is None:
-        raise RunError(f"all {len(found)} checkpoints in {folder.checkpoints} are damaged; remove them to train from the start")
+        what = f"all {len(found)} checkpoints" if len(found) > 1 else "the only one of the checkpoints"
+        are, them = ("are", "them") if len(found) > 1 else ("is", "it")
+        raise RunError(f"{what} in {folder.checkpoints} {are} damaged; remove {them} to train from the start")
     tensors, metadata = newest
     _check_tokenizers(folder, metadata)
     try:
-        _restore_state(training, tensors, json.loads(metadata["state"]))
+        _restore_state(training, tensors, _state(metadata))
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise RunError(f"the newest checkpoint in {folder.checkpoints} does not fit this run: {first}. Remove it") from error
+    for message in skipped:  # only now: an error is one line
+        notice(message)
     return True
 
 
@@ -130,12 +135,45 @@ def _newest_intact(
                 tensors = sharded.load(path, like)
             else:
                 tensors, metadata = files.load_tensors(path)
+            _check_format(path, metadata)
+            _state(metadata, path)
         except CorruptFile as error:
             notice(f"{error}; using the previous checkpoint")
             continue
-        _check_format(path, metadata)
         return tensors, metadata
     return None
+
+
+# What a checkpoint tells of its training besides the tensors; those of older runs lack some.
+_STATE: dict[str, tuple[type, ...]] = {
+    "step": (int,),
+    "position": (int,),
+    "recent": (list,),
+    "tokens": (int,),
+    "seconds": (int, float),
+    "best": (int, float, type(None)),
+    "best_step": (int,),
+    "since_best": (int,),
+}
+_NEEDED = ("step", "position", "recent")
+
+
+def _state(metadata: Mapping[str, str], path: Path | None = None) -> dict[str, Any]:
+    try:
+        state = json.loads(metadata.get("state", ""))
+    except (ValueError, RecursionError) as error:
+        raise CorruptFile(f"{path} is damaged: its state is not JSON") from error
+    if not isinstance(state, dict):
+        raise CorruptFile(f"{path} is damaged: its state is not an object")
+    for name in _NEEDED:
+        if name not in state:
+            raise CorruptFile(f"{path} is damaged: its state has no {name}")
+    for name, value in state.items():
+        if name not in _STATE or not isinstance(value, _STATE[name]) or isinstance(value, bool):
+            raise CorruptFile(f"{path} is damaged: {name!r} in its state is {str(value)[:20]!r}")
+    if not all(isinstance(loss, int | float) for loss in state["recent"]) or not 0 <= state["step"] < 2**63:
+        raise CorruptFile(f"{path} is damaged: its state has numbers that no training has")
+    return state
 
 
 def save_weights(training: Training, folder: RunFolder) -> None:
@@ -160,29 +198,36 @@ def load_base(folder: RunFolder) -> tuple[dict[str, Tensor], list[str]]:
     """What `save_base` wrote."""
     tensors, metadata = files.load_tensors(folder.base)
     _check_format(folder.base, metadata)
-    return tensors, json.loads(metadata["trained"])
+    try:
+        trained = json.loads(metadata["trained"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise CorruptFile(f"{folder.base} is damaged: it does not name what is trained. Restore it") from error
+    return tensors, [str(name) for name in trained] if isinstance(trained, list) else []
 
 
 def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
     """The weights in model.safetensors; if it is missing or damaged, those of the newest intact checkpoint."""
-    found = checkpoints(folder)
+    found, skipped = checkpoints(folder), list[str]()
     if folder.model.is_file():
         try:
             tensors, metadata = files.load_tensors(folder.model)
         except CorruptFile as error:
-            notice(f"{error}; using the newest checkpoint")
+            skipped.append(f"{error}; using the newest checkpoint")
         else:
             _check_format(folder.model, metadata)
             _check_tokenizers(folder, metadata)
             return tensors
     elif not found:
         raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
-    newest = _newest_intact(found, notice)
+    newest = _newest_intact(found, skipped.append)
     if newest is not None:
         _check_tokenizers(folder, newest[1])
         base = load_base(folder)[0] if "lora" in newest[1] else {}
         found_weights = base | _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
-        return merge(found_weights, newest[1].get("lora", ""))
+        merged = merge(found_weights, newest[1].get("lora", ""))
+        for message in skipped:  # only now: an error is one line
+            notice(message)
+        return merged
     raise RunError(f"all weights in {folder.path} are damaged: {folder.model.name} and every checkpoint. Train the run again")
 
 

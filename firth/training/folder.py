@@ -1,4 +1,5 @@
-"""The run folder: format (version), recipe.toml (resolved), tokenizer.json, model.safetensors, log.jsonl, checkpoints/."""
+"""The run folder: format (version), recipe.toml (resolved), tokenizer.json, model.safetensors, log.jsonl, history.jsonl,
+checkpoints/."""
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ class RunFolder:
         self.base = path / "base.safetensors"  # with adapters: the weights that they adapt, which no checkpoint repeats
         self.adapter = path / "adapter"  # the adapters alone, in the format of the package peft
         self.log = path / "log.jsonl"
+        self.history = path / "history.jsonl"  # versions, hardware and command of the start and of each resumption
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
 

@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +73,13 @@ def test_a_few_damaged_files() -> None:
 
 
 @pytest.mark.long
-def test_damaged_files_of_every_kind() -> None:
+def test_damaged_files_of_every_kind(tally: Callable[[str, Mapping[str, int]], None]) -> None:
     found = tried(INPUTS, FIRST)
+    outcomes = Counter[str]()
+    for one in found:
+        outcomes.update(one["outcomes"])
+    tally(f"damaged files of {len(found)} readers", outcomes)
     assert_none_failed(found)
-    print(f"{sum(sum(one['outcomes'].values()) for one in found):,} inputs of {len(found)} readers")
 
 
 @pytest.mark.long

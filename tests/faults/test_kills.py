@@ -1,23 +1,25 @@
 """kill −9 at random moments, again and again: what was finished stays, and what ends at last equals an undisturbed run.
 
-FIRTH_FAULT_KILLS sets how many kills each command gets in the long tests: 20 unless told otherwise, 250 in `make faults`."""
+FIRTH_FAULT_KILLS sets how many kills a training gets before and after checkpoints in the long tests: 20 each unless told
+otherwise, 200 in `make faults`. The other commands get a fifth of that, at any moment."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
+import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import Child, Nursery, newest, nursery_in
+from nursery import PATIENCE, Child, Nursery, newest, nursery_in
 from tiny_runs import assert_identical, assert_no_temporaries, outcome, recipe_file, tiny
 from translations import pair_table, pairs_of, write_pairs
 
@@ -28,6 +30,7 @@ from firth.training.log import read as read_log
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and fork of POSIX")
 KILLS = int(os.environ.get("FIRTH_FAULT_KILLS", "20"))
+FEW = max(5, KILLS // 5)
 QUICK = 3
 TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 60) for m in range(1, 60))
 
@@ -42,11 +45,12 @@ class Command:
 
 
 Make = Callable[[Path], Command]
+Tally = Callable[[str, Mapping[str, int]], None]
 
 
 def training(folder: Path, **more: Any) -> Command:
     """Half of its time goes into writing."""
-    settings = {"steps": 150, "carry": True, "checkpoint_every": 3, "evaluate_every": 25, "log_every": 7} | more
+    settings: dict[str, Any] = {"steps": 150, "carry": True, "checkpoint_every": 3, "evaluate_every": 25, "log_every": 7} | more
     recipe = recipe_file(tiny("lstm", dropout=0.2, **settings), folder)
     run = folder / "run"
 
@@ -54,7 +58,7 @@ def training(folder: Path, **more: Any) -> Command:
         assert_no_temporaries(run)
         return outcome(run)
 
-    finished = run / "checkpoints" / "step-00000150.safetensors"
+    finished = run / "checkpoints" / f"step-{settings['steps']:08d}.safetensors"
     return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
 
 
@@ -162,14 +166,64 @@ def survives(nursery: Nursery, make: Make, kills: int, folder: Path) -> dict[str
             assert "damaged" not in child.said()
         assert_identical(command.result(), expected, f"round {round}")
         if done >= kills:
-            return {"kills": done, "rounds": round + 1}
+            return {"kills": done, "runs, all as undisturbed": round + 1}
     raise AssertionError
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", COMMANDS)
-def test_kills_lose_nothing(name: str, nursery: Nursery, tmp_path: Path) -> None:
-    print(name, json.dumps(survives(nursery, COMMANDS[name], KILLS, tmp_path)))
+def test_kills_lose_nothing(name: str, nursery: Nursery, tmp_path: Path, tally: Tally) -> None:
+    tally(f"`{name}` killed at any moment", survives(nursery, COMMANDS[name], FEW, tmp_path))
+
+
+# Aimed at the moments around a checkpoint
+
+
+def killed_around_a_checkpoint(child: Child, run: Path, after: bool, seconds: float) -> bool | None:
+    """Kill it just after its first new checkpoint is there, or before that, within `seconds`. Whether there was a new one; None
+    if it ended by itself."""
+    last, end = newest(run), time.monotonic() + (PATIENCE if after else seconds)
+    while time.monotonic() < end and newest(run) == last and not child.ended():
+        time.sleep(0.0005)
+    child.send(signal.SIGKILL)
+    return newest(run) > last if child.wait() == -signal.SIGKILL else None
+
+
+def survives_around_checkpoints(nursery: Nursery, kills: int, folder: Path) -> dict[str, int]:
+    """`kills` before a new checkpoint and as many after one, at most eight of them in each run; every run ends as the undisturbed
+    one, tensors and all."""
+
+    def short(place: Path) -> Command:
+        return training(place, steps=24, evaluate_every=12)
+
+    whole = short(folder / "whole")
+    to_the_end(nursery, whole, folder / "whole")
+    expected, draw = whole.result(), random.Random(kills)
+    seen, rounds, until_first = Counter[bool](), 0, 1.0
+    while min(seen[True], seen[False]) < kills:
+        place = folder / f"round-{rounds}"
+        command, rounds = short(place), rounds + 1
+        for _ in range(8):
+            wanted = seen[True] < kills and (seen[False] >= kills or draw.random() < 0.5)
+            began = time.monotonic()
+            found = killed_around_a_checkpoint(
+                started(nursery, command, place), place / "run", wanted, draw.uniform(0, until_first)
+            )
+            if found is None:
+                break
+            if wanted and found:
+                until_first = 0.9 * until_first + 0.1 * (time.monotonic() - began)
+            seen[found] += 1
+        if not command.done():
+            to_the_end(nursery, command, place)
+        assert_identical(command.result(), expected, f"round {rounds}")
+        shutil.rmtree(place)
+    return {"kills before a new checkpoint": seen[False], "kills just after one": seen[True], "runs, all as undisturbed": rounds}
+
+
+@pytest.mark.long
+def test_kills_before_and_after_checkpoints_lose_nothing(nursery: Nursery, tmp_path: Path, tally: Tally) -> None:
+    tally("`train --resume`", survives_around_checkpoints(nursery, KILLS, tmp_path))
 
 
 @pytest.mark.long
@@ -206,15 +260,17 @@ def started_pair(nursery: Nursery, command: Command, folder: Path) -> list[Child
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_kills_of_one_or_both_of_two_processes_lose_nothing(parallel: str, nursery: Nursery, tmp_path: Path) -> None:
+def test_kills_of_one_or_both_of_two_processes_lose_nothing(
+    parallel: str, nursery: Nursery, tmp_path: Path, tally: Tally
+) -> None:
     """The one that is left ends by itself, as torchrun expects of it."""
     whole = pair(tmp_path / "whole", parallel)
     began = time.monotonic()
     for child in started_pair(nursery, whole, tmp_path / "whole"):
         assert child.wait() == 0, child.said()
     seconds, expected = time.monotonic() - began, whole.result()
-    moments, done, rounds = random.Random(KILLS), 0, itertools.count()
-    while done < KILLS:
+    moments, done, rounds = random.Random(FEW), 0, itertools.count()
+    while done < FEW:
         place = tmp_path / f"round-{next(rounds)}"
         command = pair(place, parallel)
         for _ in range(8):  # at most: then it may end
@@ -224,13 +280,13 @@ def test_kills_of_one_or_both_of_two_processes_lose_nothing(parallel: str, nurse
                 child.send(signal.SIGKILL)
             killed = [child.wait() for child in children].count(-signal.SIGKILL)
             done += killed
-            if not killed or command.done() or done >= KILLS:
+            if not killed or command.done() or done >= FEW:
                 break
         if not command.done():
             for child in started_pair(nursery, command, place):
                 assert child.wait() == 0, child.said()
         assert_identical(command.result(), expected, str(place))
-    print(f"two processes, {parallel}", json.dumps({"kills": done, "rounds": next(rounds)}))
+    tally(f"two processes, {parallel}", {"kills": done, "runs": next(rounds)})
 
 
 # Other disturbances

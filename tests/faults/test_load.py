@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,9 @@ def start(port: int, processes: int, *runs: Path) -> subprocess.Popen[str]:
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("processes", [1, 2])
-def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_run: Path, processes: int) -> None:
+def test_the_server_stands_whatever_its_clients_do(
+    char_run: Path, transformer_run: Path, processes: int, tally: Callable[[str, Mapping[str, int]], None]
+) -> None:
     expected = {}
     for path in (char_run, transformer_run):
         run: Any = firth.load(path, "cpu")
@@ -231,5 +233,5 @@ def test_the_server_stands_whatever_its_clients_do(char_run: Path, transformer_r
     finally:
         server.kill()
         server.communicate()
-    print(dict(load.seen))
+    tally(f"`serve --processes {processes}` under load", load.seen)
     assert min(load.seen[kind] for kind in ("read", "read slowly", "left", "malformed", "flood 200", "flood 429")) > 0

@@ -98,9 +98,32 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(
 def test_when_every_checkpoint_is_damaged_the_run_is_refused(run: Path) -> None:
     truncated(saved(run, 4))
     flipped(0.9)(saved(run, 5))
+    notices: list[str] = []
     with pytest.raises(RunError, match=r"all 2 checkpoints in .*checkpoints are damaged; remove them to train from the start"):
-        train_recipe(RECIPE, run, resume=True)
+        train_recipe(RECIPE, run, resume=True, watcher=watching(notice=notices.append))
     assert steps_saved(run) == [4, 5]
+    assert not notices  # none is used in the place of another: one line is enough
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "5"}, {"step": -1}, {"step": 10**30}, {"position": None}, {"recent": 3}, {"recent": ["a"]}, {"best": "low"},
+        {"since_best": True}, {"unknown": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_checkpoint_whose_state_is_no_state_counts_as_damaged(
+    change: dict[str, Any], run: Path, expected: dict[str, Any]
+) -> None:
+    tensors, metadata = files.load_tensors(saved(run, 5))
+    state = json.loads(metadata["state"]) | change
+    files.save_tensors(saved(run, 5), tensors, metadata | {"state": json.dumps(state)})
+    notices: list[str] = []
+    train_recipe(RECIPE, run, resume=True, watcher=watching(notice=notices.append))
+    assert len(notices) == 1
+    assert re.search(r"step-00000005\.safetensors is damaged: .* in its state|no training has", notices[0])
+    assert_identical(outcome(run), expected)
 
 
 def test_when_the_damaged_ones_are_removed_the_run_starts_again(run: Path, expected: dict[str, Any]) -> None:
@@ -163,7 +186,7 @@ def test_with_weights_and_newest_checkpoint_damaged_the_one_before_is_loaded(run
 def test_with_everything_damaged_loading_is_refused(run: Path) -> None:
     for path in run.rglob("*.safetensors"):
         truncated(path)
-    with pytest.warns(UserWarning, match="damaged"), pytest.raises(RunError, match=r"all weights in .* are damaged"):
+    with pytest.raises(RunError, match=r"all weights in .* are damaged"):  # and no note before it
         load(run, "cpu")
 
 

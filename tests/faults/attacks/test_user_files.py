@@ -9,6 +9,8 @@ import gzip
 import io
 import lzma
 import os
+import random
+import shutil
 import socket
 import sys
 import threading
@@ -24,7 +26,9 @@ from firth.text.readers import corpus as corpora
 from firth.text.readers.corpus import find
 from firth.text.readers.file_decoding import chunks, lines
 
+sys.path.append(str(Path(__file__).parent.parent))  # mutations.py
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and limits of POSIX")
+ATTACKS = int(os.environ.get("FIRTH_ATTACK_INPUTS", "40"))
 LONG = "a word " * 75  # 525 characters, which is no file name
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": lambda data: gzip.compress(data, 9),
@@ -204,3 +208,50 @@ def test_limits_that_are_none_are_refused(given: str, monkeypatch: pytest.Monkey
 def test_limits_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRTH_LIMITS", "ratio=7, files=9")
     assert limits() == Limits(ratio=7, files=9)
+
+
+# A run whose files are damaged, under every verb that reads it
+
+PARTS = ("recipe.toml", "tokenizer.json", "model.safetensors", "log.jsonl", "format", "checkpoints/step-*")
+
+
+def damaged_run(run: Path, number: int, place: Path) -> tuple[str, ...]:
+    """A copy of the run with one damaged file, and the command that reads it."""
+    from mutations import mutated
+
+    draw = random.Random(f"run {number}")
+    shutil.copytree(run, place)
+    path = draw.choice(sorted(place.glob(draw.choice(PARTS))))
+    path.write_bytes(mutated(path.read_bytes(), path.name, draw))
+    text = place.with_suffix(".txt")
+    text.write_text("the list is empty.\n")
+    commands = (
+        ("generate", str(place), "the", "--tokens", "5"),
+        ("score", str(place), str(text)),
+        ("describe", str(place)),
+        ("evaluate", str(place)),
+        ("train", str(place / "recipe.toml"), "--out", str(place), "--resume"),
+    )
+    return draw.choice(commands)
+
+
+def assert_one_line(answer: Answer, what: object) -> None:
+    """It ends well, perhaps with notes about what it did instead, or in one line."""
+    said = [line for line in answer.err.splitlines() if line.strip()]
+    assert answer.code in (0, 1, 2), (what, answer)
+    assert "internal error" not in answer.err, (what, answer.err)
+    if answer.code:
+        assert len(said) == 1, (what, answer.err)
+
+
+@pytest.mark.parametrize("number", [1, 23])
+def test_a_damaged_run_is_one_line(number: int, firth: Firth, char_run: Path, tmp_path: Path) -> None:
+    assert_one_line(firth(*damaged_run(char_run, number, tmp_path / "run")), number)
+
+
+@pytest.mark.long
+def test_damaged_runs_are_one_line(firth: Firth, char_run: Path, tmp_path: Path) -> None:
+    for number in range(ATTACKS):
+        assert_one_line(firth(*damaged_run(char_run, number, tmp_path / f"run-{number}")), number)
+        shutil.rmtree(tmp_path / f"run-{number}")
+    print(f"damaged runs: {ATTACKS}, none with more than one line")
