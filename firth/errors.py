@@ -2,15 +2,36 @@
 
 A message is at most two short sentences: what is wrong, with the value, and what to do. The command line prints it as one line
 and exits with `exit_code`: 2 if the user can fix it, 1 if the run itself failed.
+
+A message that names an argument says it with `option`, so that Python reads resume=True and the command line --resume.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 
 _LONGEST = 2000  # characters of a message, which may quote a value of any length
+_OPTION = re.compile("\x02([^\x02-\x04]*)\x03([^\x02-\x04]*)\x04")
+_NO_MARKS = dict.fromkeys((2, 3, 4))  # of which a message that was cut may keep a half
+
+
+def option(python: str, command: str | None = None) -> str:
+    """How a message names an argument: option("resume=True") is resume=True in Python and --resume on the command line.
+    `command` is what the latter says instead."""
+    if command is None:
+        name, _, value = python.partition("=")
+        command = f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
+    return f"\x02{python}\x03{command}\x04"
+
+
+def setting(name: str, value: str) -> str:
+    """The same for a setting of a recipe: setting("model.depth", "6") is model={"depth": 6} or --model.depth=6."""
+    table, _, key = name.partition(".")
+    shown = value if value.replace(".", "", 1).isdecimal() else f'"{value}"'
+    return option(f'{table}={{"{key}": {shown}}}', f"--{name}={value}")
 
 
 class FirthError(Exception):
@@ -21,6 +42,22 @@ class FirthError(Exception):
     def __init__(self, message: str = "") -> None:
         cut = len(message) > _LONGEST
         super().__init__(f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}" if cut else message)
+
+    def __str__(self) -> str:
+        """The message in the words of Python."""
+        return _OPTION.sub(r"\1", super().__str__()).translate(_NO_MARKS)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    @property
+    def marked(self) -> str:
+        """The message for another one that quotes it: in the words of whoever reads that."""
+        return super().__str__()
+
+    def for_command(self) -> str:
+        """The message in the words of the command line."""
+        return _OPTION.sub(r"\2", super().__str__()).translate(_NO_MARKS)
 
 
 class ConfigError(FirthError):

@@ -118,7 +118,7 @@ def _opened(recipe: Recipe) -> Origin:
     try:
         folder = RunFolder.open(path)
     except RunError as error:
-        raise RunError(f"training.init: {error}") from error
+        raise RunError(f"training.init: {error.marked}") from error
     there = read_run_recipe(folder.recipe)
     return Origin(there, read_tokenizers(folder, there), lambda notice: checkpoint.load_weights(folder, notice))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -17,12 +18,13 @@ from firth.api.loading import load
 from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import read_toml, to_table
-from firth.errors import ConfigError, DataError, RunError, enough_memory
+from firth.errors import ConfigError, DataError, RunError, enough_memory, option
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed, read_embedding
 from firth.progress import Progress, silent
+from firth.progress.display import Display
 from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
@@ -39,6 +41,9 @@ _FREE = {
     *("steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"),
     *("accumulate", "recompute", "parallel", "reduce", "timeout"),
 }
+
+
+Existing = Literal["refuse", "resume", "overwrite"]  # what to do with a run that is already there
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,15 @@ def train(
     training: Mapping[str, Any] | None = None,
     decoding: Mapping[str, Any] | None = None,
     resume: bool = False,
-    progress: Progress = silent,
+    overwrite: bool = False,
+    progress: Progress | bool = True,
 ) -> Run[Any]:
     """Train `recipe` (the name of a shipped one, a TOML file, a nested dict or a Recipe) into the folder `out` and load the run.
 
     The tables override single settings of the recipe: `training={"steps": 100}`. With `resume` an existing run is continued, to
-    the bit. `progress(what, done, total)` is called while data are read ("reading", …) and after every step ("training")."""
+    the bit; with `overwrite` it is replaced once the data have been read. A progress bar shows the loss; `progress=False` turns
+    it off, and a function `progress(what, done, total)` is called while data are read ("reading", …) and after every step
+    ("training")."""
     given = {
         "data": data,
         "tokenizer": tokenizer,
@@ -77,22 +85,32 @@ def train(
         "decoding": decoding,
     }
     changes = {name: dict(table) for name, table in given.items() if table is not None}
+    chosen = as_recipe(recipe, changes)
+    with _watching(progress) as watcher:
+        folder = train_recipe(chosen, Path(out), resume=resume, overwrite=overwrite, watcher=watcher)
+    return load(folder.path, chosen.training.device)
+
+
+@contextlib.contextmanager
+def _watching(progress: Progress | bool) -> Iterator[Watcher]:
+    """A Watcher that shows the training, reports it to a function, or is silent; notices become warnings of the caller."""
+
+    def notice(message: str) -> None:
+        warnings.warn(message, stacklevel=4)
+
+    if progress is True:
+        with Display() as display:
+            yield Watcher(display.work, display.begin, display.step, notice)
+        return
+    report = silent if progress is False else progress
     steps = 0
 
     def begin(training: loop.Training, recipe: Recipe) -> None:
         nonlocal steps
         steps = recipe.training.steps
-        progress("training", training.step, steps)
+        report("training", training.step, steps)
 
-    watcher = Watcher(
-        work=progress,
-        begin=begin,
-        step=lambda report: progress("training", report.step.step, steps),
-        notice=lambda message: warnings.warn(message, stacklevel=3),
-    )
-    chosen = as_recipe(recipe, changes)
-    folder = train_recipe(chosen, Path(out), resume=resume, watcher=watcher)
-    return load(folder.path, chosen.training.device)
+    yield Watcher(report, begin, lambda seen: report("training", seen.step.step, steps), notice)
 
 
 def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
@@ -107,12 +125,17 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
 
 
 @enough_memory("Lower training.batch, training.context or the sizes in [model], or raise training.accumulate.")
-def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Watcher | None = None) -> RunFolder:
-    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint.
+def train_recipe(
+    recipe: Recipe, out: Path, *, resume: bool = False, overwrite: bool = False, watcher: Watcher | None = None
+) -> RunFolder:
+    """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint; with
+    `overwrite`, replace the run in it.
 
     Every process that torchrun started calls this with the same arguments; they share the work, and the first one writes and
     watches. After a failure torchrun starts them anew, and they resume. Of two trainings into the same folder, the second is
     refused."""
+    if resume and overwrite:
+        raise ConfigError(f"{option('resume=True')} and {option('overwrite=True')} cannot be combined. Remove one of them.")
     if recipe.imported is not None:
         raise ConfigError(
             f"this recipe describes an imported model, {recipe.imported}. To train it further, write a recipe with "
@@ -123,7 +146,8 @@ def train_recipe(recipe: Recipe, out: Path, *, resume: bool = False, watcher: Wa
             raise ConfigError('data.path is "-", but several processes cannot read one standard input. Save the text to a file.')
         watcher = watcher if watcher is not None and ranks.first else Watcher()
         with held(out):
-            return _train(recipe, out, resume or distributed.restarted(), watcher)
+            existing: Existing = "resume" if resume or distributed.restarted() else "overwrite" if overwrite else "refuse"
+            return _train(recipe, out, existing, watcher)
 
 
 @dataclass(frozen=True)
@@ -136,16 +160,16 @@ class _Prepared:
     network: Network
 
 
-def _train(recipe: Recipe, out: Path, resume: bool, watcher: Watcher) -> RunFolder:
+def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> RunFolder:
     recipe, first = with_kept_run(recipe.resolved())
     if recipe.training.tensorboard:
         expect_tensorboard()  # an error now, not after the data have been read
     folder = RunFolder(out)
-    if distributed.all_told(lambda: first is not None and _to_resume(folder, recipe, resume) is None) and first is not None:
+    if distributed.all_told(lambda: first is not None and _to_resume(folder, recipe, existing) is None) and first is not None:
         watcher.notice(f"this recipe starts from another, which is trained first and kept as {recipe.training.init}")
         kept = Path(str(recipe.training.init))
         train_kept_run(first, kept, lambda first, out, resume: train_recipe(first, out, resume=resume, watcher=watcher))
-    ready = distributed.in_turn(lambda: _prepare(recipe, folder, resume, watcher))
+    ready = distributed.in_turn(lambda: _prepare(recipe, folder, existing, watcher))
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
     training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))
     checkpoint.restore(training, folder, watcher.notice)
@@ -166,11 +190,11 @@ def _metrics(training: loop.Training, network: Network, task: AnyTask, data: Any
     return task.validate(network, data, progress)
 
 
-def _prepare(recipe: Recipe, folder: RunFolder, resume: bool, watcher: Watcher) -> _Prepared:
+def _prepare(recipe: Recipe, folder: RunFolder, existing: Existing, watcher: Watcher) -> _Prepared:
     """Read the data, make the network and the run folder. Of several processes, the others find the folder that the first has
     made, and read it as a run that stopped before its first checkpoint."""
     first = distributed.ranks().first
-    old = _to_resume(folder, recipe, resume or not first)
+    old = _to_resume(folder, recipe, existing if first else "resume")
     recipe, tokenizers = _tokenizers(recipe, folder, old)
     labels = {} if old is None else {"labels": getattr(old.data, "labels", None)}
     data = with_data(recipe, **labels).task.read(tokenizers, watcher.work)
@@ -192,6 +216,8 @@ def _write_folder(recipe: Recipe, data: Any, folder: RunFolder, *, new: bool) ->
     if not new:
         files.write_text(folder.recipe, recipe.toml())
         return
+    if folder.exists():  # a run that is to be overwritten
+        folder.clear()
     own, tokenizer = source_tokenizer(data), data.tokenizer
     source = None if own is tokenizer else own.to_json()
     RunFolder.create(folder.path, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
@@ -280,14 +306,19 @@ def _embedded(network: Network, tokenizer: Tokenizer, file: str, fixed: bool) ->
     return f"{found:,} of {len(tokens):,} tokens have a vector in {file}"
 
 
-def _to_resume(folder: RunFolder, recipe: Recipe, resume: bool) -> Recipe | None:
+def _to_resume(folder: RunFolder, recipe: Recipe, existing: Existing) -> Recipe | None:
     """The recipe of the run in `out` that is to be continued; None for a new run."""
     if not folder.exists():
         RunFolder.expect_room(folder.path)  # an error now, not after the data have been read
         return None
+    if existing == "overwrite":
+        return None
     RunFolder.open(folder.path)
-    if not resume:
-        raise RunError(f"{folder.path} already holds a run. Add --resume to continue it, or choose another --out.")
+    if existing == "refuse":
+        raise RunError(
+            f"{folder.path} already holds a run. Add {option('resume=True')} to continue it or {option('overwrite=True')} to "
+            f"replace it, or choose another {option('folder', '--out')}."
+        )
     old = read_run_recipe(folder.recipe)
     _check_same(old, with_tokenizer_of_run(recipe, old))
     return old
@@ -303,14 +334,17 @@ def _check_same(old: Recipe, new: Recipe) -> None:
             if before.get(key) != after.get(key) and not found and not (table == "training" and key in _FREE):
                 raise ConfigError(
                     f"the run was started with {table}.{key} = {before.get(key)!r}; now it is {after.get(key)!r}. Resume it "
-                    "unchanged, or start a new run with another --out."
+                    f"unchanged, or start a new run with another {option('folder', '--out')}."
                 )
 
 
 def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:
     """The recipe with the fingerprint and the labels of its data; a resumed run must find the same data."""
     if old and old.data.sha256 not in (None, data.sha256):
-        raise DataError("the data have changed since this run was started. Restore them, or start a new run with another --out.")
+        raise DataError(
+            "the data have changed since this run was started. Restore them, or start a new run with another "
+            f"{option('folder', '--out')}."
+        )
     return with_data(recipe, sha256=data.sha256, labels=getattr(data, "labels", None))
 
 

@@ -22,7 +22,7 @@ def align(
 ) -> None:
     """Show how a translation attends to its source words.
 
-    The matrix has a row for each target word and a column for each source word. A fuller cell (on the HTML page, a lighter one)
+    The matrix has a row for each target word and a column for each source word. A fuller cell (in a figure, a darker one)
     means more attention weight."""
     import shutil
 

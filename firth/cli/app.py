@@ -59,7 +59,7 @@ def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F
             except FirthError as error:
                 if debugging():
                     raise
-                complain(str(error))
+                complain(error.for_command())
                 raise typer.Exit(error.exit_code) from None
             except KeyboardInterrupt:
                 complain("interrupted")
@@ -100,7 +100,7 @@ def main() -> None:
     except FirthError as error:  # of an option that is checked before its verb begins
         if debugging():
             raise
-        complain(str(error))
+        complain(error.for_command())
         sys.exit(error.exit_code)
     except BrokenPipeError:  # `firth generate … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -105,7 +105,7 @@ def _converse(
         try:
             answer = _answer(model, config, draft, asked, as_json)
         except FirthError as error:  # such as a question longer than the context: ask another one
-            complain(str(error))
+            complain(error.for_command())
             continue
         # an answer that was stopped before its first word leaves no round behind
         history = [*asked, Message("assistant", answer)] if answer.strip() else history

@@ -22,6 +22,7 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A shipped recipe (see `firth recipes`) or a TOML file.")],
     out: Annotated[Path, typer.Option(help="The run folder to write.")],
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, or start it if there is none.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model from a recipe.
@@ -35,10 +36,10 @@ def train(
 
     chosen = find_recipe(recipe, settings(context.args))
     if not is_first():
-        _train_along(chosen, out, resume)
+        _train_along(chosen, out, resume, overwrite)
         return
     with watching() as watcher:
-        folder = train_recipe(chosen, out, resume=resume, watcher=watcher)
+        folder = train_recipe(chosen, out, resume=resume, overwrite=overwrite, watcher=watcher)
     result = _measured(folder, chosen)
     if as_json:
         print_json({"run": str(out), **result})
@@ -47,12 +48,12 @@ def train(
     print(f"{out}: {measured}. Next: {chosen.task.next_command.format(run=out)}")
 
 
-def _train_along(recipe: Recipe, out: Path, resume: bool) -> None:
+def _train_along(recipe: Recipe, out: Path, resume: bool, overwrite: bool) -> None:
     """As one of several processes that is not the first: silent about what the first one says, too."""
     from firth.api import train_recipe
 
     try:
-        train_recipe(recipe, out, resume=resume)
+        train_recipe(recipe, out, resume=resume, overwrite=overwrite)
     except (Diverged, Interrupted) as error:
         raise typer.Exit(error.exit_code) from None
 

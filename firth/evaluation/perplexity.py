@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.errors import DataError
+from firth.errors import DataError, option
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import LanguageModel
 from firth.progress import Progress, silent
@@ -125,7 +125,7 @@ def _random_windows(text: TokenFile, batches: int, batch: int, context: int, see
     if starts < 1:
         raise DataError(
             f"the text has {text.count:,} tokens, but a random window of training.context = {context} needs at least "
-            f"{context + 1:,}. Give a longer text or omit --random-batches"
+            f"{context + 1:,}. Give a longer text or omit {option('random_batches')}"
         )
     generator = torch.Generator().manual_seed(seed)
     for _ in range(batches):

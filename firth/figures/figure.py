@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -16,6 +16,9 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 # Blue, white, orange: the ends differ in hue for all common types of colour vision, and the middle is light.
 DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
+
+
+_SHOWN = 40  # characters of a text in a repr
 
 
 def escaped(text: str) -> str:
@@ -50,7 +53,7 @@ class Table:
 PRIVATE = {"plotlyServerURL": "", "modeBarButtonsToRemove": ["sendChartToCloud"]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     plot: Any  # plotly.graph_objects.Figure
     table: Table
@@ -63,10 +66,14 @@ class Figure:
     def html_with_numbers(self) -> str:
         return f'<div class="plot">{self.html()}</div>\n<details><summary>Data table</summary>{self.table.html()}</details>'
 
+    def __repr__(self) -> str:
+        return f"<Figure: {len(self.table.rows):,} rows of {', '.join(self.table.headings)}; .save(path) writes it>"
+
     def _repr_html_(self) -> str:
-        """For a notebook, by the renderer that Plotly uses there."""
-        text: str = self.plot._repr_html_()
-        return text
+        """For a notebook; it needs no network."""
+        from firth.figures.notebook import cell
+
+        return cell(self.plot, PRIVATE)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save as what the suffix says: .html (a page that works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""
@@ -80,6 +87,25 @@ class Drawn:
 
     def figure(self) -> Figure:
         raise NotImplementedError
+
+    def facts_in_short(self) -> list[str]:
+        """What `repr` says of the result, piece by piece: the sizes of what is large, and the rest as it is."""
+        found = []
+        for field in fields(self):  # type: ignore[arg-type]  # every Drawn is a dataclass
+            value = getattr(self, field.name)
+            match value:
+                case str():
+                    found.append(f'{field.name} "{value if len(value) <= _SHOWN else value[:_SHOWN] + "…"}"')
+                case bool() | int() | float():
+                    found.append(f"{field.name} {value:.4g}" if isinstance(value, float) else f"{field.name} {value}")
+                case Sized() if getattr(value, "shape", None):
+                    found.append(f"{field.name} {' × '.join(map(str, value.shape))}")  # type: ignore[attr-defined]
+                case Sized():
+                    found.append(f"{len(value)} {field.name}")
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.facts_in_short())}; .figure() draws it, .text() prints it>"
 
     def _repr_html_(self) -> str:
         return self.figure()._repr_html_()

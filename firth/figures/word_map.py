@@ -43,7 +43,7 @@ _SEARCH = """
 _DOT, _HIT = 6, 13
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchableMap(Figure):
     """A figure with a search box above it."""
 

@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Alignment(Drawn):
     """Rows are target words, columns are source words; both end with <eos>. A row holds the attention weights from which its
     word was predicted, and sums to 1. The first matrix of `weights` is the recommended one; for a Transformer there is one for

@@ -52,7 +52,7 @@ class Part:
     calls: Mapping[int, Call]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attention(Drawn):
     """The attention of one forward pass. Weights are computed from q and k on demand.
 
@@ -81,6 +81,10 @@ class Attention(Drawn):
         """The same attention between words: the rows of a word's tokens are averaged, their columns summed (see merge_pieces.py),
         so that each row still sums to 1. Characters are merged, too."""
         return replace(self, words=True)
+
+    def facts_in_short(self) -> list[str]:
+        sizes = " × ".join(str(size) for size in (len(self.layers), self.heads, len(self.queries), len(self.keys)))
+        return [f'part "{self.part}"', f"weights {sizes} (layers, heads, queries, keys)"]
 
     @property
     def queries(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ class BeamResult:
     finished: bool  # False: cut off at decoding.tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BeamTree(Drawn):
     nodes: tuple[BeamNode, ...]  # the root first; a parent before its children, of which the most probable comes first
     results: tuple[BeamResult, ...]  # best first

@@ -83,7 +83,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(slope)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Costs(Drawn):
     """Timings along n at a fixed d, and along d at a fixed n."""
 

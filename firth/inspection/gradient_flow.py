@@ -46,7 +46,7 @@ MOST_TOKENS = 4096  # every step is kept in memory for the backward pass
 KINDS: tuple[Kind, ...] = (*get_args(CellKind), "transformer")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Flow(Drawn):
     """Norms by distance: index 0 is the position that predicts the last token, index n is n tokens earlier."""
 

@@ -19,7 +19,7 @@ from firth.inspection.merge_pieces import merge, words_of
 from firth.models import Captioner
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageAttention(Drawn):
     """`weights` are α_TRK: for each word of the caption, <eos> last, the attention weights of the image's cells from which the
     word was predicted; those of a word sum to 1. The first matrix is the recommended one; for a Transformer there is one for

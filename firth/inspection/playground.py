@@ -102,7 +102,7 @@ class Step:
     values_HQn: Array  # −∞ where masked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlaygroundResult(Drawn):
     """The inputs, and the result of each step. `parameters` are the random parameters of the score and the position scheme."""
 

@@ -30,7 +30,7 @@ MOST_TOKENS = 8192  # in one figure
 _PIECE = 1024  # tokens processed at once by a recurrent model
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictions(Drawn):
     """For each token of the text: its log p in nats, its rank (1 is the most probable), and the entropy of the predicted
     distribution in nats."""

@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float64]
 _CHOSEN = re.compile(r"(?P<word>.+)#(?P<number>[0-9]+)", re.DOTALL)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Senses(Drawn):
     """cos(x_m, x_n) of the word's vectors in sentences m and n. Layer 0 is the embedding, where a word has the same vector in
     every sentence: all cosines of the same form are 1."""

@@ -60,7 +60,7 @@ class Level:
         return order
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class States(Drawn):
     levels: tuple[Level, ...]
 

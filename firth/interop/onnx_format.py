@@ -49,7 +49,7 @@ def write_onnx(run: Outgoing, folder: Path) -> None:
 def expect_packages() -> None:
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ConfigError(f"--format onnx needs the package {missing[0]}. Install it: pip install 'firth[onnx]'")
+        raise ConfigError(f"the format onnx needs the package {missing[0]}. Install it: pip install 'firth[onnx]'")
 
 
 def traced(graph: Graph) -> Any:

@@ -364,7 +364,7 @@ def note_kept_hidden(before: Mapping[str, Any], after: Mapping[str, Any], named:
     if "model.width" in named and "model.hidden" not in named and after.get("hidden") is not None:
         notice(
             f"model.hidden is still {after['hidden']}, which was chosen for model.width = {before.get('width')}; now "
-            f"model.width = {after['width']}. Set --model.hidden, too."
+            f"model.width = {after['width']}. Set model.hidden, too."
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firth.config import Assignment, Notice, build, override, split_assignment, to_table, with_changes
-from firth.errors import ConfigError, did_you_mean
+from firth.errors import ConfigError, did_you_mean, option
 from firth.models.config import TransformerConfig, note_kept_hidden
 from firth.models.encoder_config import TransformerEncoderConfig
 from firth.models.network import ModelConfig
@@ -41,7 +41,8 @@ def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = l
     named = [split_assignment(assignment)[0] for assignment in assignments]
     for name in named:
         if name != VOCAB and not name.startswith("model."):
-            raise ConfigError(f'a preset has no setting "{name}". Change settings of its model (--model.depth=2) or --{VOCAB}.')
+            given = option("model.depth=2", "--model.depth=2")
+            raise ConfigError(f'a preset has no setting "{name}". Change settings of its model ({given}) or {VOCAB}.')
     before = {"model": to_table(chosen.config), "tokenizer": {"vocab": chosen.vocab}}
     after = override(before, assignments)
     note_kept_hidden(before["model"], after["model"], named, notice)

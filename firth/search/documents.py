@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, option
 from firth.files import exists, is_folder
 from firth.progress import Progress, silent
 from firth.text.config import Format
@@ -83,7 +83,7 @@ def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, t
     if chosen.pieces is None and chosen.rows is None:
         raise DataError(f"{path} holds {chosen.contents}, not documents. Choose a text file or a table")
     if chosen.pieces is None:
-        for record in records(path, [Column(field, setting="--field")], chosen, tick):
+        for record in records(path, [Column(field, setting=option("field"))], chosen, tick):
             yield name + record.where.removeprefix(str(path)), record.texts[0]
     elif by_line:
         for number, line in enumerate(lines(path, tick), start=1):

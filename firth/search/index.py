@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.errors import ConfigError, DataError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean, option
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.search.dense import AveragedVectors, ContextualVectors, Dense, Embedder
 from firth.search.documents import Document, fingerprint, read_documents
 from firth.search.index_file import Shelf
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MethodName = Literal["tfidf", "vectors", "contextual"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
-_GIVE = {"vectors": "Give a file with --vectors", "contextual": "Give one with --run"}
+_GIVE = {"vectors": f"Give a file with {option('vectors')}", "contextual": f"Give one with {option('run')}"}
 
 
 class Method(Protocol):
@@ -40,12 +41,15 @@ class Hit:
     score: float  # cosine
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Index:
     """Documents, and the methods that rank them."""
 
     documents: Sequence[Document]
     methods: Mapping[MethodName, Method]
+
+    def __repr__(self) -> str:
+        return f"<Index: {len(self.documents):,} documents; {', '.join(self.methods)}>"
 
     def search(self, query: str, top: int = 10) -> dict[MethodName, list[Hit]]:
         """The `top` documents for the query by each method, best first; of equal scores, the earlier document first.
@@ -65,6 +69,7 @@ class Index:
         return [Hit(self.documents[n], float(score_N[n])) for n in order if name != "tfidf" or score_N[n] > 0]
 
 
+@shows_progress
 def build(
     documents: str | os.PathLike[str] | Sequence[str | Document],
     *,
@@ -77,13 +82,14 @@ def build(
     file: str | os.PathLike[str] | None = None,
     format: Format = "auto",
     field: str = "text",
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> Index:
     """An index of the documents: a folder, a file, or a list of texts.
 
     `methods`: by default TF-IDF, "vectors" if `vectors` are given, and "contextual" if a `run` is given; `layer` is that of
     `Run.embed`, and `lower` and `strip_punctuation` prepare the texts for the run. `file` keeps the index: what is in it is used
     again, and what was made from other documents or from another model is made anew."""
+    progress = followed(progress)
     chosen = _chosen(methods, vectors is not None, run is not None)
     found = _documents(documents, format, field, progress)
     texts = [document.text for document in found]

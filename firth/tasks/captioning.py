@@ -22,7 +22,8 @@ from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import Captioner, CaptionModelConfig, TransformerCaptionConfig, captioner
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.image_captioner import Caption, ImageCaptioner
 from firth.tasks.abilities.inspection_inputs import has_pieces, names
 from firth.tasks.run import Run
@@ -95,6 +96,7 @@ class CaptionerRun(Run[Captioner]):
         config = self.decoding({"tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **drawing})
         return self.captions([image], config, sample=sample)[0][0].text
 
+    @shows_progress
     def captions(
         self,
         images: Sequence[ImageLike],
@@ -102,14 +104,16 @@ class CaptionerRun(Run[Captioner]):
         *,
         sample: bool = False,
         first: int = 0,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
     ) -> list[list[Caption]]:
         """The beam of each image, best first, with log p and score; see ImageCaptioner.captions."""
         if isinstance(images, str | Path) or hasattr(images, "mode"):
             raise ConfigError("captions takes a list of images. Write captions([image]).")
         pixels = [self.pixels(image) for image in images]
         image_NHWC = np.stack(pixels) if pixels else np.zeros((0, 1, 1, 3), np.uint8)
-        return self.captioner.captions(image_NHWC, config or self.recipe.decoding, sample=sample, first=first, progress=progress)
+        return self.captioner.captions(
+            image_NHWC, config or self.recipe.decoding, sample=sample, first=first, progress=followed(progress)
+        )
 
     def overlay(self, image: ImageLike, caption: str | None = None, *, beam: int | None = None) -> ImageAttention:
         """The cells of the image behind each word of `caption`, by default of the run's own; `.figure()`, `.text()`,
@@ -126,16 +130,18 @@ class CaptionerRun(Run[Captioner]):
         image_1HWC, target_T, input_1T = self._inputs(text, target)
         return predictions(of_pair(self.network, image_1HWC, input_1T), target_T, self.tokenizer.token, top)
 
+    @shows_progress
     def evaluate(
         self,
         path: str | Path | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         *,
         split: Split | None = None,
         beam: int | None = None,
     ) -> dict[str, object]:
         """Loss of the reference captions, and exact match, BLEU and ROUGE of the run's own; for scenes also those of images with
         pairs of colour and shape that never occur in training. See Run.evaluate; `path` is a table like data.path."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         config = self.decoding({"beam": beam})
         unseen = None

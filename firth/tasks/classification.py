@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, option
 from firth.evaluation.classification import LossKind, log_probabilities
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
 from firth.layers.cross_entropy import at_least_float32
 from firth.models import CaptionModelConfig, Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
-from firth.progress import Progress, silent
+from firth.progress import Progress
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
@@ -168,7 +168,7 @@ class ClassifierRun(Run[Classifier]):
     def evaluate(
         self,
         path: str | Path | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         *,
         split: Split | None = None,
         contrast: bool = False,
@@ -182,7 +182,7 @@ class ClassifierRun(Run[Classifier]):
         if set(self.labels) != {POSITIVE, NEGATIVE}:
             raise ConfigError(
                 f'the contrast pairs are labelled "{POSITIVE}" and "{NEGATIVE}", but the classes of this run are '
-                f"{', '.join(self.labels)}. Remove --contrast."
+                f"{', '.join(self.labels)}. Remove {option('contrast')}."
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a word that the run has never seen is part of the test

@@ -28,7 +28,8 @@ from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import at_least_float32, cross_entropy
 from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.tasks.abilities.continuation import Continuation
 from firth.tasks.abilities.inspection_inputs import one_reading
@@ -166,10 +167,12 @@ class ConversationRun(LanguageModelRun):
     def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         return []  # an answer begins a text of its own
 
+    @shows_progress
     def evaluate(  # type: ignore[override]  # conversations are read whole: no streams, no random batches
-        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
     ) -> dict[str, object]:
         """Loss of the true answers, and exact match and each skill's own metric of greedy ones; see Run.evaluate."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         name, conversations = self._conversations(path, split, progress)
         found = measured(self.network, self.tokenizer, conversations, self.recipe, "float32", progress, write=True)

@@ -20,7 +20,8 @@ import torch
 from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import layer_number
 from firth.models import TextEmbedder, TransformerEncoderConfig, text_embedder
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.contextual_vectors import Array, Encoded, Pooling, TextEncoder, TextPool
 from firth.tasks.run import Run
@@ -50,23 +51,25 @@ class EmbeddingRun(Run[TextEmbedder]):
 
     @overload
     def embed(
-        self, texts: Sequence[str], *, layer: int = -1, pool: SentencePool = "sentence", progress: Progress = silent
+        self, texts: Sequence[str], *, layer: int = -1, pool: SentencePool = "sentence", progress: Progress | bool = True
     ) -> Array: ...
 
     @overload
     def embed(
-        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress = silent
+        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress | bool = True
     ) -> list[Array]: ...
 
+    @shows_progress
     def embed(
         self,
         texts: Sequence[str],
         *,
         layer: int = -1,
         pool: Pooling | Literal["sentence"] | None = "sentence",
-        progress: Progress = silent,
+        progress: Progress | bool = True,
     ) -> Array | list[Array]:
         """See Run.embed. `pool` "sentence", the default: the model's own pooling and normalisation, special tokens included."""
+        progress = followed(progress)
         if pool != "sentence":
             found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)
             return found
@@ -96,7 +99,7 @@ class EmbeddingRun(Run[TextEmbedder]):
             warnings.warn(
                 f"{encoded.cut} of {len(encoded.ids)} texts have more than {most} tokens, the most that this model is made to "
                 "read. The rest of them is left out.",
-                stacklevel=3,
+                stacklevel=4,  # of whoever called `embed`
             )
         return encoded
 
@@ -104,7 +107,7 @@ class EmbeddingRun(Run[TextEmbedder]):
         _untrained()
 
     def evaluate(
-        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
     ) -> dict[str, object]:
         raise ConfigError("a sentence encoder has no loss to evaluate. Use wic, or `firth search --evaluate --run`.")
 

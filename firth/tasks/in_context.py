@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor
 
-from firth.errors import ConfigError
+from firth.errors import ConfigError, option
 from firth.evaluation.in_context import answers, answers_by_examples
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import LanguageConfig, LanguageModel, language_model
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -77,7 +78,7 @@ class PromptTask(Task[P, O, D]):
 
 def refuse_path(path: str | Path | None) -> None:
     if path is not None:
-        raise ConfigError(f"--data is {path}, but this run is evaluated on generated prompts. Remove it.")
+        raise ConfigError(f"{option('path', '--data')} is {path}, but this run is evaluated on generated prompts. Remove it.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +95,12 @@ def in_context(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state:
 class InContextRun(LanguageModelRun):
     wanted = "a run of the in-context task"
 
+    @shows_progress
     def evaluate(  # type: ignore[override]  # prompts are generated: no streams, no random batches
-        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
     ) -> dict[str, object]:
         """Accuracy after 0, 1, … examples of tasks that were not trained, beside the best possible."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         refuse_path(path)
         name, prompts = chosen(prepare_swaps(self.recipe.data, self.tokenizer), split)

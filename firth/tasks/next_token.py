@@ -17,7 +17,7 @@ from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig
 from firth.decoding.speculative import Acceptance
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, option
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
@@ -27,6 +27,7 @@ from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
 from firth.models.stretch import stretched
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.chat import Messages, as_messages, conversation_ids, imported_format
 from firth.tasks.abilities.completion import Completion, complete
 from firth.tasks.abilities.contextual_vectors import refuse_longer
@@ -238,10 +239,11 @@ class LanguageModelRun(Run[LanguageModel]):
             raise DataError("the text is empty; give at least one token")
         return np.concatenate((self.opening(), self.ids(text)))
 
+    @shows_progress
     def evaluate(
         self,
         path: str | Path | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         *,
         split: Split | None = None,
         streams: int | None = None,
@@ -256,6 +258,7 @@ class LanguageModelRun(Run[LanguageModel]):
         little worse, because each starts without a past. A Transformer reads windows of `context` tokens, by default those of
         training.context; `rotary_scaling` stretches its rotary positions to a longer context. `random_batches` adds the loss over
         that many batches of windows at random offsets, drawn from `seed`."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         _check_protocol(streams, random_batches, seed, self.network.carries)
         network, config = self._reader(context, rotary_scaling), self.recipe.training
@@ -281,22 +284,24 @@ class LanguageModelRun(Run[LanguageModel]):
             name = "rotary_scaling" if context is None else "context"
             raise ConfigError(
                 f"{name} only applies to Transformers; this run is recurrent and carries its state along the whole text. "
-                f"Remove --{name.replace('_', '-')}."
+                f"Remove {option(name)}."
             )
         if context is None:
-            raise ConfigError(f'rotary_scaling is "{rotary_scaling}", and no context was given. Add --context.')
+            raise ConfigError(f'rotary_scaling is "{rotary_scaling}", and no context was given. Add {option("context")}.')
         if context < 1:
             raise ConfigError(f"context is {context}; expected 1 or more")
         end = network.scheme.end
         if end is not None and context > end:
             raise ConfigError(
                 f"context is {context}, but {network.config.position} positions end at model.context = {end}. "
-                f"Choose --context {end} or less, or a run with other positions."
+                f"Choose {option(f'context={end}')} or less, or a run with other positions."
             )
         if rotary_scaling is None:
             return network
         if self.quantised is not None:
-            raise ConfigError("rotary_scaling does not apply to quantised weights. Remove --rotary-scaling or --quantise.")
+            raise ConfigError(
+                f"rotary_scaling does not apply to quantised weights. Remove {option('rotary_scaling')} or {option('quantise')}."
+            )
         if rotary_scaling not in get_args(RotaryScaling):
             raise ConfigError(f'rotary_scaling is "{rotary_scaling}"; choose {either(get_args(RotaryScaling))}.')
         return stretched(network, context, rotary_scaling, self.recipe.training.context)
@@ -391,7 +396,8 @@ def _protocol(streams: int | None, windows: str) -> str:
 def _check_protocol(streams: int | None, random_batches: int | None, seed: int, carries: bool) -> None:
     if streams is not None and not carries:
         raise ConfigError(
-            f"streams is {streams}, but a Transformer has no state to carry along a stream: it reads windows. Remove --streams."
+            f"streams is {streams}, but a Transformer has no state to carry along a stream: it reads windows. "
+            f"Remove {option('streams')}."
         )
     for name, value, least in (("streams", streams, 1), ("random_batches", random_batches, 1), ("seed", seed, 0)):
         if value is not None and value < least:

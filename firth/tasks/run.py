@@ -22,7 +22,8 @@ from firth.inspection.walk import Walk, walk
 from firth.layers.quantised import Quantisation
 from firth.models import Network
 from firth.models.quantisation import Quantised, quantise
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder, TextPool
 from firth.tasks.abilities.inspection_inputs import one_reading
@@ -56,19 +57,26 @@ class Run(ABC, Generic[N]):
         tells how many. Such a model has no gradients and cannot be moved to another device."""
         self.quantised = quantise(self.network, kind)
 
+    def __repr__(self) -> str:
+        facts = self._facts()
+        of = f"{facts['parameters']} parameters, vocabulary {facts['vocabulary']}, {facts['device']}"
+        return f"<{type(self).__name__}: {facts['task']}, {facts['model']}, {of}>"
+
     def _repr_html_(self) -> str:
         """For a notebook: what the model is, as a small table."""
         from firth.figures.figure import Table
 
+        return Table((type(self).__name__, ""), list(self._facts().items())).html()
+
+    def _facts(self) -> dict[str, str]:
         model, weights = self.recipe.model, sum(one.numel() for one in self.network.parameters())
-        rows = [
-            ("task", self.task.name),
-            ("model", f"{model.family}, {model.kind}"),
-            ("parameters", f"{weights:,}"),
-            ("vocabulary", f"{self.tokenizer.vocab:,}"),
-            ("device", str(self.device)),
-        ]
-        return Table((type(self).__name__, ""), rows).html()
+        return {
+            "task": self.task.name,
+            "model": f"{model.family}, {model.kind}",
+            "parameters": f"{weights:,}",
+            "vocabulary": f"{self.tokenizer.vocab:,}",
+            "device": str(self.device),
+        }
 
     @property
     def recipe(self) -> Any:
@@ -77,12 +85,14 @@ class Run(ABC, Generic[N]):
 
     # Metrics
 
+    @shows_progress
     def evaluate(
-        self, path: str | Path | None = None, progress: Progress = silent, *, split: Split | None = None
+        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
     ) -> dict[str, object]:
         """Metrics on the data at `path`, or on the run's own `split`: by default test, validation or training, the first it has.
 
         The computation is in float32, however the run was trained."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         return self._evaluate(path, split, progress)
 
@@ -92,22 +102,25 @@ class Run(ABC, Generic[N]):
     # Contextual vectors
 
     @overload
-    def embed(self, texts: Sequence[str], *, layer: int = -1, pool: TextPool = "mean", progress: Progress = silent) -> Array: ...
+    def embed(
+        self, texts: Sequence[str], *, layer: int = -1, pool: TextPool = "mean", progress: Progress | bool = True
+    ) -> Array: ...
 
     @overload
     def embed(
-        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress = silent
+        self, texts: Sequence[str], *, layer: int = -1, pool: Literal["words"] | None, progress: Progress | bool = True
     ) -> list[Array]: ...
 
+    @shows_progress
     def embed(
-        self, texts: Sequence[str], *, layer: int = -1, pool: Pooling | None = "mean", progress: Progress = silent
+        self, texts: Sequence[str], *, layer: int = -1, pool: Pooling | None = "mean", progress: Progress | bool = True
     ) -> Array | list[Array]:
         """Contextual vectors as float32; for sentence pairs, of the source.
 
         `layer`: 0 is the embedding, 1 … depth the output of that layer; negative numbers count from the end. `pool`: "first",
         "last", "mean" or "max" over the tokens gives one row per text; "words" and None give one array per text, with a row per
         word (the mean of its pieces) or per token."""
-        found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)
+        found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, followed(progress))
         return found
 
     def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
@@ -116,11 +129,13 @@ class Run(ABC, Generic[N]):
         In a sentence that contains the word several times the first occurrence counts; "word#2" means the second."""
         return contextual_vectors.compare(self._encoder(), word, sentences, layer)
 
-    def wic(self, folder: str | Path | None = None, progress: Progress = silent) -> dict[str, object]:
+    @shows_progress
+    def wic(self, folder: str | Path | None = None, progress: Progress | bool = True) -> dict[str, object]:
         """Word-in-context accuracy: does the cosine of a word's two vectors tell whether it has the same sense in two sentences?
 
         Layer and threshold are chosen on the training pairs; the result is that of the development pairs in `folder`, or of the
         data set "wic". See evaluation/wic.py."""
+        progress = followed(progress)
         return contextual_vectors.wic(self._encoder(), folder, progress)
 
     def _encoder(self) -> TextEncoder:

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from firth.decoding.sample import DecodingConfig
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, option
 from firth.evaluation.pairs import likelihood
 from firth.inspection.alignment import Alignment
 from firth.inspection.beam_tree import BeamTree
@@ -21,7 +21,8 @@ from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
-from firth.progress import Progress, silent
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
 from firth.tasks.abilities.skill_table import skill_table
@@ -88,7 +89,7 @@ class TranslatorRun(Run[Seq2Seq]):
         beam_groups: int | None = None,
         diversity: float | None = None,
         seed: int | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
     ) -> list[str]:
         """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
         the recipe's [decoding]. `translations` returns the whole beam with probabilities."""
@@ -97,6 +98,7 @@ class TranslatorRun(Run[Seq2Seq]):
         config = self.decoding({"tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **drawing})
         return [found[0].text for found in self.translations(texts, config, sample=sample, progress=progress)]
 
+    @shows_progress
     def translations(
         self,
         texts: Sequence[str],
@@ -104,11 +106,13 @@ class TranslatorRun(Run[Seq2Seq]):
         *,
         sample: bool = False,
         first: int = 0,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
     ) -> list[list[Translation]]:
         """The beam of each text, best first, with log p and score; see Translator.translate."""
         refuse_one_text("translate", texts)
-        return self.translator.translate(texts, config or self.recipe.decoding, sample=sample, first=first, progress=progress)
+        return self.translator.translate(
+            texts, config or self.recipe.decoding, sample=sample, first=first, progress=followed(progress)
+        )
 
     def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
         """The source words behind each word of `target`, by default of the run's own translation; `.figure()`, `.text()`."""
@@ -127,10 +131,11 @@ class TranslatorRun(Run[Seq2Seq]):
         log_p = of_pair(self.network, pair.source_1S, pair.length_1, pair.input_1T)
         return predictions(log_p, pair.target_T, self.tokenizer.token, top)
 
+    @shows_progress
     def evaluate(
         self,
         path: str | Path | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         *,
         split: Split | None = None,
         target: str | Path | None = None,
@@ -139,10 +144,13 @@ class TranslatorRun(Run[Seq2Seq]):
         """Loss of the reference translations, and BLEU, chrF and exact match of the run's own; see Run.evaluate.
 
         `path` holds sentence pairs, or `path` the sources and `target` the translations, line by line."""
+        progress = followed(progress)
         check_split(self.recipe.data, path, split)
         translator, config = self.translator, self.decoding({"beam": beam})
         if path is None and target is not None:
-            raise ConfigError(f"--target is {target}, but the sources are missing. Give --data, too.")
+            raise ConfigError(
+                f"{option('target')} is {target}, but the sources are missing. Give {option('path', '--data')}, too."
+            )
         name, pairs = self._pairs(path, target, split, progress)
         batch_tokens = self.recipe.training.batch_tokens
         measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from firth import files
-from firth.errors import CorruptFile, RunError
+from firth.errors import CorruptFile, RunError, option
 from firth.layers.state import RecurrentState
 from firth.models import Network
 from firth.models.adapters import base_weights, facts, merge, merged_weights, trained_names
@@ -218,7 +218,8 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
             _check_tokenizers(folder, metadata)
             return tensors
     elif not found:
-        raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
+        train = option(f"firth.train(…, {str(folder.path)!r}, resume=True)", f"`firth train … --out {folder.path} --resume`")
+        raise RunError(f"{folder.path} has no trained weights yet. Train it with {train}")
     newest = _newest_intact(found, skipped.append)
     if newest is not None:
         _check_tokenizers(folder, newest[1])

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from firth import meeting
-from firth.errors import ConfigError, FirthError, RunError
+from firth.errors import ConfigError, FirthError, RunError, option
 from firth.training.config import TrainingConfig
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ def answered(timeout: float) -> Iterator[None]:
             raise
         raise RunError(
             f"rank {ranks().rank}: another process stopped, or did not answer for {timeout:g} seconds (training.timeout). "
-            "Continue from the last checkpoint with --resume."
+            f"Continue from the last checkpoint with {option('resume=True')}."
         ) from error
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from firth import files
-from firth.errors import RunError
+from firth.errors import RunError, option
 
 try:
     import fcntl
@@ -49,12 +50,11 @@ class RunFolder:
     def open(path: Path) -> RunFolder:
         """Open an existing run; raise RunError if this version cannot read it."""
         folder = RunFolder(path)
+        made_by = option("firth.train(recipe, folder)", "`firth train RECIPE --out RUN`")
         if not files.is_folder(path):
-            raise RunError(f"{path} is not a folder; expected a run made by `firth train RECIPE --out {path}`")
+            raise RunError(f"{path} is not a folder; expected a run made by {made_by}")
         if not folder.exists():
-            raise RunError(
-                f"{path} is not a run: it has no `format` file; expected a folder made by `firth train RECIPE --out RUN`"
-            )
+            raise RunError(f"{path} is not a run: it has no `format` file; expected a folder made by {made_by}")
         text = folder.format.read_text(encoding="utf-8", errors="replace").strip()
         if not text.isdecimal() or len(text) > 9:
             raise RunError(f"{folder.format} holds {text[:20]!r} instead of a version number, so {path} is not a run")
@@ -73,6 +73,7 @@ class RunFolder:
         RunFolder.expect_room(path)
         folder = RunFolder(path)
         files.write_text(path / _CREATING, "")
+        folder._remove_files()
         files.write_text(folder.recipe, recipe)
         files.write_text(folder.tokenizer, tokenizer)
         if source_tokenizer is not None:
@@ -85,9 +86,27 @@ class RunFolder:
 
     @staticmethod
     def expect_room(path: Path) -> None:
-        """Refuse a path that is in use; only the remains of an interrupted `create` may be there."""
+        """Refuse a path that is in use; only what an interrupted `create` or `clear` left may be there."""
         if files.exists(path) and (not path.is_dir() or _holds_something(path)):
-            raise RunError(f"{path} already exists and is not a run; choose another --out or remove it")
+            raise RunError(f"{path} already exists and is not a run; choose another {option('folder', '--out')} or remove it")
+
+    def clear(self) -> None:
+        """Remove the run, so that another can be created in its place. Files that no run writes stay where they are. A process
+        that is killed meanwhile leaves the marker of `create`, and no run."""
+        files.write_text(self.path / _CREATING, "")
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        for place in self._files():
+            with files.writing(place):
+                if place.is_dir() and not place.is_symlink():
+                    shutil.rmtree(place)
+                else:
+                    place.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        """Everything that belongs to a run; `format` first, without which it is none."""
+        return [place for place in vars(self).values() if place != self.path]
 
 
 @contextlib.contextmanager
@@ -105,7 +124,9 @@ def held(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(f"another process is training into {path}. Wait until it ends, or choose another --out") from None
+            raise RunError(
+                f"another process is training into {path}. Wait until it ends, or choose another {option('folder', '--out')}"
+            ) from None
         except OSError:
             pass  # a file system without locks
         yield
@@ -117,7 +138,6 @@ def held(path: Path) -> Iterator[None]:
 
 
 def _holds_something(path: Path) -> bool:
-    # Without the marker, a recipe.toml here belongs to the user and must not be overwritten.
-    written = {"recipe.toml", "tokenizer.json", "source_tokenizer.json", "tokenizer_config.json"}
-    ours = written if (path / _CREATING).exists() else set()
-    return any(entry.name not in ours and not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())
+    """Beside the marker, whatever belongs to a run is ours, and the rest stays. Without it, even a recipe.toml is the user's."""
+    marked = (path / _CREATING).exists()
+    return not marked and any(not entry.name.startswith(files.TEMPORARY) for entry in path.iterdir())

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from firth.errors import Diverged, Interrupted
+from firth.errors import Diverged, Interrupted, option
 from firth.models import Network
 from firth.training import checkpoint
 from firth.training.config import TrainingConfig
@@ -86,12 +86,12 @@ def train(
                     vote.cast(stop.signal is not None)
         except Diverged as error:
             saver.wait()
-            raise Diverged(f"{error}; {_last_good(folder)}. Try a smaller training.rate or training.clip") from None
+            raise Diverged(f"{error.marked}; {_last_good(folder)}. Try a smaller training.rate or training.clip") from None
 
 
 def _interrupted(step: int, steps: int, number: int | None) -> Interrupted:
     """Several processes end with 0, so that whoever started and stopped them takes none of them for a failure."""
-    message = f"stopped at step {step} of {steps}; saved. Add --resume to continue"
+    message = f"stopped at step {step} of {steps}; saved. Add {option('resume=True')} to continue"
     return Interrupted(message, number or signal.SIGTERM, exit_code=0 if ranks().world > 1 else None)
 
 

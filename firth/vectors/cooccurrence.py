@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.text.config import Format
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.sentences import Source
@@ -31,6 +32,7 @@ _MORE, _ROUNDS = 16, 8  # further dimensions and iterations of the subspace iter
 Counts = NDArray[np.float64]
 
 
+@shows_progress
 def cooccur(
     source: Source,
     *,
@@ -43,11 +45,12 @@ def cooccur(
     strip_punctuation: bool = False,
     format: Format = "auto",
     field: str = "text",
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> WordVectors:
     """Vectors of the `max_vocab` most frequent words of `source`: a path, a name or sentences, as for `train`.
 
     Words that are left out are removed before counting, as in word2vec, so that the window reaches over them."""
+    progress = followed(progress)
     if weight not in get_args(Weight):
         raise ConfigError(f'unknown weight "{weight}"; expected raw or ppmi')
     for name, value in (("window", window), ("max_vocab", max_vocab), ("svd", 1 if svd is None else svd)):

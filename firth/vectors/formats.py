@@ -13,9 +13,10 @@ from typing import IO, Literal, get_args
 
 import numpy as np
 
-from firth.errors import ConfigError, DataError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean, option
 from firth.files import is_file, is_folder, replacing
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.text.readers import file_decoding
 from firth.vectors import firth_file, word2vec_format
 from firth.vectors.firth_file import Content
@@ -31,17 +32,20 @@ _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _SNIFFED = 10  # lines checked to distinguish text from binary
 
 
-def load(path: str | Path, format: Format | None = None, verify: bool | None = None, progress: Progress = silent) -> WordVectors:
+@shows_progress
+def load(
+    path: str | Path, format: Format | None = None, verify: bool | None = None, progress: Progress | bool = True
+) -> WordVectors:
     """Read word vectors. Pass `format` only if detection by the first bytes fails.
 
     A `.firth` file opens at once and is read on demand; `verify` checks its checksum first (None: only if the file is small)."""
-    place = Path(path).expanduser()
+    place, report = Path(path).expanduser(), followed(progress)
     if not is_file(place):
         raise DataError(f"{path} {'is a folder' if is_folder(place) else 'does not exist'}; expected a word-vectors file")
     size = place.stat().st_size
 
     def chunks() -> word2vec_format.Chunks:
-        return file_decoding.chunks(place, lambda done: progress(f"reading {place.name}", done, size))
+        return file_decoding.chunks(place, lambda done: report(f"reading {place.name}", done, size))
 
     head = next(file_decoding.chunks(place, lambda done: None), b"")
     known = format or _format_of(head, place)
@@ -79,7 +83,10 @@ def format_for(path: Path) -> Format:
     """The format that a file of this name is written in."""
     if path.suffix.lower() not in SUFFIXES:
         known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())
-        raise ConfigError(f'the name "{path.name}" does not determine a format. End it in {known}, or choose one with --to')
+        raise ConfigError(
+            f'the name "{path.name}" does not determine a format. End it in {known}, or choose one with '
+            f"{option('format', '--to')}"
+        )
     return SUFFIXES[path.suffix.lower()]
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.errors import ConfigError
+from firth.errors import ConfigError, option
 
 T = TypeVar("T")
 Matrix = NDArray[np.float32]
@@ -143,4 +143,6 @@ def check(team: Team, source: object, device: str) -> None:
     if not isinstance(source, (str, os.PathLike)) or os.fspath(source) == "-":
         raise ConfigError("several processes cannot read standard input or a Python object. Write the text to a file")
     if device == "cuda":
-        raise ConfigError("several processes train word vectors on the CPU only. Remove --device, or start one process")
+        raise ConfigError(
+            f"several processes train word vectors on the CPU only. Remove {option('device')}, or start one process"
+        )

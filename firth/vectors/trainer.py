@@ -22,8 +22,10 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,7 @@ from firth.progress import Progress, silent
 from firth.text.config import Format
 from firth.text.parallel import cores
 from firth.vectors.config import Device, Loss, Model, VectorsConfig
+from firth.vectors.display import VectorsDisplay
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.huffman import huffman
 from firth.vectors.sampling import busy_rows
@@ -45,6 +48,7 @@ from firth.vectors.wordvectors import WordVectors
 if TYPE_CHECKING:
     from firth.vectors.kernels import Counts, Kernel
 
+P = ParamSpec("P")
 Matrix = NDArray[np.float32]
 _BLOCK = 200_000  # words; small enough to stop quickly after Ctrl-C and to keep all threads busy until the end
 _GPU_BLOCK = 2_000_000  # a GPU trains on all parts of a block in parallel
@@ -77,11 +81,40 @@ class TrainingCallbacks:
     """How a caller follows the training; every callback is optional."""
 
     work: Progress = silent  # progress of reading and encoding
-    block: Callable[[Report], None] = lambda report: None
+    block: Callable[[Report], object] = lambda report: None
     notice: Callable[[str], None] = lambda message: None
     stopping: Callable[[], bool] = lambda: False  # called after each block; True stops the training, like Ctrl-C
 
 
+@contextlib.contextmanager
+def watching(progress: Progress | bool) -> Iterator[TrainingCallbacks]:
+    """Callbacks that show the training, report it to a function, or are silent."""
+    if progress is True:
+        with VectorsDisplay() as display:
+            yield TrainingCallbacks(display.work, display.block, display.note)
+    elif progress is False:
+        yield TrainingCallbacks()
+    else:
+        yield TrainingCallbacks(progress, lambda report: progress("training", report.words, report.of))
+
+
+def _watched(function: Callable[P, WordVectors]) -> Callable[P, WordVectors]:
+    """Where no `watcher` is given, `progress` makes one."""
+    arguments = signature(function)
+
+    @wraps(function)
+    def shown(*args: P.args, **kwargs: P.kwargs) -> WordVectors:
+        given = arguments.bind(*args, **kwargs)
+        given.apply_defaults()
+        if given.arguments["watcher"] is not None:
+            return function(*args, **kwargs)
+        with watching(given.arguments["progress"]) as given.arguments["watcher"]:
+            return function(*given.args, **given.kwargs)
+
+    return shown
+
+
+@_watched
 def train(
     corpus: Source,
     *,
@@ -106,13 +139,17 @@ def train(
     field: str = "text",
     start: WordVectors | None = None,
     out: str | os.PathLike[str] | None = None,
+    progress: Progress | bool = True,
     watcher: TrainingCallbacks | None = None,
 ) -> WordVectors:
     """Train word vectors on `corpus`: a file, folder or glob, a named data set, "-" for standard input, or sentences
     (strings, or lists of words; a generator is read once). Settings that are None take their defaults from VectorsConfig.
 
     With `start`, its vectors are trained further: settings that are None are those of `start`, new words are added, counts are
-    added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C."""
+    added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C.
+
+    A progress bar shows the loss; `progress=False` turns it off, a function `progress(what, done, total)` or the callbacks of a
+    `watcher` take its place."""
     given = {
         "model": model,
         "loss": loss,

@@ -80,6 +80,14 @@ class WordVectors:
     def __repr__(self) -> str:
         return f"WordVectors({len(self):,} words, width {self.width})"
 
+    def _repr_html_(self) -> str:
+        """For a notebook: a small table."""
+        from firth.figures.figure import Table
+
+        first = ", ".join(list(self.words[:8]) + ["…"] * (len(self) > 8))
+        rows = [("words", f"{len(self):,}"), ("dimension", f"{self.width:,}"), ("first words", first)]
+        return Table(("WordVectors", ""), rows).html()
+
     def id(self, word: str) -> int:
         """The row of a word; an unknown word raises an error that suggests similar spellings."""
         try:

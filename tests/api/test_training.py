@@ -14,6 +14,7 @@ from tiny_runs import TEXT, assert_identical, assert_no_temporaries, contents, o
 from firth.api import Recipe, train_recipe
 from firth.errors import ConfigError, DataError, RunError
 from firth.text.config import DataConfig, TokenizerConfig
+from firth.training.folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def test_a_run_is_not_resumed_under_a_recipe_that_would_have_made_another_one(
         train_recipe(changed(recipe, table, **{key: new}), tmp_path / "run", resume=True)
     message = str(caught.value)
     assert message.startswith(f"the run was started with {table}.{key} = {old}; now it is {new!r}. ")
-    assert "another --out" in message
+    assert "another folder" in message
     assert contents(tmp_path / "run") == before
 
 
@@ -96,9 +97,63 @@ def test_a_run_is_not_resumed_on_another_text(tmp_path: Path) -> None:
 def test_a_run_is_not_written_over_without_resume(tmp_path: Path) -> None:
     train_recipe(tiny(), tmp_path / "run")
     before = contents(tmp_path / "run")
-    with pytest.raises(RunError, match=r"already holds a run\. Add --resume to continue it, or choose"):
+    with pytest.raises(
+        RunError,
+        match=r"already holds a run\. Add resume=True to continue it or overwrite=True to replace it, or choose another folder",
+    ):
         train_recipe(tiny(), tmp_path / "run")
     assert contents(tmp_path / "run") == before
+
+
+def test_overwrite_replaces_a_run_and_keeps_what_is_not_part_of_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_recipe(tiny(steps=9, checkpoint_every=3), run)
+    (run / "notes.txt").write_text("mine")
+    train_recipe(tiny(), run, overwrite=True)
+    assert (run / "notes.txt").read_text() == "mine"
+    (run / "notes.txt").unlink()
+    assert_identical(outcome(run), undisturbed(tiny(), tmp_path / "other"))
+    assert {path.name for path in run.rglob("*")} == {path.name for path in (tmp_path / "other").rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "recipe.toml", "checkpoints/x"])
+def test_overwrite_leaves_alone_what_is_no_run(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("years of work")
+    with pytest.raises(RunError, match="already exists and is not a run"):
+        train_recipe(tiny(), folder, overwrite=True)
+    assert contents(folder) == {folder / name: b"years of work"}
+
+
+def test_a_run_is_kept_where_its_successor_cannot_begin(tmp_path: Path) -> None:
+    train_recipe(tiny(), tmp_path / "run")
+    before = contents(tmp_path / "run")
+    with pytest.raises(DataError):
+        train_recipe(tiny(text="a"), tmp_path / "run", overwrite=True)
+    assert contents(tmp_path / "run") == before
+    with pytest.raises(ConfigError, match="resume=True and overwrite=True cannot be combined"):
+        train_recipe(tiny(), tmp_path / "run", resume=True, overwrite=True)
+
+
+def test_a_process_killed_while_it_overwrites_leaves_room_for_the_new_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train_recipe(tiny(), run)
+    (run / "notes.txt").write_text("mine")
+
+    def killed(folder: RunFolder) -> None:
+        folder.format.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "_remove_files", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_recipe(tiny(), run, overwrite=True)
+    train_recipe(tiny(), run)
+    assert steps_saved(run) == [6]
+    assert (run / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["absent", "empty"])
@@ -117,7 +172,7 @@ def test_a_folder_that_is_no_run_is_refused_and_left_alone(name: str, resume: bo
     folder = tmp_path / "mine"
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text("years of work")
-    with pytest.raises(RunError, match=r"mine already exists and is not a run; choose another --out or remove it"):
+    with pytest.raises(RunError, match=r"mine already exists and is not a run; choose another folder or remove it"):
         train_recipe(tiny(), folder, resume=resume)
     assert contents(folder) == {folder / name: b"years of work"}
 

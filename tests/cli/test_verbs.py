@@ -64,7 +64,7 @@ def test_a_run_that_is_there_is_not_overwritten_but_resumed(firth: Firth, tmp_pa
     assert firth("train", "hello", *few, "--resume").code == 0  # an absent run is started
     again = firth("train", "hello", *few)
     assert again.code == 2
-    assert "already holds a run. Add --resume to continue it, or choose another --out" in again.err
+    assert "already holds a run. Add --resume to continue it or --overwrite to replace it, or choose another --out" in again.err
     assert firth("train", "hello", "--training.steps=4", "--out", run, "--resume").code == 0
 
 

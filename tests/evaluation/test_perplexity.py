@@ -219,7 +219,7 @@ def test_a_text_of_one_window_has_one_start_and_a_shorter_one_is_refused() -> No
     model, file = random_model("rnn", VOCAB), text(CONTEXT + 1)
     assert estimated(model, file, 2).loss_random == pytest.approx(by_hand(model, file.ids, [0]), rel=FLOAT32)
     with pytest.raises(
-        DataError, match=r"the text has 12 tokens, .* training\.context = 12 needs at least 13\. .*--random-batches"
+        DataError, match=r"the text has 12 tokens, .* training\.context = 12 needs at least 13\. .*random_batches"
     ):
         estimated(model, text(CONTEXT), 2)
 

@@ -171,7 +171,7 @@ def test_a_folder_of_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         read_documents(tmp_path / "absent.txt")
     (tmp_path / "a.csv").write_text("text,n\nthree,1\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r'has no column "body".* Choose one with --field'):
+    with pytest.raises(DataError, match=r'has no column "body".* Choose one with field'):
         read_documents(tmp_path / "a.csv", field="body")
 
 
@@ -320,8 +320,8 @@ def test_the_shipped_queries_are_paraphrases() -> None:
     ("arguments", "message"),
     [
         ({"methods": ["vector"]}, 'unknown method "vector". Did you mean "vectors"?'),
-        ({"methods": ["vectors"]}, 'method "vectors" needs word vectors. Give a file with --vectors'),
-        ({"methods": ["contextual"]}, 'method "contextual" needs a run. Give one with --run'),
+        ({"methods": ["vectors"]}, 'method "vectors" needs word vectors. Give a file with vectors'),
+        ({"methods": ["contextual"]}, 'method "contextual" needs a run. Give one with run'),
     ],
 )
 def test_a_method_without_its_model_is_refused(arguments: dict[str, Any], message: str) -> None:

@@ -212,7 +212,7 @@ def test_a_text_has_exactly_one_blank(text: str, blanks: int, char_run: Path) ->
 
 
 def test_no_candidates_is_an_error_that_says_how_to_give_some(char_run: Path) -> None:
-    with pytest.raises(DataError, match=r"there are no candidates\. Give some with --candidates a,b,c\."):
+    with pytest.raises(DataError, match=r"there are no candidates\. Give some: candidates=\["):
         load(char_run).complete("the __.", ["", " "])
 
 

@@ -252,9 +252,7 @@ def test_learned_positions_are_read_up_to_their_end_and_no_further(tmp_path: Pat
     model = load(train_recipe(compose(table), tmp_path / "run").path)
     assert model.evaluate(context=24) == model.evaluate()
     assert model.evaluate(context=7)["context"] == 7
-    with pytest.raises(
-        FirthError, match=r"context is 25, but learned positions end at model\.context = 24\. Choose --context 24"
-    ):
+    with pytest.raises(FirthError, match=r"context is 25, but learned positions end at model\.context = 24\. Choose context=24"):
         model.evaluate(context=25)
     with pytest.raises(FirthError, match=r'rotary_scaling is "ntk", but model\.position is "learned"\. Remove'):
         model.evaluate(context=7, rotary_scaling="ntk")
@@ -444,7 +442,7 @@ def test_a_run_with_a_file_missing_names_the_file(copied: Path, name: str) -> No
 def test_a_run_without_weights_says_how_to_make_them(copied: Path) -> None:
     shutil.rmtree(copied / "checkpoints")
     (copied / "model.safetensors").unlink()
-    with pytest.raises(RunError, match=r"--resume`"):
+    with pytest.raises(RunError, match=r"resume=True"):
         load(copied)
 
 

@@ -199,7 +199,7 @@ def test_weights_of_a_newer_format_ask_for_an_upgrade_instead_of_being_passed_ov
 def test_a_run_without_weights_says_how_to_make_them(run: Path) -> None:
     for path in run.rglob("*.safetensors"):
         path.unlink()
-    with pytest.raises(RunError, match=r"has no trained weights yet.*--resume"):
+    with pytest.raises(RunError, match=r"has no trained weights yet.*resume=True"):
         load(run, "cpu")
 
 

@@ -46,7 +46,7 @@ def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(
     )
     expected = undisturbed(recipe, tmp_path / "whole")
     for k in (3, 7, 13):
-        with pytest.raises(Interrupted, match=rf"stopped at step {k} of 14; saved\. Add --resume to continue"):
+        with pytest.raises(Interrupted, match=rf"stopped at step {k} of 14; saved\. Add resume=True to continue"):
             train_recipe(recipe, tmp_path / "parts", resume=True, watcher=stopping_at(k))
         assert steps_saved(tmp_path / "parts")[-1] == k
     train_recipe(recipe, tmp_path / "parts", resume=True)

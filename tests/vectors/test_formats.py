@@ -253,7 +253,7 @@ def test_what_is_not_a_file_is_told(make: Callable[[Path], None], message: str, 
 def test_the_name_of_a_file_tells_what_to_write() -> None:
     names = {"v.firth": "firth", "v.BIN": "word2vec-binary", "v.vec": "fasttext", "v.txt": "word2vec"}
     assert {name: format_for(Path(name)) for name in names} == names
-    with pytest.raises(ConfigError, match=r"End it in \.firth .* --to"):
+    with pytest.raises(ConfigError, match=r"End it in \.firth .* with format"):
         format_for(Path("v.txt.gz"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,17 +13,16 @@ import typer
 
 from firth import files
 from firth.cli.app import Json, complain, print_json, verb
-from firth.cli.progress import Display
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 from firth.files import is_file
 from firth.vectors.config import VectorsConfig
+from firth.vectors.display import VectorsDisplay
 
 if TYPE_CHECKING:
     from firth.vectors.trainer import Report
     from firth.vectors.wordvectors import WordVectors
 
 _LONG = 1_000_000  # words; on a shorter text a rising loss is chance
-_BETWEEN = 0.2  # seconds between two updates of the progress bar
 
 
 def _setting(name: str, help: str, default: str | None = None) -> Any:
@@ -79,7 +77,7 @@ def train(
 
     start = _start(out, continue_)
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
-    with StopRequest() as stop, VectorsDisplay(log) as display:
+    with StopRequest() as stop, LoggedDisplay(log) as display:
 
         def work(what: str, done: int, total: int) -> None:
             if stop.signal is not None:  # nothing to save yet
@@ -89,7 +87,7 @@ def train(
 
         watcher = trainer.TrainingCallbacks(work, stopping=lambda: stop.signal is not None)
         if first:
-            watcher = dataclasses.replace(watcher, block=display.block, notice=complain)
+            watcher = dataclasses.replace(watcher, block=display.add, notice=complain)
         vectors = trainer.train(
             corpus,
             model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
@@ -139,30 +137,18 @@ def _start(out: Path, going_on: bool) -> WordVectors | None:
     return load(out)
 
 
-class VectorsDisplay(Display):
-    """A progress bar with words/s, the time left and the loss of the epoch; and the same numbers in a log."""
+class LoggedDisplay(VectorsDisplay):
+    """The progress bar, and the same numbers in a log."""
 
     def __init__(self, log: Path | None = None) -> None:
-        super().__init__("training")
+        super().__init__()
         self.log = log
         self.report: Report | None = None
-        self.shown = 0.0
-        self.epoch = 0
 
-    def block(self, report: Report) -> None:
-        now = time.monotonic()
+    def add(self, report: Report) -> None:
         first, self.report = self.report is None, report
-        last, new_epoch = report.words == report.of, len(report.losses) > self.epoch
-        self.epoch = len(report.losses)
-        if now - self.shown < _BETWEEN and not last and not new_epoch:
-            return
-        self.shown = now
-        self._write(report, first)
-        loss = "" if report.loss is None else f"loss {report.loss:.4f}  "
-        facts = f"epoch {report.epoch}/{report.epochs}  {loss}{report.words_per_second:,.0f} words/s"
-        self._show("training", report.words, report.of, facts)
-        left = (report.of - report.words) / report.words_per_second
-        self._plain(f"training {report.words / report.of:.0%}  {facts}  {left:.0f} s left", always=first or last)
+        if self.block(report):
+            self._write(report, first)
 
     def _write(self, report: Report, first: bool) -> None:
         """A line with the keys of a run's log.jsonl; a step is a word."""
@@ -179,7 +165,7 @@ def _rose(losses: Sequence[float | None]) -> bool:
     return len(known) == 2 and known[1] > known[0]
 
 
-def _print(out: Path, vectors: WordVectors, display: VectorsDisplay, as_json: bool) -> None:
+def _print(out: Path, vectors: WordVectors, display: LoggedDisplay, as_json: bool) -> None:
     assert display.report is not None
     losses = display.report.losses
     result: dict[str, Any] = {

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from firth.decoding.beam import beam
-from firth.errors import DataError
+from firth.errors import DataError, option
 from firth.models import LanguageModel
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.run import Run
 
 LanguageRun = Run[LanguageModel]
 BLANK = "__"
+_CANDIDATES = option('candidates=["a", "b"]', "--candidates a,b,c")
 _LONGEST = 24  # tokens in a proposed filler, and at most half of what the model can hold
 
 
@@ -48,7 +49,7 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
     fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
-        raise DataError("there are no candidates. Give some with --candidates a,b,c.")
+        raise DataError(f"there are no candidates. Give some: {_CANDIDATES}.")
     if candidates is not None and model.tokenizer.unknown is not None:
         _refuse_unknown(model, [filler + tail for filler in fillers])
     whole = [_log_p(model, left + filler + right) for filler in fillers]
@@ -79,7 +80,7 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
     context = model.network.context
     prompt = np.concatenate((model.opening(), model.ids(stem)))
     if not len(prompt):
-        raise DataError("nothing precedes the blank, so no filler can be proposed. Give --candidates a,b,c.")
+        raise DataError(f"nothing precedes the blank, so no filler can be proposed. Give {_CANDIDATES}.")
     words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
     if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
         words = _AnyToken(model)

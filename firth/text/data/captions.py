@@ -180,5 +180,5 @@ def _encoded(part: _Part, tokenizer: Tokenizer) -> Captions:
         try:
             ids.append(ended(text, tokenizer))
         except DataError as error:
-            raise DataError(f"{where}: {error}") from error
+            raise DataError(f"{where}: {error.marked}") from error
     return Captions.of(part.load, part.image_N, ids, part.texts, part.kinds)

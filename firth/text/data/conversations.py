@@ -116,7 +116,7 @@ def encode(
         try:
             rendered.append(chosen.render(one.messages))
         except DataError as error:
-            raise DataError(f"{one.where}: {error}") from error
+            raise DataError(f"{one.where}: {error.marked}") from error
     return Conversations(tuple(conversations), EncodedConversations.of(rendered))
 
 

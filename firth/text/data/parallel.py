@@ -172,7 +172,7 @@ def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Pr
             sources.append(ended(pair.source, tokenizers[0]))
             targets.append(ended(pair.target, tokenizers[1]))
         except DataError as error:
-            raise DataError(f"{pair.where}: {error}") from error
+            raise DataError(f"{pair.where}: {error.marked}") from error
     return sources, targets
 
 

@@ -135,7 +135,7 @@ def _encoded(one: Question, text: str, tokenizer: Tokenizer) -> Ids:
     try:
         return tokenizer.encode(text)
     except DataError as error:
-        raise DataError(f"{one.where}: {error}") from error
+        raise DataError(f"{one.where}: {error.marked}") from error
 
 
 def _windows(one: Question, tokenizer: Tokenizer, context: Ids, spans: list[Span], limit: int) -> list[_Window]:

@@ -10,7 +10,7 @@ import numpy as np
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers
 
-from firth.errors import DataError
+from firth.errors import DataError, setting
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
@@ -88,7 +88,8 @@ def _never_seen(characters: Sequence[str], shown: int = 10) -> str:
     more = f" and {len(characters) - shown} more" if len(characters) > shown else ""
     return (
         f"the text has characters that are not in the vocabulary: {listed}{more}. Remove them, or train with "
-        "--tokenizer.kind=bpe (encodes any text) or --tokenizer.min_count=2 (reads rare characters as <unk>)."
+        f"{setting('tokenizer.kind', 'bpe')} (encodes any text) or "
+        f"{setting('tokenizer.min_count', '2')} (reads rare characters as <unk>)."
     )
 
 
