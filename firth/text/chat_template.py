@@ -35,9 +35,14 @@ class ChatTemplate:
     source: str
     bos_token: str = ""
     eos_token: str = ""
+    tools_source: str = ""  # of a template for conversations with tools, where a model has one besides
 
     def __post_init__(self) -> None:
         _facts(self.source)  # an error now
+
+    @functools.cached_property
+    def for_tools(self) -> ChatTemplate:
+        return ChatTemplate(self.tools_source, self.bos_token, self.eos_token) if self.tools_source else self
 
     def render(self, messages: Iterable[Message], *, answer_next: bool = False) -> str:
         """The conversation as text; with `answer_next`, up to where the assistant begins to write."""
@@ -46,6 +51,17 @@ class ChatTemplate:
     def render_all(self, conversations: Iterable[tuple[Iterable[Message], bool]]) -> list[str]:
         """The texts of several conversations, each with whether an answer is next."""
         return [text.translate(_MARKS) for text in self._written(conversations)]
+
+    def render_with_tools(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], *, answer_next: bool
+    ) -> str:
+        """`messages` and `tools` as Hugging Face's templates expect them."""
+        try:
+            given = self._variables(_without_marks(messages), answer_next, _without_marks(tools) or None)
+            [text] = self._asked([given], [_characters(given)])
+        except RecursionError as error:
+            raise DataError("the tools, or their arguments, are nested too deeply. Simplify them.") from error
+        return text.translate(_MARKS)
 
     def marked_answers(self, messages: Iterable[Message]) -> tuple[str, list[tuple[int, int]]]:
         """The conversation as text, and where it has what stands in {% generation %} blocks: start and end of each."""
@@ -66,20 +82,21 @@ class ChatTemplate:
     def _written(self, conversations: Iterable[tuple[Iterable[Message], bool]]) -> list[str]:
         given, sizes, texts = [], [], []
         for messages, answer_next in conversations:
-            given.append(self._variables(messages, answer_next))
-            sizes.append(sum(len(message["content"]) for message in given[-1]["messages"]))
+            plain = [{"role": one.role, "content": one.content.translate(_MARKS)} for one in messages]
+            given.append(self._variables(plain, answer_next))
+            sizes.append(sum(len(message["content"]) for message in plain))
             if len(given) == _AT_ONCE or sum(sizes) > _CHARACTERS:
                 texts += self._asked(given, sizes)
                 given, sizes = [], []
         return texts + (self._asked(given, sizes) if given else [])
 
-    def _variables(self, messages: Iterable[Message], answer_next: bool) -> dict[str, Any]:
+    def _variables(self, messages: Any, answer_next: bool, tools: Any = None) -> dict[str, Any]:
         return {
-            "messages": [{"role": one.role, "content": one.content.translate(_MARKS)} for one in messages],
+            "messages": messages,
             "add_generation_prompt": answer_next,
             "bos_token": self.bos_token,
             "eos_token": self.eos_token,
-            "tools": None,
+            "tools": tools,
             "documents": None,
         }
 
@@ -91,6 +108,22 @@ class ChatTemplate:
             raise DataError(f"the chat template refuses this conversation: {answer['refused']}")
         texts: list[str] = answer["texts"]
         return texts
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.translate(_MARKS)
+    if isinstance(value, Mapping):
+        return {_without_marks(name): _without_marks(one) for name, one in value.items()}
+    return [_without_marks(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _characters(value: Any) -> int:
+    """In all strings of a table, or of a list."""
+    if isinstance(value, str):
+        return len(value)
+    parts = [*value, *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return sum(map(_characters, parts))
 
 
 @functools.lru_cache(maxsize=64)
@@ -126,14 +159,15 @@ def read_template(path: Path) -> ChatTemplate:
 
 
 def template_of(table: Mapping[str, Any], where: str) -> ChatTemplate:
-    """The template of a tokenizer_config.json. Of several named ones, "default" is taken."""
-    found = table.get("chat_template")
+    """The template of a tokenizer_config.json. Of several named ones, "default" is taken, and "tool_use" for tools."""
+    found, for_tools = table.get("chat_template"), None
     if isinstance(found, list):
         named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
+        found, for_tools = named.get("default"), named.get("tool_use")
     if not isinstance(found, str):
         raise DataError(f'{where} has no "chat_template"; expected a Jinja template')
-    return ChatTemplate(found, *(_token(table.get(name)) for name in ("bos_token", "eos_token")))
+    bos, eos = (_token(table.get(name)) for name in ("bos_token", "eos_token"))
+    return ChatTemplate(found, bos, eos, for_tools if isinstance(for_tools, str) else "")
 
 
 def _token(given: Any) -> str:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -22,6 +24,7 @@ from firth.text.chat_template import ChatTemplate
 from firth.text.conversation import ChatFormat, Message, Rendered
 from firth.text.tokenizers.special_tokens import EOS, Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
+from firth.text.tool_format import ToolFormat
 
 _HIDING = "\ufdd2"  # within a special token that a user typed; Unicode reserves it for use within a program
 _PROBE = (Message("user", "a"), Message("assistant", "b"))
@@ -30,11 +33,11 @@ _PROBE = (Message("user", "a"), Message("assistant", "b"))
 class TemplateFormat(ChatFormat):
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate, special: Mapping[str, int]) -> None:
         """`special`: strings of the template that are one token each."""
-        self.tokenizer, self.template, self._special = tokenizer, template, dict(special)
-        names = sorted(self._special, key=len, reverse=True)
+        self.tokenizer, self.template, self.special = tokenizer, template, dict(special)
+        names = sorted(self.special, key=len, reverse=True)
         self._any_special = re.compile("|".join(map(re.escape, names)) if names else r"(?!)")
         self._end_name = self._found_end()
-        self.end = self._special[self._end_name]
+        self.end = self.special[self._end_name]
 
     def render(self, messages: Sequence[Message]) -> Rendered:
         """The whole conversation. The answers are learned, each with the token that ends it."""
@@ -42,14 +45,14 @@ class TemplateFormat(ChatFormat):
         parts, learned, before = [], [], 0
         for start, end in [*spans, (len(text), len(text))]:
             for piece, own in ((text[before:start], False), (text[start:end], True)):
-                ids = self._encode(piece)
+                ids = self.encode(piece)
                 parts.append(ids)
                 learned.append(np.full(len(ids), own))
             before = end
         return Rendered(np.concatenate(parts).astype(self.tokenizer.dtype), np.concatenate(learned))
 
     def prompt(self, messages: Sequence[Message]) -> Ids:
-        return self._encode(self.template.render([self._safe(one) for one in messages], answer_next=True))
+        return self.encode(self.template.render([self._safe(one) for one in messages], answer_next=True))
 
     def _answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
         if self.template.marks_answers:
@@ -86,19 +89,32 @@ class TemplateFormat(ChatFormat):
             )
         return found.group()
 
+    @cached_property
+    def tools(self) -> ToolFormat:
+        """How conversations with tools are written; a DataError if the template has none."""
+        return ToolFormat(self)
+
+    def safe_message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A special token that a user types, or that a tool returns, is text."""
+        foreign = message["role"] in ("user", "tool") and isinstance(message["content"], str)
+        return {**message, "content": self._hidden(message["content"])} if foreign else message
+
+    def without_special(self, text: str, but: Collection[str]) -> str:
+        """The text without special tokens, except `but` these."""
+        return self._any_special.sub(lambda found: found.group() if found.group() in but else "", text)
+
     def _safe(self, message: Message) -> Message:
         """A special token that a user types is text."""
-        if message.role != "user":
-            return message
-        plain = message.content.replace(_HIDING, "")
-        hidden = self._any_special.sub(lambda found: found.group()[0] + _HIDING + found.group()[1:], plain)
-        return Message(message.role, hidden)
+        return message if message.role != "user" else Message(message.role, self._hidden(message.content))
 
-    def _encode(self, text: str) -> Ids:
+    def _hidden(self, text: str) -> str:
+        return self._any_special.sub(lambda found: found.group()[0] + _HIDING + found.group()[1:], text.replace(_HIDING, ""))
+
+    def encode(self, text: str) -> Ids:
         parts: list[Ids] = []
         before = 0
         for found in self._any_special.finditer(text):
-            parts += [self._content(text[before : found.start()]), np.array([self._special[found.group()]])]
+            parts += [self._content(text[before : found.start()]), np.array([self.special[found.group()]])]
             before = found.end()
         parts.append(self._content(text[before:]))
         return np.concatenate(parts).astype(self.tokenizer.dtype)

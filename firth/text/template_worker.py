@@ -52,6 +52,8 @@ def main() -> None:
             last = memory.resident() > MEMORY // 2  # the next template finds a process without the remains of this one
         except MemoryError:
             answer, last = {"stopped": f"it needs more than {MEMORY >> 20} MB of memory"}, True
+        except RecursionError as error:  # a table that is nested too deeply
+            answer = {"refused": _said(error)}
         _clock(0)
         write_frame(answers, {**answer, "last": last})
 

@@ -23,11 +23,14 @@ class Chunks:
         if first := "".join(self.chunk(choice) for choice in opening):
             yield first.encode()
         async for pieces in writing.pieces():
-            if waiting := "".join(self.chunk(self._spell(piece)) for piece in pieces if _says_something(piece)):
+            if waiting := "".join(self.spelled(piece) for piece in pieces if _says_something(piece)):
                 yield waiting.encode()
         if self._usage:
             counted = json.dumps(usage(prompt_tokens, writing.generated))
             yield f'{self._head}], "usage": {counted}}}\n\n'.encode()
+
+    def spelled(self, piece: Piece) -> str:
+        return self.chunk(self._spell(piece))
 
     def chunk(self, choice: str) -> str:
         return self._head + choice + self._tail

@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
+from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
+
 # Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
 _HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -51,7 +53,9 @@ class Body(BaseModel):
         return {
             name: value
             for name, value in given.items()
-            if value is not None and name not in cls.harmless and value not in _NEUTRAL.get(name, ())
+            if value is not None
+            and name not in cls.harmless
+            and (name in cls.model_fields or value not in _NEUTRAL.get(name, ()))
         }
 
 
@@ -84,11 +88,11 @@ class CompletionBody(Generation):
     best_of: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
-class ChatMessage(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Any, WithJsonSchema({"type": "string"})]
+class ChatMessage(Strict):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[Any, WithJsonSchema({"type": "string"})] = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: StrictStr | None = None
 
 
 class ChatBody(Generation):
@@ -97,6 +101,9 @@ class ChatBody(Generation):
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: StrictBool = False
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    tools: Tools = []
+    tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
+    parallel_tool_calls: StrictBool = True
 
 
 class EmbeddingBody(Body):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
@@ -48,6 +48,7 @@ class Text:
     stops: tuple[str, ...]
     keeps_tokens: bool
     ends: tuple[int, ...] = ()  # end tokens that the engine does not know of; their log-probability is kept
+    shown: Mapping[int, str] = field(default_factory=dict)  # special tokens that are part of the text
     ticket: Cancellable | None = None
     scored: list[Written] = field(default_factory=list)  # the prompt's tokens
     count: int = 0  # tokens generated
@@ -80,7 +81,7 @@ class Text:
             self._text.append(self._stop.held)
             self._finish_early()
             return
-        piece = self._speller.push(token.id)
+        piece = self.shown.get(token.id) or self._speller.push(token.id)
         if self.keeps_tokens:
             self._tokens.append(Token(token, self._spelled))
         self._spelled += len(piece)

@@ -1,0 +1,162 @@
+"""From the messages and tools of a request to the tokens of a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firth.errors import DataError
+from firth.serving.http.errors import ApiError, wrong
+from firth.serving.http.models import ServedModel
+from firth.serving.http.schemas import ChatMessage
+from firth.serving.http.service import Service
+from firth.serving.http.tool_schemas import Function
+from firth.tasks.abilities.chat import as_messages, conversation_ids
+from firth.text.conversation import Message
+from firth.text.template_format import TemplateFormat
+from firth.text.tool_calls import CallReader
+from firth.text.tool_format import ToolFormat
+
+_RESERVED = 4  # a quarter of the context, at most, is kept free for the answer, as in `run.chat`
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The tools that a model may call, and how many calls it may write; None: any number."""
+
+    functions: Sequence[Function] = ()
+    most: int | None = None
+
+    @classmethod
+    def of(cls, functions: Sequence[Function], choice: Any, parallel: bool) -> Offer:
+        """`choice`: the request's tool_choice."""
+        names = [function.name for function in functions]
+        for name in names:
+            if names.count(name) > 1:
+                raise wrong("tools", f'"tools" has two functions with the name "{name}"')
+        if choice in (None, "auto"):
+            return cls(functions, None if parallel else 1)
+        if choice == "none":
+            return cls()
+        if choice == "required" or isinstance(choice, dict):
+            message = '"tool_choice" can be "auto" or "none": firth cannot make a model call a function.'
+            raise ApiError(400, message, param="tool_choice", code="unsupported_parameter")
+        raise wrong("tool_choice", f'"tool_choice" is {json.dumps(choice)[:60]}; expected "auto" or "none"')
+
+
+@dataclass(frozen=True)
+class Prompt:
+    ids: tuple[int, ...]
+    offer: Offer = Offer()
+    format: ToolFormat | None = None
+
+    @property
+    def shown(self) -> Mapping[int, str]:
+        """Special tokens that are part of an answer, because they say where its calls are."""
+        return self.format.shown if self.format is not None and self.offer.functions else {}
+
+    def reader(self) -> CallReader | None:
+        """For the calls in one answer; None where there is nothing to call."""
+        if self.format is None or not self.offer.functions:
+            return None
+        return self.format.reader([one.name for one in self.offer.functions], most=self.offer.most)
+
+
+async def prompt(service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int) -> Prompt:
+    """What an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is refused. In
+    a thread, because a chat template runs in another process."""
+    if offer.functions or any(message.role == "tool" or message.tool_calls for message in messages):
+        return await asyncio.to_thread(_with_tools, service, model, messages, offer, tokens)
+    plain = as_messages([Message(_role(message), _text(message)) for message in messages])
+    return await asyncio.to_thread(_without_tools, service, model, plain, tokens)
+
+
+def _without_tools(service: Service, model: ServedModel, messages: list[Message], tokens: int) -> Prompt:
+    run = model.language
+    _check_length(service, model, len(run.format.prompt(messages)), tokens)
+    return Prompt(tuple(conversation_ids(run, run.format, messages, tokens).tolist()))
+
+
+def _with_tools(service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int) -> Prompt:
+    try:
+        format = model.language.format
+        if not isinstance(format, TemplateFormat):
+            raise DataError("this model has no chat template, and so no tools. Leave them out, or use another model.")
+        tools = format.tools
+    except DataError as error:
+        raise ApiError(400, str(error), param="tools", code="unsupported_parameter") from error
+    ids = tools.prompt(_for_template(messages), [function.for_template() for function in offer.functions])
+    _check_length(service, model, len(ids), tokens)
+    return Prompt(tuple(ids.tolist()), offer, tools)
+
+
+def _check_length(service: Service, model: ServedModel, length: int, tokens: int) -> None:
+    context = model.context
+    service.check_prompt(model, length, "messages")
+    service.check_prompt(model, length, "messages", None if context is None else context - min(tokens, context // _RESERVED))
+
+
+def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """As chat templates expect them. An assistant's calls are followed by what each of them returned, in any order."""
+    found: list[dict[str, Any]] = []
+    open_calls: dict[str, str] = {}  # id → function
+    expected: tuple[str, ...] = ("system", "user")
+    for number, message in enumerate(messages):
+        role = "tool" if message.role == "tool" else _role(message)
+        where = f"messages.{number}"
+        if role not in expected:
+            raise wrong(where, f'message {number + 1} has the role "{role}"; expected {" or ".join(expected)}')
+        one: dict[str, Any] = {"role": role, "content": _text(message, empty=bool(message.tool_calls))}
+        if message.tool_calls:
+            one["tool_calls"] = [_call(call, where) for call in _calls(message, where)]
+            open_calls |= {call.id: call.function.name for call in message.tool_calls}
+        if role == "tool":
+            if message.tool_call_id not in open_calls:
+                raise wrong(where, f'message {number + 1} answers the tool call "{message.tool_call_id}", which is not open')
+            one |= {"tool_call_id": message.tool_call_id, "name": open_calls.pop(message.tool_call_id)}
+        expected = ("tool",) if open_calls else {"assistant": ("user",), "tool": ("assistant",)}.get(role, ())
+        expected = expected or (("user",) if role == "system" else ("assistant",))
+        found.append(one)
+    if found[-1]["role"] not in ("user", "tool") or open_calls:
+        raise wrong("messages", "the last message must be the user's, or what the last of the called tools returned")
+    return found
+
+
+def _calls(message: ChatMessage, where: str) -> list[Any]:
+    if message.role != "assistant":
+        raise wrong(where, f'a message of the role "{message.role}" has "tool_calls"; only an assistant\'s can')
+    return message.tool_calls or []
+
+
+def _call(call: Any, where: str) -> dict[str, Any]:
+    """Templates expect the arguments as a table."""
+    try:
+        arguments = json.loads(call.function.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise wrong(where, f'the arguments of "{call.function.name}" are not a JSON object')
+    return {"type": "function", "id": call.id, "function": {"name": call.function.name, "arguments": arguments}}
+
+
+def _role(message: ChatMessage) -> Any:
+    return "system" if message.role == "developer" else message.role
+
+
+def _text(message: ChatMessage, *, empty: bool = False) -> str:
+    content = message.content
+    if content is None and empty:
+        return ""
+    if isinstance(content, list):
+        for part in content:
+            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                kind = part.get("type") if isinstance(part, dict) else part
+                told = f'a message has a part of the type "{str(kind)[:40]}", which is not supported by firth. Send text.'
+                raise ApiError(400, told, param="messages", code="unsupported_parameter")
+        content = "".join(part["text"] for part in content)
+    if not isinstance(content, str):
+        raise wrong("messages", "the content of a message is wrong: expected a text")
+    return content

@@ -1,0 +1,170 @@
+"""Tool calls in the text that a model writes: where they begin and end, and which function they call with which arguments.
+
+Hermes, Qwen      <tool_call>{"name": "weather", "arguments": {"city": "Paris"}}</tool_call>          once or several times
+Mistral           [TOOL_CALLS] [{"name": "weather", "arguments": {"city": "Paris"}}]                  or weather[ARGS]{"city": …}
+Phi, Granite      <|tool_call|>[{"name": "weather", "arguments": {"city": "Paris"}}]<|/tool_call|>
+Llama             {"name": "weather", "parameters": {"city": "Paris"}}                                the whole answer
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+_DECODER = json.JSONDecoder()
+_BETWEEN = " \t\r\n;,"  # between two calls
+_NAMED = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\w*)?(?:\[ARGS\])?\s*(?=\{)")
+
+
+class Call(NamedTuple):
+    name: str
+    arguments: dict[str, Any]
+
+
+class CallFormat(NamedTuple):
+    """`opening` is where calls begin, "" where they are the whole answer; `closing` is where they end, "" for the end of the
+    text. `also`: further strings between them that may be special tokens."""
+
+    label: str
+    opening: str
+    closing: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        return tuple(marker for marker in (self.opening, self.closing, *self.also) if marker)
+
+    def calls(self, inside: str) -> list[Call] | None:
+        """The calls in a text between opening and closing; None if there is anything else."""
+        for marker in self.markers:
+            if marker not in _READ:
+                inside = inside.replace(marker, "")
+        return _named_calls(inside) or _json_calls(inside)
+
+
+_READ = ("[ARGS]", "[CALL_ID]")  # markers that _NAMED knows
+FORMATS = (
+    CallFormat("Hermes", "<tool_call>", "</tool_call>"),
+    CallFormat("Mistral", "[TOOL_CALLS]", "", _READ),
+    CallFormat("Phi", "<|tool_call|>", "<|/tool_call|>"),
+    CallFormat("Llama", "", "", ("<|python_tag|>",)),
+)
+
+
+class CallReader:
+    """Tells the calls from the rest of a text, as it comes. A call counts if it is complete and of one of the functions `names`;
+    whatever else looks like one stays text. White space around calls is dropped."""
+
+    def __init__(self, format: CallFormat, names: Collection[str], *, most: int | None = None) -> None:
+        """`most`: calls; further ones are dropped."""
+        self._format, self._names, self._most = format, frozenset(names), most
+        self._held = self._space = ""  # of which it is not known yet what it is, and the white space before a call
+        self._inside = self._said = False  # between opening and closing; whether there was text
+        self.found = 0
+
+    def push(self, piece: str) -> tuple[str, list[Call]]:
+        """The text and the calls that are certain, now that `piece` has come."""
+        self._held += piece
+        text, calls = "", list[Call]()
+        while (step := self._closed() if self._inside else self._opened()) is not None:
+            text, calls = text + step[0], calls + step[1]
+        if not self._inside:
+            certain = self._certain()
+            text, self._held = text + self._held[:certain], self._held[certain:]
+        self._said = self._said or bool(text)
+        return text, calls
+
+    def finish(self) -> tuple[str, list[Call]]:
+        """The rest, at the end of the text."""
+        held, self._held = self._held, ""
+        if self._inside:
+            self._inside = False
+            return self._decided(held, "")
+        return "" if self.found and not held.strip() else held, []
+
+    def _opened(self) -> tuple[str, list[Call]] | None:
+        """The text before a call that begins."""
+        opening, held = self._format.opening, self._held
+        if opening:
+            begin = held.find(opening)
+        else:  # the whole answer
+            begin = 0 if not self._said and held.lstrip().startswith(("{", "[", *self._format.also)) else -1
+        if begin < 0:
+            return None
+        self._held, self._inside = held[begin + len(opening) :], True
+        text = held[:begin].rstrip()
+        self._space = held[len(text) : begin]
+        return text, []
+
+    def _closed(self) -> tuple[str, list[Call]] | None:
+        """The call that ends."""
+        closing = self._format.closing
+        if not closing or (end := self._held.find(closing)) < 0:
+            return None
+        inside, self._held, self._inside = self._held[:end], self._held[end + len(closing) :], False
+        return self._decided(inside, closing)
+
+    def _decided(self, inside: str, closing: str) -> tuple[str, list[Call]]:
+        calls = self._format.calls(inside)
+        if not calls or any(call.name not in self._names for call in calls):
+            return self._space + self._format.opening + inside + closing, []
+        kept = calls if self._most is None else calls[: self._most - self.found]
+        self.found += len(kept)
+        return "", kept
+
+    def _certain(self) -> int:
+        """How much of the held text is text: not the beginning of an opening, nor white space, which may stand before one."""
+        if not self._format.opening and self._said:
+            return len(self._held)
+        openings = (self._format.opening,) if self._format.opening else self._format.also
+        begun = max((n for one in openings for n in range(1, len(one)) if self._held.endswith(one[:n])), default=0)
+        return len(self._held[: len(self._held) - begun].rstrip())
+
+
+def _named_calls(text: str) -> list[Call] | None:
+    """weather{"city": "Paris"}, once or several times, each after a [TOOL_CALLS] that was taken out."""
+    calls: list[Call] = []
+    at = 0
+    while at < len(text.rstrip()):
+        name = _NAMED.match(text, at)
+        value, at = _value(text, name.end()) if name else (None, at)
+        if name is None or not isinstance(value, dict):
+            return None
+        calls.append(Call(name[1], value))
+    return calls
+
+
+def _json_calls(text: str) -> list[Call] | None:
+    calls: list[Call] = []
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        value, at = _value(text, at)
+        for one in value if isinstance(value, list) else [value]:
+            call = _call(one)
+            if call is None:
+                return None
+            calls.append(call)
+        while at < end and text[at] in _BETWEEN:
+            at += 1
+    return calls
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """A JSON value and where it ends; None if there is none."""
+    at += len(text[at:]) - len(text[at:].lstrip())
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
+
+
+def _call(value: Any) -> Call | None:
+    """Models of one family sometimes write the function as another family does."""
+    if not isinstance(value, dict) or not isinstance(name := value.get("name"), str):
+        return None
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        arguments, _ = _value(arguments, 0)
+    return Call(name, arguments) if isinstance(arguments, dict) else None

@@ -1,0 +1,74 @@
+"""Conversations with tools, as a chat template writes them. Whether it can, and in which format the model will write its calls,
+is found out by rendering a small conversation and reading it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from firth.errors import DataError
+from firth.text.tool_calls import FORMATS, Call, CallFormat, CallReader
+
+if TYPE_CHECKING:
+    from firth.text.template_format import TemplateFormat
+    from firth.text.tokenizers.special_tokens import Ids
+
+_CALL = Call("probe_function", {"probe_argument": "probe_value"})
+_PARAMETERS = {"type": "object", "properties": {"probe_argument": {"type": "string", "description": "probe_about"}}}
+_TOOL = {"type": "function", "function": {"name": _CALL.name, "description": "probe_description", "parameters": _PARAMETERS}}
+_ID = "probe0001"  # Mistral's templates expect nine letters and digits
+_ASKED = {"role": "user", "content": "probe_question"}
+_CALLED = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"type": "function", "id": _ID, "function": {"name": _CALL.name, "arguments": _CALL.arguments}}],
+}
+_RETURNED = {"role": "tool", "tool_call_id": _ID, "name": _CALL.name, "content": "probe_result"}
+
+TemplateMessage = Mapping[str, Any]  # a message as templates know it: {"role", "content", "tool_calls" …}
+
+
+class ToolFormat:
+    """What a template makes of tools. A DataError if it does not write them, or writes calls in none of the FORMATS."""
+
+    def __init__(self, format: TemplateFormat) -> None:
+        self._format, self._template = format, format.template.for_tools
+        if _CALL.name not in self._rendered([_ASKED], [_TOOL]):
+            raise DataError("the chat template of this model has no tools. Leave them out, or use another model.")
+        self.calls = self._found_format()
+        # special tokens are not part of a text, but these say where calls are
+        self.shown = {id: marker for marker in self.calls.markers if (id := format.special.get(marker)) is not None}
+
+    def prompt(self, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]]) -> Ids:
+        """The conversation up to where the assistant begins to write."""
+        return self._format.encode(self._rendered([self._format.safe_message(one) for one in messages], tools))
+
+    def reader(self, names: Sequence[str], *, most: int | None = None) -> CallReader:
+        return CallReader(self.calls, names, most=most)
+
+    def _rendered(self, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]], answer_next: bool = True) -> str:
+        return self._template.render_with_tools(messages, tools, answer_next=answer_next)
+
+    def _found_format(self) -> CallFormat:
+        before = self._rendered([_ASKED], [_TOOL])
+        try:
+            called = self._rendered([_ASKED, _CALLED], [_TOOL], answer_next=False)
+            returned = self._rendered([_ASKED, _CALLED, _RETURNED], [_TOOL])
+        except DataError as error:
+            raise DataError(f"the chat template of this model lists tools, but writes no calls: {error}") from error
+        if _RETURNED["content"] not in returned:
+            raise DataError("the chat template of this model leaves out what tools return. Use another model.")
+        answer = called.removeprefix(before)
+        for format in FORMATS:
+            if self._reads(format, answer):
+                return format
+        known = ", ".join(format.label for format in FORMATS)
+        raise DataError(
+            f"the chat template of this model writes tool calls in a format that firth does not read. It reads: {known}."
+        )
+
+    def _reads(self, format: CallFormat, answer: str) -> bool:
+        reader = CallReader(format, [_CALL.name])
+        text = self._format.without_special(answer, but=format.markers)
+        found = [*reader.push(text)[1], *reader.finish()[1]]
+        return found == [_CALL]
