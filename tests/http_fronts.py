@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import subprocess
@@ -69,8 +70,9 @@ class Fronted:
         """The process that has the other end of a connection."""
         port = connection.sock.getsockname()[1]
         for child in self.children():
-            if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
-                return child
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
+                    return child
         return None
 
     def fronts(self) -> dict[psutil.Process, http.client.HTTPConnection]:

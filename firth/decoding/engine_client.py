@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import socket
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import MutableSequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection
 from multiprocessing.context import AuthenticationError
 from typing import Any
@@ -87,6 +89,21 @@ class JobCounts:
         return sum(self._cells[kind :: len(_KINDS)])
 
 
+@dataclass
+class _InWork:
+    job: Job
+    deliver: Deliver
+    ends: float  # when its time is over
+    begun: bool = False  # it has delivered something
+    again: bool = False  # it was given to a second engine; it may be what ends them
+    cancelled: bool = False
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the next engine can have it as if there had been no other."""
+        return not (self.begun or self.again or self.cancelled)
+
+
 class ProcessTicket:
     """A job of an engine in another process."""
 
@@ -99,13 +116,13 @@ class ProcessTicket:
 
 
 class EngineClient(ABC):
-    """As `Engine`, for an engine in another process. If the connection to it ends before `close`, the jobs in work end as "lost",
-    and it is made again. The queue's bound counts the jobs of all clients."""
+    """As `Engine`, for an engine in another process. If the connection to it ends before `close`, it is made again. Jobs that
+    have not begun wait for that, once; the others end as "lost". The queue's bound counts the jobs of all clients."""
 
     def __init__(self, limits: JobLimits, slots: int, queue: int, counts: JobCounts) -> None:
         self.limits, self.slots, self.queue, self._counts = limits, slots, queue, counts
         self._lock, self._sending = threading.Lock(), threading.Lock()
-        self._delivering: dict[int, Deliver] = {}  # the jobs in work
+        self._jobs: dict[int, _InWork] = {}
         self._submitted = 0
         self._outgoing: deque[tuple[Any, ...]] = deque()
         self._planned: asyncio.AbstractEventLoop | None = None  # the loop that will send them
@@ -138,8 +155,9 @@ class EngineClient(ABC):
                 raise QueueFull(f"{waiting} requests are waiting already. Try again later.")
             self._submitted += 1
             number = self._submitted
-            self._delivering[number] = deliver
-            self._counts.add(len(self._delivering))
+            ends = math.inf if job.seconds is None else time.monotonic() + job.seconds
+            self._jobs[number] = _InWork(job, deliver, ends)
+            self._counts.add(len(self._jobs))
             self._outgoing.append(("submit", number, job))
         self._send_soon()
         return ProcessTicket(self, number)
@@ -153,10 +171,16 @@ class EngineClient(ABC):
 
     def _cancel(self, number: int) -> None:
         with self._lock:
-            if number not in self._delivering:
+            one = self._jobs.get(number)
+            if one is None:
                 return
-            self._outgoing.append(("cancel", number))
-        self._send_soon()
+            one.cancelled = True
+            if is_open := self._open:
+                self._outgoing.append(("cancel", number))
+        if is_open:
+            self._send_soon()
+        else:
+            self._deliver(number, [Finished("cancelled")])  # it waits for the next engine
 
     def _send_soon(self) -> None:
         """When the event loop has done what it has to do now, so that the jobs of many requests are one message; without a loop
@@ -179,9 +203,20 @@ class EngineClient(ABC):
                     self._pipe.send(messages)
 
     def _connected(self, pipe: Connection) -> None:
+        now, late = time.monotonic(), list[int]()
         with self._sending, self._lock:
             self._pipe, self._open = pipe, True
+            for number, one in self._jobs.items():
+                one.again = True
+                if one.ends <= now:
+                    late.append(number)
+                else:
+                    left = None if one.job.seconds is None else one.ends - now
+                    self._outgoing.append(("submit", number, replace(one.job, seconds=left)))
         self._counts.connect(True)
+        self._send()
+        for number in late:
+            self._deliver(number, [Finished("timeout")])
 
     def _listen(self) -> None:
         """Hand over what comes from the engine, and connect again if it ends without being asked to."""
@@ -193,6 +228,7 @@ class EngineClient(ABC):
             except (EOFError, OSError):
                 self._give_up()
                 if not self._connect():
+                    self._end_all("cancelled")
                     return
                 continue
             if facts is not None:
@@ -202,29 +238,36 @@ class EngineClient(ABC):
                 self._deliver(number, [*events, Finished(*last)] if last is not None else events)
 
     def _deliver(self, number: int, events: list[Event]) -> None:
-        deliver = self._delivering.get(number)
-        if deliver is None:
-            return
-        if isinstance(last := events[-1], Finished):
-            with self._lock:
-                del self._delivering[number]
-                self._counts.end(len(self._delivering), last.reason == "lost")
+        with self._lock:
+            one = self._jobs.get(number)
+            if one is None:
+                return
+            one.begun = True
+            if isinstance(last := events[-1], Finished):
+                del self._jobs[number]
+                self._counts.end(len(self._jobs), last.reason == "lost")
         try:
-            deliver(events)
+            one.deliver(events)
         except Exception:
             _log.exception("events could not be delivered")
             self._cancel(number)
 
     def _give_up(self) -> None:
-        """The connection has ended, and with it the jobs in work."""
+        """The connection has ended, and with it the jobs that have begun."""
         with self._sending, self._lock:
             if self._pipe is None:
                 return  # there was none yet
             self._open, self._pipe = False, None
             self._outgoing.clear()
         self._counts.connect(False)
-        reason: Reason = "cancelled" if self._closing.is_set() else "lost"
-        for number in list(self._delivering):
+        if self._closing.is_set():
+            self._end_all("cancelled")
+        for number, one in list(self._jobs.items()):
+            if not one.may_wait:
+                self._deliver(number, [Finished("cancelled" if one.cancelled else "lost")])
+
+    def _end_all(self, reason: Reason) -> None:
+        for number in list(self._jobs):
             self._deliver(number, [Finished(reason)])
 
 

@@ -45,9 +45,9 @@ class Connections:
         self._planned = False
         self._every = min(_SWEEP, limits.head_seconds / 4, limits.pause / 4)
 
-    def protocol(self) -> Any:
-        """What uvicorn takes for a class."""
-        return partial(BoundedProtocol, self)
+    def protocol(self, kind: Callable[..., BoundedProtocol] | None = None) -> Any:
+        """What uvicorn takes for a class. `kind`: one with further arguments."""
+        return partial(kind or BoundedProtocol, self)
 
     def enter(self, one: BoundedProtocol) -> tuple[int, str] | None:
         """Count a new connection; why it is refused, if it is."""

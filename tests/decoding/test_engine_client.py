@@ -26,7 +26,7 @@ from firth.decoding import engine_work, restarts
 from firth.decoding.engine import Engine
 from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor, JobCounts
 from firth.decoding.engine_process import EngineProcess
-from firth.decoding.jobs import EngineRestarts, JobLimits, QueueFull
+from firth.decoding.jobs import EngineRestarts, JobLimits, QueueFull, Written
 
 
 class Connected(EngineClient):
@@ -64,21 +64,45 @@ def test_the_jobs_of_one_turn_of_a_loop_are_one_message() -> None:
     theirs.close()
 
 
-def test_what_a_connection_has_not_sent_ends_with_it() -> None:
-    """Jobs that were lost are not sent through the next one."""
+def test_jobs_that_have_not_begun_go_to_the_next_engine_once() -> None:
+    """Sent or not. Those that have begun are lost, those that nobody wants are not sent again."""
     ours, theirs = multiprocessing.Pipe()
-    client, heard = Connected(ours), Heard()
+    client, heard = Connected(ours), [Heard() for _ in range(6)]
+    tickets = [client.submit(job([n + 1], seconds=50), one) for n, one in enumerate(heard[:5])]
+    for _ in range(5):
+        theirs.recv()
+    client._deliver(1, [Written(3, 0.0)])
+    tickets[1].cancel()
 
     async def submit() -> None:
-        client.submit(job([1]), heard)
+        client.submit(job([6]), heard[5])  # which is not sent
         client._give_up()
+        tickets[2].cancel()  # while there is no engine
+        client._jobs[4].ends = 0.0
         client._connected(ours)
 
     asyncio.run(submit())
-    assert heard.finished().reason == "lost"
+    assert theirs.recv() == [("cancel", 2)]
+    again = theirs.recv()
+    assert [message[:2] for message in again] == [("submit", 5), ("submit", 6)]
+    assert (again[0][2].prompt, 0 < again[0][2].seconds <= 50, again[1][2].seconds) == ((5,), True, None)
     assert not theirs.poll()
+    assert [one.finished().reason for one in heard[:4]] == ["lost", "cancelled", "cancelled", "timeout"]
+    client._give_up()
+    assert [one.finished().reason for one in heard[4:]] == ["lost", "lost"]  # they may be what ends the engines
+    assert client._counts.lost() == 3
     ours.close()
     theirs.close()
+
+
+def test_jobs_that_wait_for_an_engine_end_when_there_will_be_none() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    client, heard = Connected(ours), Heard()
+    client.start()
+    client.submit(job([1]), heard)
+    theirs.close()
+    assert heard.finished().reason == "cancelled"
+    ours.close()
 
 
 def test_clients_share_their_counts() -> None:
@@ -128,6 +152,8 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
         assert (engine.facts()["running"], engine.facts()["waiting"]) == (2, 0)  # the other's go on
 
         assert engine.pid is not None
+        for one in running[1::2]:
+            one.begun()
         engine._counts.of(1).leave()  # as the supervisor does
         os.kill(engine.pid, signal.SIGKILL)
         assert {one.finished().reason for one in running[1::2]} == {"lost"}

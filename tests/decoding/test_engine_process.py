@@ -99,18 +99,19 @@ def test_a_process_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPat
     with apart(model) as engine:
         assert asked(engine, job([4], 3)).finished().reason == "length"
         for round in (1, 2):
-            heard = [asked(engine, job([1, 2], 1_000_000)) for _ in range(5)]
-            heard[0].begun()
+            slots = [asked(engine, job([1, 2], 1_000_000)).begun() for _ in range(engine.slots)]
+            waits = asked(engine, job([1, 2], 9))
             assert engine.pid is not None
             os.kill(engine.pid, signal.SIGKILL)
-            assert {one.finished().reason for one in heard} == {"lost"}
+            assert {one.finished().reason for one in slots} == {"lost"}
             down = engine.facts()
-            assert (down["length"], down["jobs"]) == (round, 6 * round)  # nothing counts down meanwhile
+            assert (down["length"], down["jobs"]) == (2 * round - 1, 5 * round)  # nothing counts down meanwhile
             assert down["tokens_generated"] >= 3
             wait_until(lambda: engine.ready)
+            assert waits.ids() == alone(model, job([1, 2], 9))  # as if there had been no other engine
             assert asked(engine, job([4, 5], 9)).ids() == alone(model, job([4, 5], 9))
             facts = engine.facts()
-            assert (facts["lost"], facts["length"], facts["running"]) == (5 * round, 1 + round, 0)
+            assert (facts["lost"], facts["length"], facts["running"]) == (len(slots) * round, 1 + 2 * round, 0)
 
 
 def test_one_that_was_never_started_can_be_closed() -> None:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
-from http_fronts import Fronted, begin, fronted, reply, streamed, wait_until
+from http_fronts import KEY, Fronted, begin, fronted, reply, streamed, wait_until
 from shell import Firth
 from small_models import random_model
 
 import firth as toolkit
 from firth.decoding.engine_process import EngineProcess
 from firth.serving.http import supervisor
-from firth.serving.http.front import FrontSettings
+from firth.serving.http.front import ANSWERED, READ, FrontSettings
 from firth.serving.http.fronts import Front
+from firth.serving.http.held_connections import HeldConnections
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Metrics
@@ -182,7 +185,7 @@ def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) 
 @pytest.mark.long
 def test_a_front_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
     no_models: Any = [None]
-    front = Front(FrontSettings(no_models, Limits(), Keys(), 1.0, tmp_path), Metrics(dict), pytest.fail)
+    front = Front(FrontSettings(no_models, Limits(), Keys(), 1.0, tmp_path), Metrics(dict), pytest.fail, pytest.fail)
     front.start()
     wait_until(lambda: not front.lives)
     assert (front.failed, front.ready) == (True, False)
@@ -219,6 +222,77 @@ def test_processes_that_are_killed_are_replaced(char_run: Path, tmp_path: Path) 
             assert reply(begin(own, "/v1/completions", PROMPT)).json["choices"][0]["text"] == text
         assert served.busy == (0, 0)
         assert counted(served, 'firth_texts_total{end="lost",model="char"}') == 2.0
+
+
+def test_a_killed_front_leaves_what_it_has_not_answered_to_others() -> None:
+    """The connections that the supervisor holds, by how far they are."""
+    states, orphans = [0] * 4, list[socket.socket]()
+    held = HeldConnections(states)
+    pairs = [socket.socketpair() for _ in range(5)]
+    numbers = [held.add(client) for client, _ in pairs]
+    assert (sorted(numbers[:4], key=str), numbers[4]) == ([0, 1, 2, 3], None)  # no room for the fifth
+    _, read, answered, closed = numbers[:4]
+    pairs[1][1].sendall(b"the rest of a body")
+    states[read], states[answered] = READ, ANSWERED
+    held.close([closed])
+    assert pairs[3][1].recv(100) == b""
+    refused = held.part(orphans.append)
+    assert (orphans, refused) == ([pairs[0][0]], [pairs[1][0]])
+    answer = pairs[1][1].recv(4000)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: 1\r\n" in answer
+    assert pairs[2][1].recv(100) == b""
+    for one, other in pairs:
+        one.close()
+        other.close()
+
+
+@pytest.mark.long
+def test_a_request_that_was_not_begun_survives_its_front(char_run: Path, tmp_path: Path) -> None:
+    text = expected(char_run)
+    with fronted(tmp_path, char_run, options=("--slots", 1)) as served:
+        fronts = served.fronts()
+        front, idle = next(iter(fronts.items()))
+        assert reply(begin(idle, "/v1/completions", PROMPT)).json["choices"][0]["text"] == text
+        fresh, half, waits = (connection_of(served, front) for _ in range(3))
+        half.sock.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n")
+        (busy,) = served.streams(1)
+        busy.readline()
+        body = b'{"model": "char", "prompt": "the"}'
+        head = f"POST /v1/completions HTTP/1.1\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n"
+        waits.sock.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        wait_until(lambda: served.busy == (1, 1))
+        front.kill()
+        for connection in (idle, fresh):  # nothing of a request was read from these
+            assert reply(begin(connection, "/health")).status == 200
+        for connection in (half, waits):
+            answer = connection.sock.recv(4000)
+            assert answer.startswith(b"HTTP/1.1 503 "), answer
+            assert b"\r\nretry-after: 1\r\n" in answer
+
+
+def connection_of(served: Fronted, front: psutil.Process) -> http.client.HTTPConnection:
+    """A connection that this front has."""
+    while True:
+        connection = served.connect()
+        wait_until(lambda: served.front_of(connection))  # noqa: B023
+        if served.front_of(connection) == front:
+            return connection
+
+
+@pytest.mark.long
+def test_requests_that_wait_survive_their_engine(char_run: Path, tmp_path: Path) -> None:
+    text = expected(char_run)
+    with fronted(tmp_path, char_run, options=("--slots", 1)) as served, ThreadPoolExecutor(4) as pool:
+        engine = served.engine()
+        (busy,) = served.streams(1)
+        busy.readline()
+        waiting = [pool.submit(served.ask, "/v1/completions", PROMPT) for _ in range(4)]
+        wait_until(lambda: served.busy == (1, 4))
+        engine.kill()
+        assert '"restarting"' in busy.read().decode()
+        replies = [one.result() for one in waiting]
+        assert [one.json["choices"][0]["text"] for one in replies] == [text] * 4
 
 
 @pytest.mark.long

@@ -11,36 +11,46 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 from firth.decoding.restarts import Pause
-from firth.serving.http.front import END, READY, FrontSettings, run_front
+from firth.serving.http.front import END, NUMBER, READY, FrontSettings, run_front
+from firth.serving.http.held_connections import HeldConnections
 from firth.serving.http.metrics import Metrics
 from firth.serving.http.reports import count
 
 _log = logging.getLogger("firth.serve")
+_SPARE = 64  # connections that are closed, but not yet told to be
 _JOIN = 10.0  # seconds that a process has to end when its pipe is closed
 
 
 class Front:
-    """One process, which is started again if it ends before `end`. `ready` is called whenever it is."""
+    """One process, which is started again if it ends before `end`. `ready` is called whenever it is, and `orphaned` with each
+    connection that it had and that another can have."""
 
-    def __init__(self, settings: FrontSettings, metrics: Metrics, ready: Callable[[], None]) -> None:
-        self._settings, self._metrics, self._ready = settings, metrics, ready
+    def __init__(
+        self, settings: FrontSettings, metrics: Metrics, ready: Callable[[], None], orphaned: Callable[[socket.socket], None]
+    ) -> None:
+        self._settings, self._metrics, self._ready, self._orphaned = settings, metrics, ready, orphaned
+        self._held = HeldConnections([])
         self._pipe: Connection | None = None
         self._clients: socket.socket | None = None  # where connections are handed over; None: it is not ready
         self._lock, self._ending = threading.Lock(), threading.Event()
         self._pause = Pause()
         self.failed: bool | None = None  # whether the first process ended before it was ready; None: not known yet
-        self._thread = threading.Thread(target=self._live, name="firth-front", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="firth-front", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def hand_over(self, client: socket.socket) -> bool:
-        """Whether the front has the connection now."""
-        with self._lock, contextlib.suppress(OSError):
-            if self._clients is not None:
-                socket.send_fds(self._clients, [b"."], [client.fileno()])
-                return True
-        return False
+        """Whether the front has the connection now, and this object a copy."""
+        with self._lock:
+            if self._clients is None or (number := self._held.add(client)) is None:
+                return False
+            try:
+                socket.send_fds(self._clients, [NUMBER.pack(number)], [client.fileno()])
+            except OSError:
+                self._held.give_back(number)
+                return False
+            return True
 
     def end(self) -> None:
         """When its requests are answered."""
@@ -63,6 +73,11 @@ class Front:
     def lives(self) -> bool:
         return self._thread.is_alive()
 
+    def _run(self) -> None:
+        self._live()
+        with self._lock:
+            self._held.close()
+
     def _live(self) -> None:
         while not self._ending.is_set():
             code = None
@@ -77,15 +92,20 @@ class Front:
                 return
             wait = self._pause.seconds()
             _log.error("a process that handles HTTP ended with %s; started again in %g s", code, wait)
+            refused = self._held.part(self._orphaned)
             self._ending.wait(wait)
+            for client in refused:
+                client.close()
 
     def _serve_once(self) -> int | None:
         """The life of one process. Its exit code."""
         spawning = multiprocessing.get_context("spawn")
         (pipe, theirs), (clients, of_front) = spawning.Pipe(), socket.socketpair()
         clients.setblocking(False)
-        process = spawning.Process(target=run_front, args=(self._settings, theirs, of_front), daemon=True)
+        states = spawning.RawArray("B", 2 * self._settings.limits.connection.total + _SPARE)
+        process = spawning.Process(target=run_front, args=(self._settings, theirs, of_front, states), daemon=True)
         with self._lock:
+            self._held = HeldConnections(states)
             process.start()
             self._process, self._pipe = process, pipe
         theirs.close()
@@ -102,6 +122,8 @@ class Front:
                         self._clients = clients
                     self._ready()
                 else:
+                    with self._lock:
+                        self._held.close(number for kind, number, *_ in said if kind == "closed")
                     count(said, self._metrics)
         with self._lock:
             self._pipe = self._clients = None
@@ -120,8 +142,14 @@ class Front:
 class Fronts:
     """All of them."""
 
-    def __init__(self, settings: Sequence[FrontSettings], metrics: Metrics, ready: Callable[[], None]) -> None:
-        self._fronts = [Front(one, metrics, ready) for one in settings]
+    def __init__(
+        self,
+        settings: Sequence[FrontSettings],
+        metrics: Metrics,
+        ready: Callable[[], None],
+        orphaned: Callable[[socket.socket], None],
+    ) -> None:
+        self._fronts = [Front(one, metrics, ready, orphaned) for one in settings]
         self._next = 0
 
     def start(self) -> None:

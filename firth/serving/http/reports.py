@@ -13,7 +13,7 @@ _TOGETHER = 0.05  # seconds whose reports are one message
 
 
 class Reports:
-    """As `Metrics`, for code that runs in an event loop."""
+    """As `Metrics`, for code that runs in an event loop; and the connections that are closed."""
 
     def __init__(self, send: Callable[[list[Report]], None]) -> None:
         self._send = send
@@ -24,6 +24,9 @@ class Reports:
 
     def first_token(self, model: str, seconds: float) -> None:
         self._add("first_token", model, seconds)
+
+    def closed(self, client: int) -> None:
+        self._add("closed", client)
 
     def flush(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from firth.errors import ConfigError
-from firth.serving.bounded_protocol import Connections
+from firth.serving.bounded_protocol import BoundedProtocol, Connections
 from firth.serving.connection_limits import ConnectionLimits
 from firth.serving.http.app import build
 from firth.serving.http.errors import refusal
@@ -106,11 +106,12 @@ def serve(
         models.close(drain=False)
 
 
-def configured(app: ASGIApp, limits: ConnectionLimits, drain: float) -> uvicorn.Config:
+def configured(
+    app: ASGIApp, limits: ConnectionLimits, drain: float, kind: type[BoundedProtocol] = BoundedProtocol
+) -> uvicorn.Config:
     """For connections of anybody."""
-    return _configured(
-        app, drain, http=Connections(limits, refusal).protocol(), timeout_keep_alive=math.ceil(limits.idle_seconds)
-    )
+    protocol = Connections(limits, refusal).protocol(kind)
+    return _configured(app, drain, http=protocol, timeout_keep_alive=math.ceil(limits.idle_seconds))
 
 
 def configured_inside(app: ASGIApp, drain: float, socket: Path) -> uvicorn.Config:

@@ -34,6 +34,7 @@ from firth.text.parallel import cores
 
 _MOST = 8  # processes that handle HTTP, unless asked for
 _AT_ONCE = 64  # connections that are accepted before other work is done
+_ORPHANS = 1024  # connections that wait for a front
 _REST = 0.5  # seconds until the next attempt to accept connections, if one failed
 _LONGEST = 80  # characters of a folder of sockets: the path of a socket has about 100
 _GRACE = 5.0  # seconds that a front may take longer than it should, to end
@@ -60,11 +61,11 @@ def serve_by_fronts(
         ]
         config = configured_inside(build(models, limits, keys, metrics), drain, Path(folder) / SOCKET)
         server = _Supervisor(config, listener, ready, draining, drain)
-        fronts = server.fronts = Fronts(of_fronts, metrics, server.front_ready)
+        fronts = server.fronts = Fronts(of_fronts, metrics, server.front_ready, server.orphaned)
         try:
             fronts.start()  # first, because both take some seconds
             models.start()
-            with for_many_requests(limits.connection.total):
+            with for_many_requests(2 * limits.connection.total):
                 server.run()
         finally:
             listener.close()
@@ -132,6 +133,7 @@ class _Supervisor(Server):
         self._listener, self._all_ready, self._drain = listener, ready, drain
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = False  # that it is ready
+        self._orphans: list[socket.socket] = []  # connections for which no front was ready
         self._ends: float | None = None  # when the fronts must be gone
 
     def front_ready(self) -> None:
@@ -149,6 +151,9 @@ class _Supervisor(Server):
         """Take connections, once all fronts are ready; later some of them are enough."""
         assert self._loop is not None
         if self._ends is None and (self._told or self.fronts.all_ready):
+            orphans, self._orphans = self._orphans, []
+            for client in orphans:
+                self._hand_over(client)
             self._loop.add_reader(self._listener, self._accept)
             if not self._told:
                 self._told = True
@@ -168,9 +173,23 @@ class _Supervisor(Server):
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(_REST, self._begin)
                 return
-            with client:
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.fronts.hand_over(client)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._hand_over(client)
+
+    def orphaned(self, client: socket.socket) -> None:
+        """From any thread: a connection whose front has ended, and of which nothing was read."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hand_over, client)
+
+    def _hand_over(self, client: socket.socket) -> None:
+        """To a front that is ready, now or later."""
+        assert self._loop is not None
+        if self._ends is not None or len(self._orphans) >= _ORPHANS:
+            client.close()
+        elif not self.fronts.hand_over(client):
+            if not self._orphans:
+                self._loop.call_later(_REST, self._begin)
+            self._orphans.append(client)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ends is not None:
@@ -184,6 +203,8 @@ class _Supervisor(Server):
             assert self._loop is not None
             self._loop.remove_reader(self._listener)
             self._listener.close()
+            while self._orphans:
+                self._orphans.pop().close()
             self.fronts.end()
         if self.force_exit or (self._ends is not None and time.monotonic() > self._ends):
             self.fronts.kill()  # and the engines cancel their texts
