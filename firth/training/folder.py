@@ -30,6 +30,7 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.base = path / "base.safetensors"  # with adapters: the weights that they adapt, which no checkpoint repeats
         self.adapter = path / "adapter"  # the adapters alone, in the format of the package peft
+        self.threshold = path / "threshold.json"  # of a classifier, chosen for these weights
         self.log = path / "log.jsonl"
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
