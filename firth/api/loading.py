@@ -85,7 +85,9 @@ def _loaded(path: Path, device: Device, kind: type[Any] | None, dtype: Precision
         raise DataError(f"the weights in {folder.path} do not fit {_misfit(network, weights)}") from error
     if dtype is not None:
         network = network.to(DTYPES[dtype])
-    return recipe.task.run_class(recipe.task, network.to(device_for(device)), tokenizer, source)
+    run = recipe.task.run_class(recipe.task, network.to(device_for(device)), tokenizer, source)
+    run.path = folder.path
+    return run
 
 
 def network_of(path: Path) -> tuple[Recipe, Network]:

@@ -21,6 +21,7 @@ from firth.config import read_toml, to_table
 from firth.errors import ConfigError, DataError, RunError, enough_memory, option
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
+from firth.models.freezing import freeze_parts
 from firth.models.initialise import initialise
 from firth.models.pretrained import embed, read_embedding
 from firth.progress import Progress, silent
@@ -278,6 +279,8 @@ def initial_network(
         network.load_state_dict(weights)
     if config.lora:
         notice(_adapted(network, config, trained, generator))
+    if config.freeze:
+        notice(freeze_parts(network, config.freeze))
     return network
 
 

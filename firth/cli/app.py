@@ -88,7 +88,7 @@ def main() -> None:
     if "--debug" in sys.argv[1:]:
         sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
         os.environ["FIRTH_DEBUG"] = "1"
-    warnings.showwarning = _warn
+    warnings.showwarning = _Notes().show
     try:
         sys.exit(app(sys.argv[1:] or ["--help"], prog_name="firth", standalone_mode=False))
     except _UsageError as error:
@@ -136,10 +136,17 @@ def print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _warn(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-) -> None:
-    # On a processor without bfloat16, torch reports in many lines which other kernel it uses.
-    told = issubclass(category, UserWarning) and not str(message).startswith("mkldnn_matmul failed, switching to BLAS")
-    if told or debugging():
-        complain(f"note: {message}")
+class _Notes:
+    """Warnings as notes on stderr, each of them once: training reads its data, and so does the evaluation after it."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def show(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        # On a processor without bfloat16, torch reports in many lines which other kernel it uses.
+        told = issubclass(category, UserWarning) and not str(message).startswith("mkldnn_matmul failed, switching to BLAS")
+        if (told or debugging()) and str(message) not in self._told:
+            self._told.add(str(message))
+            complain(f"note: {message}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,16 +26,25 @@ def classify(
     file: Annotated[
         Path | None, typer.Option(help="File with one text per line; in csv, tsv and jsonl, the run's column data.field.")
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Choose --label where its probability is at least this. [default: what firth threshold stored, if anything]"
+        ),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Class that --threshold is for. [default: the last of two classes]")] = None,
     every: Annotated[bool, typer.Option("--all", help="Print the probability of every class, most probable first.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Classify texts, one per line. Prints the most probable class and its probability; an empty line for an empty text."""
+    """Classify texts, one per line. Prints the class and its probability; an empty line for an empty text."""
     from firth.api import load
     from firth.tasks.classification import ClassifierRun
 
     check_given(texts, file)
     model = load(run, kind=ClassifierRun)
-    answers = answered(_given(model, texts, file), _BATCH, model.classify)
+    model.decision(threshold, label)  # an error before anything is read
+    classify = partial(model.classify, threshold=threshold, label=label)
+    answers = answered(_given(model, texts, file), _BATCH, classify)
     if as_json:
         print_json([_table(text, found) for text, found in answers])
         return

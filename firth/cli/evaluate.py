@@ -47,6 +47,14 @@ def evaluate(
     contrast: Annotated[
         bool, typer.Option("--contrast", help="Sentiment classifiers: also test pairs such as “like” and “do not like”.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Classifiers: choose --label where its probability is at least this. [default: the stored one]"),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Class that --threshold is for. [default: the last of two classes]")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Classifiers and taggers: write precision, recall and F1 of each class to this csv file.")
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -70,9 +78,12 @@ def evaluate(
         others = _opened_beside(beside or (), model, save)
         if save is not None:
             _refuse_undrawn(model)
+        if report is not None:
+            _check_report(report, model)
         part = cast("Split | None", split)  # `evaluate` refuses other names
-        own = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
+        own: dict[str, Any] = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
         own |= {"context": context, "rotary_scaling": rotary_scaling, "contrast": contrast or None}
+        own |= {"threshold": threshold, "label": label}
         options = _options(model, own)
         if quantise is None:
             result = model.evaluate(data, work, split=part, **options)
@@ -83,6 +94,8 @@ def evaluate(
         return
     if save is not None:
         _save(save, model, results)
+    if report is not None:
+        _write_report(report, model, result)
     if as_json:
         print_json(result)
         return
@@ -153,6 +166,27 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
             "Remove it."
         )
     return chosen
+
+
+def _check_report(path: Path, model: Run[Any]) -> None:
+    """Before anything is measured."""
+    from firth.errors import ConfigError
+    from firth.tasks import TASKS
+    from firth.tasks.task import listed
+
+    if model.task.classes_in is None:
+        able = listed(task.is_a for task in TASKS if task.classes_in is not None)
+        raise ConfigError(f"--report only applies to {able}; this run is {model.task.is_a}. Remove it.")
+    if path.suffix.lower() != ".csv":
+        raise ConfigError(f"--report writes csv, not {path.name}. Choose a name that ends in .csv.")
+
+
+def _write_report(path: Path, model: Run[Any], result: Mapping[str, Any]) -> None:
+    from firth.evaluation.class_report import report_csv
+    from firth.files import write_text
+
+    classes = result[str(model.task.classes_in)]
+    write_text(path, report_csv(classes, result["accuracy"]))
 
 
 def _refuse_undrawn(model: Run[Any]) -> None:

@@ -57,12 +57,19 @@ def evaluate(
     loss: LossKind = "cross-entropy",
     progress: Progress = silent,
 ) -> Measures:
+    log_p_NC = class_log_probabilities(model, examples, batch=batch, dtype=dtype, progress=progress)
+    return measures(log_p_NC, examples.label_N, labels, loss=loss)
+
+
+def class_log_probabilities(
+    model: Classifier, examples: Examples, *, batch: int, dtype: str = "float32", progress: Progress = silent
+) -> NDArray[np.float64]:
+    """log p_NC(class | text) of all examples, whose batches the processes share."""
     found: dict[int, NDArray[np.float64]] = {}
     for row_B, part in with_progress(examples.sweep(batch), lambda rows: len(rows[0]), len(examples), progress):
         found |= zip(row_B.tolist(), log_probabilities(model, part.token_BT, part.length_B, dtype), strict=True)
     found = all_merged(found)
-    log_p_NC = np.stack([found[row] for row in range(len(examples))])
-    return measures(log_p_NC, examples.label_N, labels, loss=loss)
+    return np.stack([found[row] for row in range(len(examples))])
 
 
 def log_probabilities(model: Classifier, token_BT: Ids, length_B: Ids, dtype: str = "float32") -> NDArray[np.float64]:

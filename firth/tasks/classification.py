@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,28 +18,33 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.errors import ConfigError, DataError, option
-from firth.evaluation.classification import LossKind, log_probabilities
+from firth.errors import ConfigError, DataError, RunError, option
+from firth.evaluation.classification import LossKind, class_log_probabilities, log_probabilities, measures
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
+from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fit
+from firth.files import write_text
 from firth.layers.cross_entropy import at_least_float32
 from firth.models import CaptionModelConfig, Classifier, ModelConfig, Seq2SeqConfig, classifier
 from firth.models.config import TransformerSettings
-from firth.progress import Progress
+from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
-from firth.tasks.splits import Split, chosen
+from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
 from firth.text import TokenizerConfig
 from firth.text.batches.buckets import by_length
 from firth.text.batches.examples import BucketedExamples, Examples
 from firth.text.batches.padding import padded
 from firth.text.config import LabelledConfig
-from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled
+from firth.text.data.labelled import Labelled, encode_labelled, listed, prepare_labelled
 from firth.text.data.lengths import refuse_longer
+from firth.text.data.running_text import with_local_paths
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.feed import Counts, rows_alike
+from firth.training.folder import RunFolder
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -135,20 +141,89 @@ class ClassifierRun(Run[Classifier]):
         labels: tuple[str, ...] = self.recipe.data.labels
         return labels
 
-    def classify(self, texts: Sequence[str]) -> list[Classification]:
-        """The most probable class of each text, and the probability of every class."""
+    @property
+    def threshold(self) -> Threshold | None:
+        """The threshold that `fit_threshold` or `firth threshold` stored with the run."""
+        return None if self.path is None else stored_threshold(RunFolder(self.path).threshold, self.labels)
+
+    @shows_progress
+    def fit_threshold(
+        self,
+        aim: Aim = "f1",
+        *,
+        label: str | None = None,
+        precision: float | None = None,
+        false_positive: float | None = None,
+        false_negative: float | None = None,
+        path: str | Path | None = None,
+        save: bool = True,
+        progress: Progress | bool = True,
+    ) -> FittedThreshold:
+        """Choose the probability of `label` from which on a text is of that class, on validation data: for the highest F1, for
+        the highest recall at a least `precision`, or for the lowest cost of mistakes (1 each unless given). `label` is the last
+        class of two; of more, name one. Later calls of `classify` and `evaluate` use what `save` stores with the run."""
+        wish, own = Wish(aim, precision, false_positive, false_negative), self._label(label)
+        self._refuse_test_data(path)
+        if save and self.path is None:
+            raise ConfigError(
+                "this model is not a run, so no threshold can be stored with it. Import it first, with firth import."
+            )
+        check_split(self.recipe.data, path, None if path is not None else "valid")
+        name, examples = self._examples(path, None if path is not None else "valid", followed(progress))
+        log_p_NC = class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=followed(progress))
+        number = self.labels.index(own)
+        found = fit(np.exp(log_p_NC[:, number]), examples.label_N == number, own, wish, name)
+        if save:
+            assert self.path is not None
+            write_text(RunFolder(self.path).threshold, json.dumps(dataclasses.asdict(found), indent=2) + "\n")
+        return found
+
+    def remove_threshold(self) -> None:
+        """Forget the stored threshold: from now on the most probable class is chosen."""
+        if self.path is not None:
+            RunFolder(self.path).threshold.unlink(missing_ok=True)
+
+    def _label(self, label: str | None) -> str:
+        """The class that a threshold is for."""
+        if label is None and len(self.labels) == 2:
+            return self.labels[1]
+        if label is None:
+            raise ConfigError(f"a threshold is for one class. Name it: {listed(self.labels[0], self.labels)}")
+        if label not in self.labels:
+            raise ConfigError(f'there is no class "{label}"; the classes are {listed(label, self.labels)}')
+        return label
+
+    def _refuse_test_data(self, path: str | Path | None) -> None:
+        test = with_local_paths(self.recipe.data, silent).test_path if path is not None and self.recipe.data.given else None
+        if test is not None and Path(str(path)).resolve() == Path(test).resolve():
+            raise ConfigError(f"{path} is the test data of this run. Choose a threshold on other data.")
+
+    def decision(self, threshold: float | None, label: str | None) -> Threshold | None:
+        """The threshold that was given, or the stored one."""
+        if threshold is not None:
+            return Threshold(self._label(label), threshold)
+        if label is not None:
+            raise ConfigError(f'the class "{label}" was given without a threshold. Give both, or neither.')
+        return self.threshold
+
+    def classify(self, texts: Sequence[str], *, threshold: float | None = None, label: str | None = None) -> list[Classification]:
+        """The class of each text, and the probability of every class.
+
+        The most probable class; or, with a `threshold`, `label` if its probability reaches that, and otherwise the most probable
+        other class. `label` is the last class of two; of more, name one. Without a threshold, that stored with the run counts."""
         refuse_one_text("classify", texts)
+        decision = self.decision(threshold, label)
         encoded = self._encoded(texts)
         length_N = np.array([len(ids) for ids in encoded], np.int64)
         refuse_longer(length_N, self.network.context, "texts to classify")
         log_p_NC = np.empty((len(encoded), len(self.labels)))
         for row_B in by_length(length_N, AT_ONCE):
             log_p_NC[row_B] = log_probabilities(self.network, *padded([encoded[row] for row in row_B]))
-        return [self._classification(log_p_C) for log_p_C in log_p_NC]
+        best_N = log_p_NC.argmax(1) if decision is None else decision.decide(log_p_NC, self.labels)
+        return [self._classification(log_p_C, self.labels[best]) for log_p_C, best in zip(log_p_NC, best_N.tolist(), strict=True)]
 
-    def _classification(self, log_p_C: NDArray[np.float64]) -> Classification:
+    def _classification(self, log_p_C: NDArray[np.float64], best: str) -> Classification:
         chances = {label: math.exp(log_p) for label, log_p in zip(self.labels, log_p_C.tolist(), strict=True)}
-        best = self.labels[int(np.argmax(log_p_C))]
         return Classification(best, chances[best], chances)
 
     def _encoded(self, texts: Sequence[str]) -> list[Ids]:
@@ -165,6 +240,7 @@ class ClassifierRun(Run[Classifier]):
         warn_unseen(unseen)
         return found
 
+    @shows_progress
     def evaluate(
         self,
         path: str | Path | None = None,
@@ -172,10 +248,15 @@ class ClassifierRun(Run[Classifier]):
         *,
         split: Split | None = None,
         contrast: bool = False,
+        threshold: float | None = None,
+        label: str | None = None,
     ) -> dict[str, object]:
-        """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right."""
+        """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right. `threshold`
+        and `label`: see `classify`."""
+        decision = self.decision(threshold, label)
         pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first: it may be refused
-        return super().evaluate(path, progress, split=split) | pairs
+        check_split(self.recipe.data, path, split)
+        return self._measured(path, split, followed(progress), decision) | pairs
 
     def contrast(self) -> ContrastMeasures:
         """Pairs such as "I like this product" and "I do not like this product"; see firth/evaluation/contrast_pairs.py."""
@@ -189,11 +270,19 @@ class ClassifierRun(Run[Classifier]):
             return measure_contrast(lambda texts: [found.label for found in self.classify(texts)])
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        return self._measured(path, split, progress, self.threshold)
+
+    def _measured(
+        self, path: str | Path | None, split: Split | None, progress: Progress, decision: Threshold | None
+    ) -> dict[str, object]:
         name, examples = self._examples(path, split, progress)
         refuse_longer(examples.length_N, position_limit(self.recipe.model), f"texts of {name}")
         loss = self.recipe.objective.loss
-        measured = measure(self.network, examples, self.labels, batch=AT_ONCE, loss=loss, progress=progress)
-        return {**dataclasses.asdict(measured), "split": name}
+        log_p_NC = class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=progress)
+        best_N = None if decision is None else decision.decide(log_p_NC, self.labels)
+        measured = measures(log_p_NC, examples.label_N, self.labels, best_N, loss)
+        told = {} if decision is None else {"threshold": {"label": decision.label, "threshold": decision.threshold}}
+        return {**dataclasses.asdict(measured), "split": name, **told}
 
     def _examples(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Examples]:
         if path is not None:
@@ -219,6 +308,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     next_command = "firth classify {run} TEXT"
     uses = frozenset({"tokenizer.vectors"})
     unsupported = {"training.carry": "a classifier has no state to carry between texts"}  # noqa: RUF012 (a ClassVar in Task)
+    classes_in = "classes"
     draws = True
 
     def check(self) -> None:
@@ -278,6 +368,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
             ("loss", f"{metrics['loss']:.4f} {_UNIT[self.recipe.objective.loss]} per text"),
             ("accuracy", f"{metrics['accuracy']:.4f}"),
             ("macro F1", f"{metrics['macro_f1']:.4f}"),
+            *_threshold(metrics.get("threshold")),
         )
         parts = [top, scores("class", "examples", _lines(metrics)), _confusion(metrics)]
         return "\n\n".join(parts + ([_contrast(metrics["contrast"])] if "contrast" in metrics else []))
@@ -305,6 +396,24 @@ def position_limit(config: ModelConfig) -> int | None:
 
 def _lines(metrics: Mapping[str, Any]) -> list[tuple[str, int, float, float, float]]:
     return [(one["label"], one["examples"], one["precision"], one["recall"], one["f1"]) for one in metrics["classes"]]
+
+
+def stored_threshold(path: Path, labels: tuple[str, ...]) -> Threshold | None:
+    """What a file that `fit_threshold` wrote says; None where there is none."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        found = Threshold(str(told["label"]), float(told["threshold"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError) as error:
+        raise RunError(f"{path} cannot be read as a threshold. Remove it, or run firth threshold again.") from error
+    if found.label not in labels:
+        raise RunError(f'{path} names the class "{found.label}", which this run does not have. Remove it.')
+    return found
+
+
+def _threshold(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    return [] if found is None else [("threshold", f"{found['label']} from a probability of {found['threshold']:.4f} on")]
 
 
 def _contrast(found: Mapping[str, Any]) -> str:

@@ -51,6 +51,7 @@ class Run(ABC, Generic[N]):
         network.eval()
 
     quantised: Quantised | None = None  # what `quantise` did
+    path: Path | None = None  # the run folder; None for a public model that was not imported
 
     def quantise(self, kind: Quantisation) -> None:
         """Round the weights to int8 or int4, in place: less memory, and fewer bytes to read for each token. `self.quantised` then

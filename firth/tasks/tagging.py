@@ -141,6 +141,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     use = "tag"
     next_command = "firth tag {run} SENTENCE"
     uses = frozenset({"model.characters", "model.readout"})
+    classes_in = "tags"
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "a tagger has no state to carry between sentences",
         "training.compile": "it compiles for one shape of batch, and sentences have many lengths",

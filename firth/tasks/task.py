@@ -239,6 +239,7 @@ class Task(ABC, Generic[C, O, D]):
         """The results of `evaluate` by the name of the run, drawn for --save; None: this task has nothing to draw."""
         return None
 
+    classes_in: ClassVar[str | None] = None  # where the metrics have precision, recall and F1 of each class
     draws: ClassVar[bool] = False  # whether `picture` draws anything
     draws_several: ClassVar[bool] = False  # and several runs in one picture
 

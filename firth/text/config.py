@@ -29,12 +29,14 @@ Name = Literal[
     "ud-english-ewt",
     "conll2003",
     "stories",
+    "opinions",
     "swaps",
     "linear",
     "scenes",
     "digits",
 ]
 Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
+Empty = Literal["skip", "refuse"]
 LearnedKind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 Kind = Literal[LearnedKind, "imported"]
 
@@ -97,6 +99,8 @@ class RunningTextConfig(DataConfig):
 
     # further training texts: files, folders, glob patterns or named data sets; read before the text above, whose end is held out
     more: tuple[str, ...] | None = None
+    # records of a table whose text is blank: leave them out with a warning ("skip"), or raise an error that names them ("refuse")
+    empty: Empty = "skip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,6 +118,8 @@ class LabelledConfig(DataConfig):
     labels: tuple[str, ...] | None = None  # classes, in the order of their numbers; training fills it in
     # further training examples: files with the same columns, labelled data sets, or "negations" (generated opinions)
     more: tuple[str, ...] | None = None
+    # records whose text is blank: leave them out with a warning ("skip"), or raise an error that names them ("refuse")
+    empty: Empty = "skip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,6 +176,8 @@ class PairsConfig(DataConfig):
     # split of a named data set that has several, such as "simple" and "length" of scan; if not set, the first
     split: str | None = None
     lower: bool = False  # lower-case both sides
+    # pairs with a blank side: leave them out with a warning ("skip"), or raise an error that names them ("refuse")
+    empty: Empty = "skip"
     locales: tuple[str, ...] | None = None  # locales of the generated dates, such as `["fr", "en_GB"]`; if not set, 34 of them
     # what the generated chats are about; if not set, all of opinions, reviews, dutch, dates and tags
     skills: tuple[ChatSkill, ...] | None = None
@@ -220,6 +228,8 @@ class CaptionsConfig(DataConfig):
 
     image: str = "image"  # key or column that holds the path of the image
     caption: str = "caption"  # key or column that holds the caption; an image that is named several times has several captions
+    # records without an image or a caption: leave them out with a warning ("skip"), or raise an error that names them ("refuse")
+    empty: Empty = "skip"
     # side of the square that every image is scaled and cropped to, in pixels; if not set, 64, or 48 for scenes and 8 for digits
     size: int | None = None
     # number of training scenes to generate; a tenth as many are generated for validation, for testing, and with unseen pairs

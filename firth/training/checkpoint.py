@@ -182,6 +182,7 @@ def save_weights(training: Training, folder: RunFolder) -> None:
     with training.evaluated() as network:
         if not ranks().first:
             return
+        folder.threshold.unlink(missing_ok=True)  # it was chosen for other weights
         metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
         files.save_tensors(folder.model, merged_weights(network), metadata)
         if facts(network):

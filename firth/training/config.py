@@ -26,6 +26,9 @@ class TrainingConfig:
     lora_dropout: float = 0.0  # dropout of the input of adapters
     # projections that have adapters, in every layer; those of attention to a source included
     lora_targets: tuple[Target, ...] = ("query", "value")
+    # parts of the model that keep their initial weights, such as `["encoder"]` or `["embedding", "encoder.stack.blocks.0"]`; if
+    # not set, everything is trained
+    freeze: tuple[str, ...] | None = None
     steps: int = 1000  # number of updates
     batch: int = 32  # sequences per step; for sentence pairs, see `batch_tokens`
     batch_tokens: int = 4096  # maximum number of tokens per step on each side of the sentence pairs, padding included
@@ -96,6 +99,12 @@ class TrainingConfig:
         if self.lora and self.init is None:
             raise ConfigError(
                 f"training.lora is {self.lora}, but adapters need a trained model to adapt. Set training.init to its run."
+            )
+        if self.freeze is not None and (not self.freeze or "" in self.freeze or len(set(self.freeze)) < len(self.freeze)):
+            raise ConfigError(f"training.freeze is {list(self.freeze)}; expected the names of parts of the model, each once")
+        if self.freeze and self.lora:
+            raise ConfigError(
+                f"training.lora is {self.lora}, which freezes all weights of training.init by itself. Remove training.freeze."
             )
         if self.batch % self.accumulate:
             raise ConfigError(

@@ -32,6 +32,7 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.base = path / "base.safetensors"  # with adapters: the weights that they adapt, which no checkpoint repeats
         self.adapter = path / "adapter"  # the adapters alone, in the format of the package peft
+        self.threshold = path / "threshold.json"  # of a classifier, chosen for these weights
         self.log = path / "log.jsonl"
         self.history = path / "history.jsonl"  # versions, hardware and command of the start and of each resumption
         self.tensorboard = path / "tensorboard"

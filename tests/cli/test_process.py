@@ -63,11 +63,13 @@ def test_help_recipes_and_results_do_not_import_torch() -> None:
     assert not imported(main, "results") & HEAVY
 
 
-def test_notes_are_those_that_concern_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_are_those_that_concern_the_user_each_once(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = app._Notes()
     for text, category in (
+        ("three words are unknown", UserWarning),
         ("three words are unknown", UserWarning),
         ("mkldnn_matmul failed, switching to BLAS gemm: frame #0 …", UserWarning),
         ("use something else", DeprecationWarning),
     ):
-        app._warn(category(text), category, "file.py", 1)
+        notes.show(category(text), category, "file.py", 1)
     assert capsys.readouterr().err == "firth: note: three words are unknown\n"

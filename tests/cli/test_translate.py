@@ -560,13 +560,10 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
     source, target = write_sides(tmp_path, pairs_of(NUMBERS[:4]))
     short = tmp_path / "short.txt"
     short.write_text("one\n", encoding="utf-8")
-    empty = tmp_path / "empty.txt"
-    empty.write_text("one\n\nthree\nfour\n", encoding="utf-8")
     for arguments, message in (
         ((run, "--target", target), "but the sources are missing. Give --data, too"),
         ((run, "--data", source), "is read as txt, one side of the pairs"),
         ((run, "--data", source, "--target", short), "has 4 lines and"),
-        ((run, "--data", source, "--target", empty), "empty.txt:2 has an empty target"),
         (
             (run, "--data", source, "--target", target, "--split", "valid"),
             'and a split, "valid", were given. Give one of them.',

@@ -92,7 +92,6 @@ def test_columns_can_have_other_names_and_no_header(tmp_path: Path) -> None:
     [
         ("gone.png\ta red circle", r"captions.tsv:6: there is no image .*gone.png. Paths are relative"),
         ("captions.tsv\ta red circle", r"captions.tsv:6: .*captions.tsv is no image that can be read"),
-        ("images/0.png\t ", r"captions.tsv:6 has an empty caption"),
         ("images/0.png", r"captions.tsv:6 has 1 cell; \"caption\" is column 2 of 2"),
     ],
 )
@@ -101,6 +100,17 @@ def test_what_is_wrong_in_a_table_is_named_with_its_line(line: str, message: str
     table.write_text(table.read_text() + line + "\n")
     with pytest.raises(DataError, match=message):
         prepare_captions(config(table), WORDS)
+
+
+@pytest.mark.parametrize("line", ["images/0.png\t ", "\ta red circle"])
+def test_a_record_without_an_image_or_a_caption_is_skipped_or_refused(line: str, tmp_path: Path) -> None:
+    table = write_captions(tmp_path / "data", 4)
+    table.write_text(table.read_text() + line + "\n")
+    found = "1 of 5 records of .* has no image or no caption"
+    with pytest.warns(UserWarning, match=found + r" and is skipped: .*captions\.tsv:6"):
+        assert len(prepare_captions(config(table, valid=0.0), WORDS).train) == 4
+    with pytest.raises(DataError, match=found):
+        prepare_captions(config(table, empty="refuse"), WORDS)
 
 
 def test_settings_that_do_not_apply_are_refused(tmp_path: Path) -> None:

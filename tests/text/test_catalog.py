@@ -44,7 +44,7 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
 
 def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
     composed = {"docs", "dates", "docstrings", "prompts", "chats", "swaps", "linear", "scenes", "digits", "python-source"}
-    composed |= {"stories"}
+    composed |= {"stories", "opinions"}
     assert set(get_args(Name)) == composed | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
 
 

@@ -122,11 +122,11 @@ def test_the_fingerprint_is_of_texts_and_labels(tmp_path: Path) -> None:
         ),
         ("r.csv", "texts,label\na,1\n", r'no column "text"; .*data\.field\. Did you mean "texts"'),
         ("r.jsonl", '{"text": "a"}\n', r'r\.jsonl:1 has no column "label"; it has: text\. Choose one with data\.label'),
-        ("r.jsonl", '{"text": "a", "label": null}\n', r'"label" is null; expected a string or a number'),
+        ("r.jsonl", '{"text": "a", "label": null}\n', r"1 of 1 records of .*r\.jsonl has no label: .*r\.jsonl:1\."),
         ("r.jsonl", '{"text": 5, "label": 1}\n', r'"text" is a number; expected a string'),
         ("r.csv", "text,label\na,1\nb\n", r'r\.csv:3 has 1 cell; "label" is column 2 of 2'),
-        ("r.csv", "text,label\na,1\n  ,0\n", r"r\.csv:3 has an empty text"),
-        ("r.csv", "text,label\na,1\nb, \n", r"r\.csv:3 has an empty label"),
+        ("r.csv", "text,label\na,1\nb, \nc,\n", r"2 of 3 records of .* have no label: .*r\.csv:3, .*r\.csv:4\. Complete or rem"),
+        ("r.csv", "text,label\n  ,1\n,0\n", "is empty; expected texts with labels"),
         ("r.csv", "text,label\na,1\nb,1\n", r'all 2 texts of .*r\.csv are labelled "1"; expected two classes or more'),
         ("r.csv", "text,label\n", "is empty; expected texts with labels"),
         ("r.csv", "", "is empty; expected texts with labels"),
@@ -139,6 +139,33 @@ def test_what_cannot_be_read_is_said_with_its_place(name: str, content: str, mes
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
         prepared(tmp_path / name)
+
+
+BLANK = "text,label\n" + "".join(f"{'  ' if n % 100 == 7 else f'text {n}'},{n % 2}\n" for n in range(1000))
+
+
+def test_records_without_text_are_skipped_with_one_warning_or_refused_all_at_once(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text(BLANK)
+    found = r"10 of 1,000 records of .*r\.csv have no text{}: .*r\.csv:9, .*r\.csv:109, .*r\.csv:209, …"
+    with pytest.warns(UserWarning, match=found.format(" and are skipped")) as told:
+        data = prepared(tmp_path / "r.csv", valid=0.0)
+    assert (len(told), len(data.train)) == (1, 990)
+    with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"'):
+        prepared(tmp_path / "r.csv", empty="refuse")
+    (tmp_path / "full.csv").write_text("\n".join(line for line in BLANK.splitlines() if not line.startswith(" ")))
+    assert prepared(tmp_path / "full.csv", valid=0.0, empty="refuse").sha256 == data.sha256
+
+
+@pytest.mark.parametrize("record", ['{"text": null, "label": "good"}', '{"text": " ", "label": null}'])
+def test_a_missing_text_is_a_blank_one(record: str, tmp_path: Path) -> None:
+    lines = ['{"text": "a", "label": "good"}', record, '{"text": "b", "label": "bad"}']
+    (tmp_path / "r.jsonl").write_text("\n".join(lines))
+    with pytest.warns(UserWarning, match=r"1 of 3 records of .* has no text and is skipped: .*r\.jsonl:2$"):
+        data = prepared(tmp_path / "r.jsonl", valid=0.0)
+    assert len(data.train) == 2
+    other = LabelledConfig(path="x.csv", labels=data.labels)
+    with pytest.warns(UserWarning, match="1 of 3 records"):
+        assert len(encode_labelled(tmp_path / "r.jsonl", data.tokenizer, other)) == 2
 
 
 def test_a_label_that_training_never_saw_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -259,20 +259,28 @@ def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("a", "b"), ("", "c")], r"t\.en:2 has an empty source; expected both sides\. Complete or remove that pair"),
-        ([("a", "b"), ("c", " \t ")], r"t\.nl:2 has an empty target"),
-        ([], r"t\.en is empty; expected sentence pairs"),
+        ([("a", "b"), ("", "c"), ("d", "")], r"2 of 3 records of .* a blank side{}: .*t\.en:2, .*t\.nl:3"),
+        ([("a", "b"), ("c", " \t ")], r"1 of 2 records of .*t\.en has a blank side{}: .*t\.nl:2"),
     ],
 )
-def test_an_empty_side_is_refused_with_file_and_line(pairs: list[tuple[str, str]], message: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=message):
-        prepared(*write_two(tmp_path, pairs))
+def test_pairs_with_a_blank_side_are_skipped_or_refused_with_file_and_line(
+    pairs: list[tuple[str, str]], message: str, tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match=message.format(" and (is|are) skipped")):
+        assert len(prepared(*write_two(tmp_path, pairs)).train) == 1
+    with pytest.raises(DataError, match=message.format("") + r"\. Complete or remove them"):
+        prepared(*write_two(tmp_path, pairs), empty="refuse")
+
+
+def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.en is empty; expected sentence pairs"):
+        prepared(*write_two(tmp_path, []))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.tsv", "source\ttarget\na\t\n", r"t\.tsv:2 has an empty target"),
+        ("t.tsv", "source\ttarget\na\t\n", r"t\.tsv is empty; expected sentence pairs"),
         ("t.tsv", "source\ttarget\na\n", r't\.tsv:2 has 1 cell; "target" is column 2 of 2'),
         ("t.tsv", "en\tnl\na\tb\n", r'has no column "source"; it has: en, nl\. Choose one with data\.source'),
         ("t.csv", "source,targets\na,b\n", r'no column "target"; .*data\.target\. Did you mean "targets"'),

@@ -65,7 +65,7 @@ def test_words_are_learned_from_the_training_part_alone() -> None:
 
 
 def test_records_are_documents_and_end_in_eos(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in ("one", "", "two")))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in ("one", "two")))
     prepared = prepare(DataConfig(path=str(tmp_path / "a.jsonl"), field="body", valid=0), CHAR)
     assert prepared.documents == 2
     assert texts(prepared) == ["one\ntwo\n"]
@@ -137,6 +137,22 @@ def test_a_text_without_text_is_refused(tmp_path: Path) -> None:
     for attempt in (lambda: prepare(DataConfig(text=""), CHAR), lambda: read_text(tmp_path / "a.txt")):
         with pytest.raises(DataError, match="is empty; expected some text"):
             attempt()
+
+
+@pytest.mark.parametrize("age", [0, 10])  # seconds; what was counted in an older file is remembered
+def test_records_without_text_are_skipped_with_a_warning_or_refused(age: int, tmp_path: Path) -> None:
+    rows = "".join(f'{{"text": {text}}}\n' for text in ('"hello"', '""', "null", '" \\t"', '"hell"', '"\\n"'))
+    path = tmp_path / "a.jsonl"
+    path.write_text(rows)
+    os.utime(path, (path.stat().st_mtime - age,) * 2)
+    found = r"4 of 6 records of .*a\.jsonl have no text{}: .*a\.jsonl:2, .*a\.jsonl:3, .*a\.jsonl:4, …"
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+            assert prepare(RunningTextConfig(path=str(path), valid=0), CHAR).documents == 2
+    with pytest.raises(DataError, match=found.format("")):
+        prepare(RunningTextConfig(path=str(path), empty="refuse"), CHAR)
+    with pytest.warns(UserWarning, match="4 of 6 records"):
+        assert read_text(path) == "hellohell"
 
 
 def test_a_text_that_changes_while_it_is_read_is_noticed(tmp_path: Path) -> None:

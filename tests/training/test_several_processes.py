@@ -136,16 +136,18 @@ def test_for_every_task_the_losses_do_not_depend_on_the_number_of_processes(tmp_
 def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_path: Path) -> None:
     """Uneven rows (translation), two means (ELECTRA), a carried state; then one run by two processes with DDP, two with FSDP and
     one alone, and another the other way round. A slow disk: a checkpoint holds the weights of its step, although the training
-    went on before it was written. And all of them measure alike."""
+    went on before it was written. Frozen weights (DDP and FSDP). And all of them measure alike."""
     given = tables(tmp_path)
     names = ("next-token, carry", "electra", "translation")
     plain = text_table("next-token", {"family": "language"} | BLOCK, average=0.9)
     plain["training"] |= COMMON | {"batch": 6, "schedule": "constant", "evaluate_every": 4}
     pieces = {"accumulate": 2, "recompute": True}
-    alone = [job("whole 1", plain), *(job(f"{name} 1", given[name]) for name in names)]
+    frozen = {"freeze": ["embedding", "blocks.0"]}
+    alone = [job("whole 1", plain), job("frozen 1", plain, **frozen), *(job(f"{name} 1", given[name]) for name in names)]
     two = [
         *(job(f"{name} 2", given[name]) for name in names),
         job("whole 2", plain, parallel="fsdp", **pieces),
+        *(job(f"frozen {parallel}", plain, parallel=parallel, **frozen) for parallel in ("ddp", "fsdp")),
         job("a1", plain, "a", steps=2),
         job("b1", plain, "b", steps=2, parallel="fsdp"),
         job("a2", plain, "a", steps=3, parallel="fsdp", resume=True),
@@ -164,6 +166,8 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
     in_processes(tmp_path, [{"world": 1, "jobs": alone}, {"world": 2, "jobs": two}, {"world": 1, "jobs": last}])
     for name in ("whole", *names):
         assert_equal_losses(tmp_path, name, 2)
+    for parallel in ("ddp", "fsdp"):
+        np.testing.assert_allclose(losses_of(tmp_path, f"frozen {parallel}"), losses_of(tmp_path, "frozen 1"), rtol=0, atol=1e-9)
     expected = losses_of(tmp_path, "whole 1")
     for parts in (("a1", "a2", "a3"), ("b1", "b2", "b3"), ("c1", "c2")):
         np.testing.assert_allclose([one for part in parts for one in losses_of(tmp_path, part)], expected, rtol=0, atol=1e-9)

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from firth.serving.requests import SURROGATE, has_lone_surrogate
-
 from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
+from firth.serving.requests import SURROGATE, has_lone_surrogate
 
 # Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
 _HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))

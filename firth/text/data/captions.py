@@ -18,6 +18,7 @@ from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.parallel import ended
 from firth.text.datasets import digits, scenes
 from firth.text.holdout import held_out
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import find
 from firth.text.readers.file_format import Column
 from firth.text.readers.formats import records
@@ -139,7 +140,8 @@ def _fingerprint(found: dict[str, scenes.Scenes | digits.Digits]) -> str:
 
 def _of_table(path: str, data: CaptionsConfig, progress: Progress) -> _Part:
     corpus = find(path, data.format)
-    columns = (Column(data.image, "data.image"), Column(data.caption, "data.caption"))
+    columns = (Column(data.image, "data.image", nullable=True), Column(data.caption, "data.caption", nullable=True))
+    blank = BlankRecords()
     wheres: list[str] = []
     texts: list[str] = []
     images: dict[Path, int] = {}
@@ -149,9 +151,8 @@ def _of_table(path: str, data: CaptionsConfig, progress: Progress) -> _Part:
         for where, (name, caption) in records(file, columns, corpus.format, tick, data.columns):
             text = " ".join(caption.split())
             if not text or not name.strip():
-                raise DataError(
-                    f"{where} has an empty {data.caption if name.strip() else data.image}. Complete or remove that line."
-                )
+                blank.add(where)
+                continue
             image = file.parent / name.strip()
             if image not in images:
                 images[image] = len(images)
@@ -161,6 +162,7 @@ def _of_table(path: str, data: CaptionsConfig, progress: Progress) -> _Part:
             image_N.append(images[image])
     if not texts:
         raise DataError(f"{corpus.name} is empty; expected images with captions")
+    blank.settle(data.empty, corpus.name, len(texts) + blank.count, "no image or no caption")
     pixels = read_images(list(images), first, data.side, progress)
     return _Part(wheres, texts, image_N, lambda: pixels)
 

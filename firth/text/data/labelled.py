@@ -14,7 +14,7 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.files import exists
 from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
-from firth.text.config import LabelledConfig, TokenizerConfig
+from firth.text.config import Empty, LabelledConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.running_text import open_corpus, settings_for, with_local_paths
@@ -23,6 +23,7 @@ from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.data_set import DataSet
 from firth.text.datasets.negations import negations_file
 from firth.text.holdout import held_out
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.file_format import Column
 from firth.text.readers.formats import TABLES, one_of, records
@@ -111,7 +112,7 @@ def prepare_labelled(
 def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) -> Iterator[Example]:
     """The examples of one entry of data.more."""
     if name == "negations":
-        own, path = _Layout((Column("text"), Column("label")), None, {}), negations_file()
+        own, path = _Layout((Column("text"), Column("label")), None, {}, "refuse"), negations_file()
     elif name in CATALOG and not exists(name):
         entry = data_set(name)
         if entry.columns is None or entry.train is None:
@@ -133,7 +134,7 @@ def encode_labelled(path: str | Path, tokenizer: Tokenizer, data: LabelledConfig
 def read_texts(path: Path, data: LabelledConfig) -> Iterator[str]:
     """The texts of a file with columns, with or without labels, read with the settings of a run."""
     layout, format = _Layout.of(data), settings_for(str(path), data).format
-    for record in records(path, [Column(data.field)], format, header=layout.header):
+    for record in records(path, [Column(data.field, nullable=True)], format, header=layout.header):
         yield record.texts[0]
 
 
@@ -144,38 +145,39 @@ class _Layout:
     columns: tuple[Column, Column]
     header: tuple[str, ...] | None
     meanings: dict[str, str]  # of labels that the files abbreviate
+    empty: Empty
 
     @classmethod
     def of(cls, data: LabelledConfig) -> _Layout:
-        if data.name not in (None, "docs"):
+        if data.name not in (None, "docs", "opinions"):
             return cls.of_set(data_set(str(data.name)), data)
-        return cls(_columns(data), data.columns, {})
+        return cls(_columns(data), data.columns, {}, data.empty)
 
     @classmethod
     def of_set(cls, entry: DataSet, data: LabelledConfig) -> _Layout:
-        return cls(_columns(data), entry.columns, dict(entry.labels))
+        return cls(_columns(data), entry.columns, dict(entry.labels), data.empty)
 
     def read(self, corpus: Corpus, progress: Progress) -> Iterator[Example]:
         if not corpus.files:
             raise DataError(f"{corpus.name} is text without labels. Set data.path to a {one_of(TABLES)} file.")
-        empty = True
+        blank, unlabelled, total = BlankRecords(), BlankRecords(), 0
         for path, tick in corpus.each_file(progress):
             for where, (text, label) in records(path, self.columns, corpus.format, tick, self.header):
-                yield _checked(Example(where, text, self.meanings.get(label.strip(), label.strip())))
-                empty = False
-        if empty:
+                total += 1
+                if not text.strip():
+                    blank.add(where)
+                elif not label.strip():
+                    unlabelled.add(where)
+                else:
+                    yield Example(where, text, self.meanings.get(label.strip(), label.strip()))
+        unlabelled.refuse(corpus.name, total, "no label", "Complete or remove them.")
+        if blank.count == total:
             raise DataError(f"{corpus.name} is empty; expected texts with labels")
+        blank.settle(self.empty, corpus.name, total)
 
 
 def _columns(data: LabelledConfig) -> tuple[Column, Column]:
-    return Column(data.field), Column(data.label, "data.label", numbers=True)
-
-
-def _checked(example: Example) -> Example:
-    for name, value in (("text", example.text.strip()), ("label", example.label)):
-        if not value:
-            raise DataError(f"{example.where} has an empty {name}; expected a text and a label. Complete or remove that record.")
-    return example
+    return Column(data.field, nullable=True), Column(data.label, "data.label", numbers=True, nullable=True)
 
 
 def _classes(examples: Sequence[Example], given: tuple[str, ...] | None, name: str) -> tuple[str, ...]:

@@ -14,18 +14,23 @@ from firth.errors import ConfigError, DataError
 from firth.files import exists
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
-from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.datasets import download, python_source_tags, stories
+from firth.text.config import DataConfig, Empty, RunningTextConfig, TokenizerConfig
+from firth.text.datasets import download, opinions, python_source_tags, stories
 from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
 from firth.text.limits import limits
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 C = TypeVar("C", bound=DataConfig)
-_CACHED_PARTS = {"python-source": python_source_tags.cached_parts, "stories": stories.cached_parts}  # written on first use
+_CACHED_PARTS = {  # written on first use
+    "python-source": python_source_tags.cached_parts,
+    "stories": stories.cached_parts,
+    "opinions": opinions.cached_parts,
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def prepare(
     with open_corpus(data, report) as main:
         corpus = _with_more(main, data)
         whole = scan(corpus, report)
-        held_out = _found(data, data.valid_path)
+        held_out = None if data.valid_path is None else _found(data, data.valid_path, report)
         held_out_scan = scan(held_out, report) if held_out else None
         cut = whole.characters if held_out else int((1 - data.valid) * whole.characters)
         if isinstance(tokenizer, TokenizerConfig):
@@ -99,11 +104,14 @@ def read_text(path: str | Path, data: DataConfig | None = None) -> str:
     """All the text at `path` (file, folder, glob, or "-") as one string; `data` as for encode_file."""
     parts, length, most = list[str](), 0, limits()
     with open_corpus(settings_for(str(path), data), silent) as corpus:
-        for piece in corpus.pieces():
+        blank, documents = BlankRecords(), 0
+        for piece in corpus.pieces(blank=blank.add):
             parts.append(piece.text)
             length += len(piece.text)
+            documents += piece.ends_document
             most.check_line(Path(corpus.name), length, "a text")
     text = "".join(parts)
+    blank.settle(corpus.empty, corpus.name, documents + blank.count)
     if not text:
         raise DataError(f"{corpus.name} is empty; expected some text")
     return text
@@ -156,13 +164,13 @@ def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     if data.text is not None:
         yield inline(data.text)
     elif data.path == "-":
-        corpus = spool(data.format, data.field, data.columns, progress)
+        corpus = spool(data.format, data.field, data.columns, progress, _policy(data))
         try:
             yield corpus
         finally:
             corpus.files[0].unlink(missing_ok=True)
     elif data.path is not None:
-        yield find(data.path, data.format, data.field, data.columns, progress)
+        yield _found(data, data.path, progress)
     else:
         yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
 
@@ -180,8 +188,14 @@ def _with_more(corpus: Corpus, data: DataConfig) -> Corpus:
     )
 
 
-def _found(data: DataConfig, path: str | None) -> Corpus | None:
-    return None if path is None else find(path, data.format, data.field, data.columns)
+def _found(data: DataConfig, path: str, progress: Progress) -> Corpus:
+    return find(path, data.format, data.field, data.columns, progress, _policy(data))
+
+
+def _policy(data: DataConfig) -> Empty:
+    """data.empty, where this kind of data has it."""
+    policy: Empty = getattr(data, "empty", "skip")
+    return policy
 
 
 def settings_for(path: str, data: DataConfig | None) -> DataConfig:
@@ -189,7 +203,7 @@ def settings_for(path: str, data: DataConfig | None) -> DataConfig:
     if data is None:
         return DataConfig(path=path)
     format = data.format if by_suffix(Path(path)) is None else "auto"
-    return DataConfig(path=path, format=format, field=data.field, columns=data.columns)
+    return RunningTextConfig(path=path, format=format, field=data.field, columns=data.columns, empty=_policy(data))
 
 
 def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> TokenFile | None:

@@ -5,7 +5,7 @@ A sentence is one line: white space around it is removed, and a newline inside a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from firth.text.datasets import download
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.data_set import PairFiles, Split
 from firth.text.datasets.dates import Part
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.file_decoding import lines
 from firth.text.readers.file_format import Column, FileFormat
@@ -118,7 +119,7 @@ class PairReader:
         pairs = None if data.name in (None, *GENERATED) else _pair_files(data)
         source, target = _sides(data, pairs) if pairs else (data.source or "source", data.target or "target")
         return cls(
-            (Column(source, "data.source"), Column(target, "data.target")),
+            (Column(source, "data.source", nullable=True), Column(target, "data.target", nullable=True)),
             pairs.sides if pairs else data.columns,
             IN_OUT if pairs is not None and pairs.layout == "in out" else None,
             data,
@@ -129,14 +130,26 @@ class PairReader:
         corpus = spool(self.data.format) if path == "-" else find(path, self.data.format)
         try:
             if target_path is None:
-                found = [self._checked(pair) for pair in self._of_one(corpus, progress)]
+                found = self._complete(self._of_one(corpus, progress), corpus.name)
             else:
-                found = [self._checked(pair) for pair in _of_two(corpus, find(target_path, self.data.format), progress)]
+                found = self._complete(_of_two(corpus, find(target_path, self.data.format), progress), corpus.name)
         finally:
             if path == "-":
                 corpus.files[0].unlink(missing_ok=True)
+        return found
+
+    def _complete(self, pairs: Iterable[SentencePair], name: str) -> list[SentencePair]:
+        """The normalised pairs that have both sides; see data.empty."""
+        whole = [
+            pair._replace(source=sentence(pair.source, self.data), target=sentence(pair.target, self.data)) for pair in pairs
+        ]
+        found, blank = [pair for pair in whole if pair.source and pair.target], BlankRecords()
         if not found:
-            raise DataError(f"{corpus.name} is empty; expected sentence pairs")
+            raise DataError(f"{name} is empty; expected sentence pairs")
+        for pair in whole:
+            if not (pair.source and pair.target):
+                blank.add(pair.where)
+        blank.settle(self.data.empty, name, len(whole), "a blank side")
         return found
 
     def _of_one(self, corpus: Corpus, progress: Progress) -> Iterator[SentencePair]:
@@ -151,13 +164,6 @@ class PairReader:
                 )
             for where, (source, target) in records(path, self.columns, format, tick, self.header):
                 yield SentencePair(where, source, target)
-
-    def _checked(self, read: SentencePair) -> SentencePair:
-        where, pair = read.where, read._replace(source=sentence(read.source, self.data), target=sentence(read.target, self.data))
-        for column, text in zip(self.columns, (pair.source, pair.target), strict=True):
-            if not text:
-                raise DataError(f"{where} has an empty {column.name}; expected both sides. Complete or remove that pair.")
-        return pair
 
 
 def _of_two(source: Corpus, target: Corpus, progress: Progress) -> Iterator[SentencePair]:

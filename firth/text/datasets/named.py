@@ -27,6 +27,7 @@ _GENERATED: dict[str | None, Holds] = {
     "chats": "conversations",
     "python-source": "tagged words",
     "stories": "questions",
+    "opinions": "labelled texts",
     "swaps": "prompts of swaps",
     "linear": "points of linear functions",
     "scenes": "captioned images",

@@ -12,8 +12,9 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -25,15 +26,16 @@ from firth.errors import DataError, did_you_mean
 from firth.files import TEMPORARY, exists, is_file, is_folder
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache, sealed
-from firth.text.config import Format
+from firth.text.config import Empty, Format
 from firth.text.limits import expect_space, expect_text_file, limits, shortened
 from firth.text.parallel import alongside, read_ahead, workers
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
 from firth.text.readers.remote import find_remote, is_url
 
-_READER = 1  # raise when the same files would give a different text, so that old scans are discarded
+_READER = 2  # raise when the same files would give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
 _WAIT = 200  # milliseconds between two reports of a pipe that nobody writes to
 _LONGEST_NAME = 255  # bytes, on most file systems
@@ -51,25 +53,28 @@ class Corpus:
     format: Format = "auto"
     field: str = "text"
     columns: tuple[str, ...] | None = None  # names of the columns of tables whose first line does not name them
+    empty: Empty = "skip"  # records whose text is blank
 
-    def pieces(self, tick: Tick = no_tick) -> Iterator[Piece]:
-        """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all."""
+    def pieces(self, tick: Tick = no_tick, blank: Callable[[str], None] = lambda where: None) -> Iterator[Piece]:
+        """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all, and
+        `blank` with the place of each record without text."""
         if self.text is not None:
             yield from pieces_of_text(self.text.replace("\r\n", "\n"))
         if len(self.files) == 1:
-            yield from documents(self.files[0], self.format, self.field, tick, self.columns)
+            yield from documents(self.files[0], self.format, self.field, tick, self.columns, blank)
             return
         before = 0
-        for path, (batch, done) in read_ahead(self.files, self._batches, workers()):
+        for path, (batch, done) in read_ahead(self.files, partial(self._batches, blank), workers()):
             yield from batch
             tick(before + done)
             if not batch:  # the end of a file
                 before += path.stat().st_size
 
-    def _batches(self, path: Path) -> Iterator[tuple[list[Piece], int]]:
+    def _batches(self, blank: Callable[[str], None], path: Path) -> Iterator[tuple[list[Piece], int]]:
         """The pieces of a file, with the number of bytes read so far; an empty batch ends it."""
         read = [0]
-        for batch in batches(documents(path, self.format, self.field, lambda done: read.__setitem__(0, done), self.columns)):
+        tick = partial(read.__setitem__, 0)
+        for batch in batches(documents(path, self.format, self.field, tick, self.columns, blank)):
             yield batch, read[0]
         yield [], read[0]
 
@@ -94,6 +99,8 @@ class Scan:
     documents: int
     sha256: str  # of the text as UTF-8, whatever the compression; for one plain file, what sha256sum prints
     counts: dict[str, int]  # how often each character occurs, in code point order
+    blank: int = 0  # records without text, which are no documents
+    blank_places: tuple[str, ...] = ()  # the first few of them
 
 
 def inline(text: str) -> Corpus:
@@ -106,18 +113,19 @@ def find(
     field: str = "text",
     columns: tuple[str, ...] | None = None,
     progress: Progress = silent,
+    empty: Empty = "skip",
 ) -> Corpus:
     """The corpus at `path`: a file, a folder (known suffixes, recursively, sorted), a glob pattern, a pipe such as <(…), or a URL
     of one of these."""
     if is_url(path):
         remote = find_remote(path)
         found = remote if len(remote) == 1 else _readable(remote, path, format)
-        return Corpus(path, tuple(found), format=format, field=field, columns=columns)
+        return Corpus(path, tuple(found), None, format, field, columns, empty)
     place = Path(path).expanduser()
     if exists(place):
         expect_text_file(place)
         if place.is_fifo():
-            return _of_pipe(place, format, field, columns, progress)
+            return _of_pipe(place, format, field, columns, progress, empty)
         found = _in_folder(place, format, progress) if place.is_dir() else [place]
     elif glob.has_magic(path):
         found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if is_file(name)]
@@ -125,22 +133,26 @@ def find(
             raise DataError(f"no file matches {shortened(path)}")
     else:
         raise DataError(f"{shortened(path)} does not exist.{_near(place)}")
-    return Corpus(path, tuple(found), format=format, field=field, columns=columns)
+    return Corpus(path, tuple(found), None, format, field, columns, empty)
 
 
 def spool(
-    format: Format = "auto", field: str = "text", columns: tuple[str, ...] | None = None, progress: Progress = silent
+    format: Format = "auto",
+    field: str = "text",
+    columns: tuple[str, ...] | None = None,
+    progress: Progress = silent,
+    empty: Empty = "skip",
 ) -> Corpus:
     """Standard input, copied to a file because it is read twice. The caller removes the file."""
     target = _copied(sys.stdin.buffer, progress)
-    return Corpus("standard input", (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
+    return Corpus("standard input", (target,), None, "txt" if format == "auto" else format, field, columns, empty)
 
 
-def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | None, progress: Progress) -> Corpus:
+def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | None, progress: Progress, empty: Empty) -> Corpus:
     """A pipe can be read only once, so it is copied; the copy is removed together with the corpus."""
     with _opened_pipe(path, progress) as pipe:
         target = _copied(pipe, progress)
-    corpus = Corpus(str(path), (target,), format="txt" if format == "auto" else format, field=field, columns=columns)
+    corpus = Corpus(str(path), (target,), None, "txt" if format == "auto" else format, field, columns, empty)
     weakref.finalize(corpus, target.unlink, missing_ok=True)
     return corpus
 
@@ -193,7 +205,16 @@ def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
 def known_scan(corpus: Corpus) -> Scan | None:
     """The cached scan of a corpus."""
     remembered = _scan_path(corpus)
-    return None if remembered is None else _recall(remembered)
+    found = None if remembered is None else _recall(remembered)
+    return found and _settled(corpus, found)
+
+
+def _settled(corpus: Corpus, found: Scan) -> Scan:
+    """Warn of records without text, or refuse them."""
+    blank = BlankRecords()
+    blank.count, blank.first = found.blank, list(found.blank_places)
+    blank.settle(corpus.empty, corpus.name, found.documents + found.blank)
+    return found
 
 
 class Scanning:
@@ -204,20 +225,22 @@ class Scanning:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)
         self._digest, self._between = hashlib.sha256(), b""
         self._characters = self._documents = 0
+        self._blank = BlankRecords()
 
     def batches(self, tick: Tick = no_tick) -> Iterator[list[Piece]]:
         """The text; all of it has been counted after the last batch."""
-        return alongside(self._count, alongside(self._hash, batches(self._corpus.pieces(tick))))
+        return alongside(self._count, alongside(self._hash, batches(self._corpus.pieces(tick, self._blank.add))))
 
     def scan(self) -> Scan:
         if self._characters == 0:
             raise DataError(f"{self._corpus.name} is empty; expected some text")
         present = {chr(code): int(self._counts[code]) for code in np.flatnonzero(self._counts)}
-        result = Scan(self._characters, self._documents, self._digest.hexdigest(), present)
+        blank = self._blank
+        result = Scan(self._characters, self._documents, self._digest.hexdigest(), present, blank.count, tuple(blank.first))
         if (remembered := _scan_path(self._corpus)) is not None:
             record = {**vars(result), "counts": {str(ord(character)): count for character, count in result.counts.items()}}
             sealed.write_text(remembered, json.dumps(record))
-        return result
+        return _settled(self._corpus, result)
 
     def _hash(self, batch: list[Piece]) -> None:
         encoded: list[bytes] = []
@@ -274,7 +297,8 @@ def _recall(path: Path) -> Scan | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         counts = {chr(int(code)): int(count) for code, count in record["counts"].items()}
-        return Scan(record["characters"], record["documents"], record["sha256"], counts)
+        places = tuple(str(place) for place in record["blank_places"])
+        return Scan(record["characters"], record["documents"], record["sha256"], counts, int(record["blank"]), places)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # absent or damaged: scan again
 

@@ -20,6 +20,7 @@ class Column:
     setting: str | None = "data.field"  # the setting that selects another column, for messages; None: there is none
     numbers: bool = False  # also accept numbers and booleans, as text
     optional: bool = False  # the value is None where the file has no such column
+    nullable: bool = False  # null is read as an empty text
 
 
 class Row(NamedTuple):

@@ -6,7 +6,7 @@ To add a format, write a module that defines its `FileFormat` and add it to `FOR
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,9 +74,15 @@ def records(
 
 
 def documents(
-    path: Path, format: Format, field: str, tick: Tick = no_tick, header: Sequence[str] | None = None
+    path: Path,
+    format: Format,
+    field: str,
+    tick: Tick = no_tick,
+    header: Sequence[str] | None = None,
+    blank: Callable[[str], None] = lambda where: None,
 ) -> Iterator[Piece]:
-    """Running text: all of a plain text file, or the column `field` of each record, a document each."""
+    """Running text: all of a plain text file, or the column `field` of each record, a document each. A record whose text is blank
+    is no document; `blank` is called with its place."""
     chosen = file_format(path, format)
     if chosen.pieces is not None:
         yield from chosen.pieces(path, tick)
@@ -86,8 +92,11 @@ def documents(
             'with model.family = "encoder".'
         )
     else:
-        for record in records(path, [Column(field)], chosen, tick, header):
-            yield from pieces_of_text(record.texts[0])
+        for where, (text,) in records(path, [Column(field, nullable=True)], chosen, tick, header):
+            if text.strip():
+                yield from pieces_of_text(text)
+            else:
+                blank(where)
 
 
 def one_of(names: Sequence[str]) -> str:
@@ -96,6 +105,8 @@ def one_of(names: Sequence[str]) -> str:
 
 
 def _text(value: Any, column: Column, where: str) -> str:
+    if value is None and column.nullable:
+        return ""
     if isinstance(value, str):
         return _encodable(value, where).replace("\r\n", "\n")
     if column.numbers and isinstance(value, int | float):

@@ -1,0 +1,78 @@
+"""firth threshold"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from firth.cli.app import Json, print_json, verb
+
+if TYPE_CHECKING:
+    from firth.evaluation.threshold import Aim, FittedThreshold
+
+
+@verb()
+def threshold(
+    run: Annotated[Path, typer.Argument(help="Run folder of a classifier.")],
+    aim: Annotated[
+        str, typer.Option("--for", help="Highest f1, recall at a least precision, or lowest cost of mistakes.")
+    ] = "f1",
+    label: Annotated[str | None, typer.Option(help="Class to find. [default: the last of two classes]")] = None,
+    precision: Annotated[float | None, typer.Option(help="With --for precision: the least precision.")] = None,
+    false_positive: Annotated[
+        float | None, typer.Option(help="With --for cost: cost of taking another class for --label. [default: 1]")
+    ] = None,
+    false_negative: Annotated[
+        float | None, typer.Option(help="With --for cost: cost of missing a text of --label. [default: 1]")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="File to choose it on. [default: the run's validation data]")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Forget the stored threshold.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Choose the threshold of a class on validation data.
+
+    It is stored with the run; classify, evaluate and serve then use it."""
+    from firth.api import load
+    from firth.cli.progress import Display
+    from firth.errors import ConfigError
+    from firth.tasks.classification import ClassifierRun
+
+    model = load(run, kind=ClassifierRun)
+    if remove:
+        given = {"--for": aim != "f1", "--label": label, "--precision": precision, "--data": data}
+        given |= {"--false-positive": false_positive, "--false-negative": false_negative, "--json": as_json}
+        if named := [name for name, value in given.items() if value not in (None, False)]:
+            raise ConfigError(f"--remove chooses no threshold, so {named[0]} does not apply. Remove it.")
+        model.remove_threshold()
+        return
+    with Display() as display:
+        found = model.fit_threshold(
+            cast("Aim", aim),
+            label=label,
+            precision=precision,
+            false_positive=false_positive,
+            false_negative=false_negative,
+            path=data,
+            progress=display.work,
+        )
+    if as_json:
+        print_json(dataclasses.asdict(found))
+    else:
+        print(_text(found))
+
+
+def _text(found: FittedThreshold) -> str:
+    rows = [
+        ("class", found.label),
+        ("threshold", f"{found.threshold:.4f}"),
+        ("chosen for", found.aim),
+        ("text", f"{found.split}, {found.examples:,} examples"),
+        ("precision", f"{found.precision:.4f}"),
+        ("recall", f"{found.recall:.4f}"),
+        ("F1", f"{found.f1:.4f}"),
+        *([] if found.cost is None else [("cost", f"{found.cost:.4f} per text")]),
+    ]
+    return "\n".join(f"{name:<20}{value}" for name, value in rows)
