@@ -36,6 +36,7 @@ def read_documents(
     if format not in get_args(Format):
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
     corpus = find(os.fspath(place), format, field)
+    corpus.expect_field()
     root = Path(place).expanduser()
     by_line = len(corpus.files) == 1 and not root.is_dir()
     found: list[Document] = []
