@@ -500,7 +500,6 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "{tagger} --file {sentences}": {"--conll": ("", "--conll")},
     },
     "tokenize": {"{text} 'the list'": {"--kind": ("--kind char", "--kind bpe,word"), "--vocab": ("--vocab 280", "--vocab 300")}},
-    "tour": {"--no-open --effort 0.001": {"--out": ("--out {out}/a", "--out {out}/b")}},
     "train": {
         "{recipe} --out {out}/run": {"--out": ("", "--out {out}/other")},
         "{recipe} --out {half}": {"--resume": ("!", "--resume")},
@@ -533,7 +532,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         }
     },
     "compare learning": {
-        "--out {out}/runs --steps 10 --kinds rnn --data {text}": {
+        "--out {out}/runs --steps 10 --kinds rnn --data {text} --json": {
             **_SAVE,
             "--steps": ("--steps 10", "--steps 12"),
             "--kinds": ("--kinds rnn", "--kinds gru"),
@@ -663,7 +662,8 @@ NEUTRAL: dict[str, dict[str, str]] = {
     "data encode": {"--workers": "the number of threads"},
     "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},
     "tour": {
-        "--effort": "the walk takes the shortest tour",
+        "--effort": "takes minutes: test_tour.py",
+        "--out": "takes minutes: test_tour.py",
         "--no-open": "whether a browser opens",
     },
     "translate": {"--resume": "continues an interrupted --out: test_translate.py"},
@@ -684,6 +684,6 @@ STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 
 FILES = {"results": {"results.md": f"{BEGIN}\n{END}\n"}}
 # Verbs that train, compile or draw much.
 LONG = {
-    "align", "caption", "chat", "compare flow", "compare learning", "data export", "evaluate", "export", "extrapolate", "generate",
-    "tour", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases", "vectors train",
+    "align", "caption", "chat", "compare flow", "compare learning", "data export", "evaluate", "export", "extrapolate",
+    "generate", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases", "vectors train",
 }  # fmt: skip

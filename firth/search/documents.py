@@ -79,7 +79,7 @@ def _name(path: Path, root: Path) -> str:
 
 
 def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
-    chosen = file_format(path, format)
+    chosen = file_format(path, format, columns=field != "text")
     if chosen.pieces is None and chosen.rows is None:
         raise DataError(f"{path} holds {chosen.contents}, not documents. Choose a text file or a table")
     if chosen.pieces is None:

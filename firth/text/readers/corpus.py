@@ -69,7 +69,7 @@ class Corpus:
 
     def expect_field(self) -> None:
         """Refuse a `field` where no file has columns."""
-        if self.field != "text" and not any(file_format(path, self.format).rows for path in self.files):
+        if self.field != "text" and not any(file_format(path, self.format, columns=True).rows for path in self.files):
             raise ConfigError(f'field is "{self.field}", but {self.name} is plain text without columns. Remove it, or set format')
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
