@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import typer
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Answer:
 
 
 Firth = Callable[..., Answer]
+_command = functools.cache(typer.main.get_command)  # building all verbs takes a tenth of a second
 
 
 @pytest.fixture
@@ -27,6 +30,7 @@ def firth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     from firth.cli import main
 
     monkeypatch.delenv("FIRTH_DEBUG", raising=False)
+    monkeypatch.setattr(typer.main, "get_command", _command)
 
     def call(*arguments: object, stdin: bytes = b"") -> Answer:
         capsys.readouterr()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import Save, save_figures, section
 
 
@@ -29,6 +29,8 @@ def align(
     from firth.api import load
     from firth.tasks.translation import TranslatorRun
 
+    if target is not None:
+        refuse_given({"beam": beam}, "searches for the model's own translation, but one was given. Remove one of them.")
     model = load(run, kind=TranslatorRun)
     found = model.align(source, target, beam=beam)
     if save is not None:

@@ -9,18 +9,21 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
-from firth.errors import FirthError, is_out_of_memory
+from firth.cli.suggestions import Verbs, asked_for_help
+from firth.errors import ConfigError, FirthError, is_out_of_memory
 from firth.version import __version__
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
     name="firth",
+    cls=Verbs,
     help="Train, run and inspect word vectors, recurrent language models, attention and Transformers on your own text.",
     no_args_is_help=True,
     add_completion=False,
@@ -89,13 +92,15 @@ def main() -> None:
         sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
         os.environ["FIRTH_DEBUG"] = "1"
     warnings.showwarning = _Notes().show
+    groups = {group.name for group in app.registered_groups if group.name is not None}
     try:
-        sys.exit(app(sys.argv[1:] or ["--help"], prog_name="firth", standalone_mode=False))
+        sys.exit(app(asked_for_help(sys.argv[1:], groups) or ["--help"], prog_name="firth", standalone_mode=False))
     except _UsageError as error:
         if debugging():
             raise
         command = error.ctx.command_path if error.ctx else "firth"
-        complain(f"{error.format_message().rstrip('.')}; see `{command} --help`")
+        message = error.format_message().rstrip(".")
+        complain(f"{message} See `{command} --help`" if message.endswith("?") else f"{message}; see `{command} --help`")
         sys.exit(2)
     except FirthError as error:  # of an option that is checked before its verb begins
         if debugging():
@@ -130,6 +135,22 @@ def debugging() -> bool:
 
 def complain(message: str) -> None:
     print(f"firth: {' '.join(message.split())}", file=sys.stderr)
+
+
+def refuse_given(options: Mapping[str, Any], reason: str) -> None:
+    """Refuse the first of these options that was given: one that would change nothing must not look as if it did."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise ConfigError(f"--{name.replace('_', '-')} {reason}")
+
+
+def destination(given: Path | None, out: Path | None, name: str) -> Path:
+    """Where to write: --out, or the argument `name`, which used to be the only way to say it."""
+    if out is None and given is None:
+        raise ConfigError("nothing says where to write. Add --out.")
+    if out is not None and given is not None:
+        raise ConfigError(f"both {name}, {given}, and --out, {out}, say where to write. Remove one of them.")
+    return cast(Path, given if out is None else out)
 
 
 def print_json(value: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import Seed, complain, verb
-from firth.cli.decoding_options import GreedyBeam, LengthPenalty, SampledTemperature
+from firth.cli.decoding_options import GreedyBeam, LengthPenalty, SampledTemperature, check_beam, check_sample
 from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
@@ -55,10 +55,12 @@ def caption(
     from firth.tasks.captioning import CaptionerRun
 
     drawing = {"temperature": temperature, "seed": seed}
-    _check(sample, drawing, beam, nbest)
+    searching = {"penalty": penalty}
+    check_sample(sample, drawing, searching, beam, nbest)
     model = load(run, kind=CaptionerRun)
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    config = model.decoding({"beam": beam, "penalty": penalty, "tokens": tokens, **drawing})
+    config = model.decoding({"beam": beam, "tokens": tokens, **searching, **drawing})
+    check_beam(config, nbest, searching)
     looks: dict[Path, ImageAttention] = {}
     cut_off = 0
     for first in range(0, len(images), _BATCH):
@@ -86,16 +88,6 @@ def caption(
 
         with replacing(overlay) as temporary:
             temporary.write_bytes(png(overlay_sheet([(seen.image, seen.best) for seen in looks.values()])))
-
-
-def _check(sample: bool, drawing: dict[str, float | int | None], beam: int | None, nbest: int) -> None:
-    for name, value in drawing.items():
-        if value is not None and not sample:
-            raise ConfigError(f"--{name} only applies to sampling; add --sample or remove it")
-    if sample and (beam is not None or nbest > 1):
-        raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
-    if beam is not None and 1 <= beam < nbest:
-        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
 
 
 def _spelled(number: int, image: Path, found: list[Caption], several: bool) -> str:

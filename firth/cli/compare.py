@@ -9,11 +9,12 @@ import typer
 
 from firth.cli.app import Json, app, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
+from firth.cli.suggestions import Verbs
 
 if TYPE_CHECKING:
     from firth.text import DataConfig
 
-group = typer.Typer(rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
+group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
 app.add_typer(group, name="compare")
 
 _SHOWN = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # distances in the table

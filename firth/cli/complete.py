@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 
 if TYPE_CHECKING:
     from firth.tasks.abilities.fill_mask import Filling
+
+_PROPOSALS = 8
 
 
 @verb()
@@ -23,7 +25,7 @@ def complete(
     candidates: Annotated[
         str | None, typer.Option(help="Fillers to rank, separated by commas. [default: proposed by the model]")
     ] = None,
-    proposals: Annotated[int, typer.Option(help="Number of fillers to propose.", min=1)] = 8,
+    proposals: Annotated[int | None, typer.Option(help="Number of fillers to propose. [default: 8]", min=1)] = None,
     as_json: Json = False,
 ) -> None:
     """Rank the words that could fill a blank. A language model ranks by log p(left + filler + right), beside p(filler | left); a
@@ -32,12 +34,15 @@ def complete(
     from firth.tasks.masked import MaskedRun
     from firth.tasks.next_token import LanguageModelRun
 
+    if candidates is not None:
+        refuse_given({"proposals": proposals}, "counts the model's own fillers, but --candidates names them. Remove one of them.")
+    most = proposals or _PROPOSALS
     chosen = candidates.split(",") if candidates is not None else None
     model = load(run)
     if isinstance(model, MaskedRun):
-        _print_filled(model.fill(text, chosen, proposals=proposals), as_json)
+        _print_filled(model.fill(text, chosen, proposals=most), as_json)
         return
-    found = model.expect(LanguageModelRun).complete(text, chosen, proposals=proposals)
+    found = model.expect(LanguageModelRun).complete(text, chosen, proposals=most)
     if as_json:
         print_json([dataclasses.asdict(completion) for completion in found])
         return

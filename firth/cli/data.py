@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from firth.cli.app import Json, app, print_json, verb
+from firth.cli.suggestions import Verbs
 from firth.files import exists
 
 if TYPE_CHECKING:
     from firth.text.datasets.data_set import DataSet
 
-group = typer.Typer(rich_markup_mode=None, help="Named data sets: list, download, locate. Encode text ahead.")
+group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Named data sets: list, download, locate. Encode text ahead.")
 app.add_typer(group, name="data")
 
 Name = Annotated[str, typer.Argument(help="Name of a data set, see `firth data list`.", show_default=False)]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from firth.cli.app import refuse_given
+from firth.errors import ConfigError
+
 if TYPE_CHECKING:
+    from firth.decoding.sample import DecodingConfig
     from firth.layers.quantised import Quantisation
     from firth.tasks.run import Run
 
@@ -53,6 +58,26 @@ Draft = Annotated[
 Quantise = Annotated[
     str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: as they are]")
 ]
+
+
+def check_beam(config: DecodingConfig, nbest: int, searching: Mapping[str, Any]) -> None:
+    """Refuse more texts than the beam holds, and options of beam search where there is none."""
+    if config.beam < nbest:
+        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {config.beam}")
+    if config.beam == 1:
+        refuse_given(searching, "only applies to beam search; add --beam or remove it")
+    if config.beam_groups == 1:
+        refuse_given({"diversity": searching.get("diversity")}, "only applies to groups; add --beam-groups or remove it")
+
+
+def check_sample(sample: bool, sampling: Mapping[str, Any], searching: Mapping[str, Any], beam: int | None, nbest: int) -> None:
+    """Refuse options of sampling without --sample, and those of the search with it."""
+    if not sample:
+        refuse_given(sampling, "only applies to sampling; add --sample or remove it")
+        return
+    if beam is not None or nbest > 1:
+        raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
+    refuse_given(searching, "only applies to beam search; remove it or --sample")
 
 
 def quantisation(given: str | None) -> Quantisation | None:

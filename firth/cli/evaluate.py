@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.decoding_options import Quantise
 from firth.cli.save_option import FORMATS, checked, save_figures
 from firth.progress import Progress, silent
@@ -73,13 +73,15 @@ def evaluate(
     from firth.api import load
     from firth.training.distributed import is_first
 
+    if random_batches is None:
+        refuse_given({"seed": seed}, "draws the random batches. Add --random-batches, or remove it.")
     with _together() as work:
         model = load(run)
-        others = _opened_beside(beside or (), model, save)
         if save is not None:
             _refuse_undrawn(model)
         if report is not None:
             _check_report(report, model)
+        others = _opened_beside(beside or (), model, save)
         part = cast("Split | None", split)  # `evaluate` refuses other names
         own: dict[str, Any] = {"streams": streams, "random_batches": random_batches, "seed": seed, "target": target, "beam": beam}
         own |= {"context": context, "rotary_scaling": rotary_scaling, "contrast": contrast or None}
@@ -205,8 +207,10 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
     from firth.api import load
     from firth.errors import ConfigError
 
-    if runs and (save is None or not model.task.draws_several):
-        raise ConfigError("--beside draws several runs that learn in context into one picture. Give --save, or remove it.")
+    if runs and not model.task.draws_several:
+        raise ConfigError(f"--beside draws several runs that learn in context; this run is {model.task.is_a}. Remove it.")
+    if runs and save is None:
+        raise ConfigError("--beside draws another run into the picture of --save. Add --save, or remove it.")
     found = {path: load(path) for path in runs}
     for path, other in found.items():
         if other.recipe.data != model.recipe.data:

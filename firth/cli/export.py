@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, destination, print_json, verb
 from firth.errors import ConfigError
 
 
 @verb()
 def export(
     run: Annotated[Path, typer.Argument(help="Run folder, Hugging Face folder or GGUF file.")],
-    folder: Annotated[Path, typer.Argument(help="Folder to write, which must not exist or be empty.")],
+    folder: Annotated[Path | None, typer.Argument(help="The same as --out.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write, which must not exist or be empty.")] = None,
     format: Annotated[str, typer.Option(help="Format to write: hf, onnx, safetensors, gguf or ctranslate2.")] = "hf",
     license: Annotated[str, typer.Option(help="Licence of the weights, for the model card.")] = "unknown",
     dtype: Annotated[
@@ -28,6 +29,7 @@ def export(
 
     if dtype is not None and dtype not in DTYPES:
         raise ConfigError(f'unknown dtype "{dtype}"; choose one of: {", ".join(DTYPES)}')
+    folder = destination(folder, out, "FOLDER")
     export_model(run, folder, format=format, license=license, dtype=dtype)  # type: ignore[arg-type]  # it is checked
     written = sorted(path.name for path in folder.iterdir())
     if as_json:

@@ -23,10 +23,10 @@ from firth.cli.decoding_options import (
     Temperature,
     TopK,
     TopP,
+    check_beam,
     quantisation,
     tell_quantised,
 )
-from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.tasks.abilities.continuation import Continuation
@@ -58,16 +58,16 @@ def generate(
     from firth.decoding.speculative import Acceptance
     from firth.tasks.next_token import LanguageModelRun
 
-    if prompt == "-":
-        prompt = sys.stdin.read()
     model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    if prompt == "-":
+        prompt = model.without_last_newline(sys.stdin.read())
     tell_quantised(model)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
     common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None}
     config = model.generation({"beam": beam, **sampling, **searching, **common})
-    _check(config.beam, nbest, searching)
+    check_beam(config, nbest, searching)
     if config.beam > 1 and draft is None:
         _print_found(prompt, model.after_prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
         return
@@ -81,14 +81,6 @@ def generate(
     for piece in pieces:
         print(piece, end="", flush=True)
     print()
-
-
-def _check(beam: int, nbest: int, searching: dict[str, int | float | None]) -> None:
-    if beam < nbest:
-        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
-    for name, value in searching.items():
-        if value is not None and beam == 1:
-            raise ConfigError(f"--{name.replace('_', '-')} only applies to beam search; add --beam or remove it")
 
 
 def _print_found(prompt: str, after_prompt: str, found: list[Continuation], nbest: int, as_json: bool) -> None:

@@ -213,15 +213,15 @@ def _states(model: Run[Any], options: Options) -> View:
     found = model.states(options.text, target=options.target, context=options.context)
     _expect_index("layer", options.layer, range(len(found.levels)))
     number = -1 if options.layer is None else options.layer
-    text = found.text(options.width, number)
-    level = found.levels[number]
+    level, gate = found.levels[number], options.gate or "h"
+    text = found.text(options.width, number, gate=gate)
     drawn = list(level.gates()) if options.gate is None else [options.gate]
     facts = {
         "level": level.name,
         "levels": [one.name for one in found.levels],
         "tokens": level.tokens,
-        "gate": options.gate or "h",
-        "values": level.gate(options.gate or "h").tolist(),
+        "gate": gate,
+        "values": level.gate(gate).tolist(),
         "most": level.most(32),
     }
     lead = "Each row is a unit; units that change most from token to token come first."

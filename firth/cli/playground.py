@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import Save, save_figures, section
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def playground(
         typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),
     ] = "full",
     limit: Annotated[
-        int, typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.")
-    ] = 2,
+        int | None,
+        typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.  [default: 2]"),
+    ] = None,
     position: Annotated[
         str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5, alibi or disentangled.")
     ] = "none",
@@ -48,13 +49,14 @@ def playground(
         typer.Option(help="Factor for the scores: 0 averages all keys, a large one picks the best.  [default: the score's own]"),
     ] = None,
     heads: Annotated[int, typer.Option(help="Number of heads.")] = 1,
-    width: Annotated[int, typer.Option(help="Dimension of the random word vectors of a sentence.")] = 8,
+    width: Annotated[int | None, typer.Option(help="Dimension of the random word vectors of a sentence.  [default: 8]")] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="Word-vectors file, instead of random vectors (sentence) or spelling (table).")
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Random seed for the vectors of a sentence and the score and position parameters.")
-    ] = 0,
+        int | None,
+        typer.Option(help="Random seed for the vectors of a sentence and the score and position parameters.  [default: 0]"),
+    ] = None,
     projected: Annotated[
         bool, typer.Option("--projected", help="Project the words of a sentence to q, k and v with random matrices.")
     ] = False,
@@ -66,20 +68,26 @@ def playground(
     The steps are scores, scaling, masking, softmax and the weighted sum."""
     import shutil
 
-    from firth.inspection.playground import Settings
+    from firth.inspection.playground import LIMITED, Settings
 
+    sized = {name: size for name, size in (("limit", limit), ("width", width), ("seed", seed)) if size is not None}
     settings = Settings(
         score=cast("ScoreKind", score),
         mask=cast("MaskName", mask),
-        limit=limit,
         position=cast("PositionKind", position),
         scale=scale,
         heads=heads,
-        width=width,
-        seed=seed,
         projected=projected,
+        **sized,
     )
+    if mask not in LIMITED:
+        refuse_given({"limit": limit}, f"does not apply to --mask {mask}, only to {', '.join(LIMITED)}. Remove it.")
+    drawn = sentence is not None and vectors is None  # the words get random vectors
+    if not drawn:
+        refuse_given({"width": width}, "is that of random vectors, which only a sentence without --vectors has. Remove it.")
     found = _play(sentence, example, table, query, vectors, settings)
+    if not drawn and not found.parameters:
+        refuse_given({"seed": seed}, "draws random numbers, but there are none here. Remove it.")
     if save is not None:
         saved = _save(save, found)
     if as_json:

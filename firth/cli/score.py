@@ -28,7 +28,8 @@ def score(
     model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
     tell_quantised(model)
     with Display() as display:
-        result = model.score([read_text(file, model.recipe.data)], display.work)[0]
+        text = model.without_last_newline(read_text(file, model.recipe.data))
+        result = model.score([text], display.work)[0]
     if as_json:
         print_json(dataclasses.asdict(result))
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 
 if TYPE_CHECKING:
     from firth.search import Hit, Query, Recall
@@ -37,7 +37,9 @@ def search(
     index: Annotated[
         Path | None, typer.Option(help="File that keeps the document vectors; renewed when documents or models change.")
     ] = None,
-    layer: Annotated[int, typer.Option(help="Layer of the run: 0 is the embedding, 1 the first layer, -1 the last.")] = -1,
+    layer: Annotated[
+        int | None, typer.Option(help="Layer of the run: 0 is the embedding, 1 the first layer, -1 the last.  [default: -1]")
+    ] = None,
     lower: Annotated[bool, typer.Option("--lower", help="Convert texts to lower case for the run.")] = False,
     strip_punctuation: Annotated[bool, typer.Option("--strip-punctuation", help="Remove punctuation for the run.")] = False,
     format: Annotated[str, typer.Option(help="File format: txt, jsonl, csv, tsv or parquet; auto uses the file name.")] = "auto",
@@ -59,15 +61,18 @@ def search(
     from firth.search import build, measure
 
     asked = _queries(documents, query, queries, evaluate)
+    if documents is None and evaluate and (format != "auto" or field != "text"):
+        raise ConfigError("--format and --field are for DOCUMENTS, and there are none. Remove them.")
     if documents is None and not evaluate:
         raise ConfigError('nothing to search. Give a folder or file, and a query in quotes: firth search notes "Seattle motel"')
+    _check_used(run, vectors, method or [], {"layer": layer, "lower": lower, "strip_punctuation": strip_punctuation})
     with Display() as display:
         found = build(
             documents if documents is not None else _shipped(),
             vectors=vectors,
             run=run,
             methods=method or None,
-            layer=layer,
+            layer=-1 if layer is None else layer,
             lower=lower,
             strip_punctuation=strip_punctuation,
             file=index,
@@ -88,6 +93,16 @@ def search(
         return
     for line in side_by_side(hits, shutil.get_terminal_size((100, 24)).columns):
         print(line)
+
+
+def _check_used(run: Path | None, vectors: Path | None, methods: Sequence[str], for_run: Mapping[str, Any]) -> None:
+    """Refuse what no method would use."""
+    if methods and "vectors" not in methods:
+        refuse_given({"vectors": vectors}, "is for the method vectors. Add --method vectors, or remove it.")
+    if methods and "contextual" not in methods:
+        refuse_given({"run": run}, "is for the method contextual. Add --method contextual, or remove it.")
+    if run is None:
+        refuse_given(for_run, "prepares the texts for a run. Add --run, or remove it.")
 
 
 def _queries(documents: str | None, query: str | None, queries: Path | None, evaluate: bool) -> list[Query] | None:

@@ -19,7 +19,10 @@ def senses(
     run: Annotated[Path, typer.Argument(help="Run folder of a language model, encoder or seq2seq model.")],
     word: Annotated[str | None, typer.Argument(help='Word to compare; "word#2" is its second occurrence in a sentence.')] = None,
     sentences: Annotated[list[str] | None, typer.Argument(help="Two or more sentences that contain it.")] = None,
-    layer: Annotated[int, typer.Option(help="Layer of the vectors: 0 is the embedding, 1 the first layer, -1 the last.")] = -1,
+    layer: Annotated[
+        int | None,
+        typer.Option(help="Layer of the vectors: 0 is the embedding, 1 the first layer, -1 the last.  [default: -1]"),
+    ] = None,
     save: Save = None,
     wic: Annotated[
         bool, typer.Option("--wic", help="Evaluate on Word-in-Context pairs instead: does a word have the same sense in both?")
@@ -37,7 +40,7 @@ def senses(
     from firth.errors import ConfigError
 
     if wic:
-        if word is not None or save is not None or layer != -1:
+        if word is not None or save is not None or layer is not None:
             raise ConfigError("--wic evaluates all layers on its own pairs. Remove the word, the sentences, --layer and --save")
         with Display() as display:
             result = load(run).wic(data, display.work)
@@ -47,7 +50,7 @@ def senses(
         raise ConfigError("nothing to compare. Give a word and two or more sentences that contain it, or --wic")
     if data is not None:
         raise ConfigError(f"--data {data} only applies to --wic. Add --wic, or remove --data")
-    found = load(run).senses(word, sentences, layer=layer)
+    found = load(run).senses(word, sentences, layer=-1 if layer is None else layer)
     if save is not None:
         saved = _save(save, run, found)
     if as_json:

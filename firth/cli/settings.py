@@ -20,7 +20,7 @@ def settings(arguments: Sequence[str]) -> list[str]:
             found.append(f"{waiting}={argument}")
             waiting = None
         elif not argument.startswith("--") or "." not in argument.partition("=")[0]:
-            raise ConfigError(f'unknown argument "{argument}"; settings look like --model.depth=6 (see `firth train --help`)')
+            raise ConfigError(f'unknown argument "{argument}"; {_meant(argument)} (see `firth train --help`)')
         elif "=" in argument:
             found.append(argument.removeprefix("--"))
         else:
@@ -28,3 +28,34 @@ def settings(arguments: Sequence[str]) -> list[str]:
     if waiting is not None:
         raise ConfigError(f'"--{waiting}" has no value; write --{waiting}=value')
     return found
+
+
+def _meant(argument: str) -> str:
+    """The settings whose last name it is."""
+    name, equals, value = argument.lstrip("-").partition("=")
+    found = [table for table, names in _names().items() if name.replace("-", "_") in names] if argument.startswith("-") else []
+    if not found:
+        return "settings look like --model.depth=6"
+    written = f"{name.replace('-', '_')}{equals}{value}" if equals else f"{name.replace('-', '_')}=…"
+    return f"did you mean {' or '.join(f'--{table}.{written}' for table in found[:3])}?"
+
+
+def _names() -> dict[str, set[str]]:
+    """The settings of each table of a recipe, whatever the task and the model."""
+    from typing import get_args
+
+    from firth.decoding.sample import DecodingConfig
+    from firth.models import ModelConfig
+    from firth.tasks import TASKS, names_of
+    from firth.text.config import TokenizerConfig
+    from firth.training.config import TrainingConfig
+
+    kinds = {
+        "training": [TrainingConfig],
+        "model": list(get_args(ModelConfig)),
+        "data": [task.Data for task in TASKS],
+        "tokenizer": [TokenizerConfig],
+        "objective": [task.Objective for task in TASKS],
+        "decoding": [DecodingConfig],
+    }
+    return {table: {name for config in configs for name in names_of(config)} for table, configs in kinds.items()}

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.text import Tokenizer
+
+_VOCAB = 1000
 
 
 @verb()
@@ -22,7 +24,7 @@ def tokenize(
     kinds: Annotated[
         str | None, typer.Option("--kind", help="Tokenizers to learn, separated by commas. [default: all five]")
     ] = None,
-    vocab: Annotated[int, typer.Option(help="Maximum vocabulary size of each tokenizer.")] = 1000,
+    vocab: Annotated[int | None, typer.Option(help="Maximum vocabulary size of each tokenizer. [default: 1000]")] = None,
     as_json: Json = False,
 ) -> None:
     """Show how five tokenizers, or the one of a run, split a text."""
@@ -30,11 +32,11 @@ def tokenize(
     from firth.training.folder import RunFolder
 
     if RunFolder(Path(source)).exists() or is_model(Path(source)):
-        if kinds is not None:
-            raise ConfigError(f"{source} is a run, which has its own tokenizer. Remove --kind, or give a text file.")
+        reason = f"learns a tokenizer, but {source} is a run, which has its own. Remove it, or give a text file."
+        refuse_given({"kind": kinds, "vocab": vocab}, reason)
         found = _of_run(Path(source))
     else:
-        found = _learned(source, kinds, vocab)
+        found = _learned(source, kinds, _VOCAB if vocab is None else vocab)
     tokens = {name: _tokens(tokenizer, text) for name, tokenizer in found.items()}
     if as_json:
         print_json(

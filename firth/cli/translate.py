@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Seed, complain, verb
-from firth.cli.decoding_options import BeamGroups, Diversity, GreedyBeam, LengthPenalty, RepetitionPenalty, SampledTemperature
+from firth.cli.decoding_options import (
+    BeamGroups,
+    Diversity,
+    GreedyBeam,
+    LengthPenalty,
+    RepetitionPenalty,
+    SampledTemperature,
+    check_beam,
+    check_sample,
+)
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
 from firth.errors import ConfigError
@@ -69,10 +78,12 @@ def translate(
     check_given(texts, file)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-    _check(sample, sampling, beam, nbest, resume, out, as_json)
+    check_sample(sample, sampling, searching, beam, nbest)
+    _check_resume(resume, nbest, out, as_json)
     model = load(run, kind=TranslatorRun)
     beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
     config = model.decoding({"beam": beam, "tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **sampling})
+    check_beam(config, nbest, searching)
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
     settings = {
         "run": str(run.absolute()),
@@ -112,16 +123,7 @@ def _weights(run: Path) -> str:
     return sha256_of(path) if is_file(path) else ""
 
 
-def _check(
-    sample: bool, sampling: dict[str, Any], beam: int | None, nbest: int, resume: bool, out: Path | None, as_json: bool
-) -> None:
-    for name, value in sampling.items():
-        if value is not None and not sample:
-            raise ConfigError(f"--{name.replace('_', '-')} only applies to sampling; add --sample or remove it")
-    if sample and (beam is not None or nbest > 1):
-        raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
-    if beam is not None and 1 <= beam < nbest:
-        raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
+def _check_resume(resume: bool, nbest: int, out: Path | None, as_json: bool) -> None:
     if resume and out is None:
         raise ConfigError("--resume needs the output file to continue; add --out FILE")
     if resume and nbest > 1 and not as_json:

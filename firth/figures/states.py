@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,12 +17,17 @@ _OPEN = ("input", "forget", "output", "reset", "update")  # gates range from 0 (
 _BARS = "▁▂▃▄▅▆▇█"
 
 
+def is_open(gate: str) -> bool:
+    """Whether a gate ranges from 0, closed, to 1, open; a state and a candidate have a sign."""
+    return gate in _OPEN
+
+
 def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, title: str, gate: str) -> Figure:
     """Heat map of a gate, from closed to open, or of a state, from blue (negative) through white to orange."""
     import plotly.graph_objects as go
 
     values = _fitting(tokens, units, values_uT)
-    is_open, most = gate in _OPEN, max(1.0, float(np.abs(values).max()))  # a cell state may leave −1 … 1
+    opens, most = is_open(gate), max(1.0, float(np.abs(values).max()))  # a cell state may leave −1 … 1
     named = len(tokens) <= 256
     words = [shown(token) for token in tokens]
     plot = go.Figure(
@@ -29,10 +35,10 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
             z=cells(values),
             hovertext=[[f"unit {unit} at {word}" for word in words] for unit in units] if named else None,
             hovertemplate=("%{hovertext}" if named else "%{y} at token %{x}") + "<br>%{z:.3f}<extra></extra>",
-            colorscale=BLUES if is_open else DIVERGING,
-            zmin=0 if is_open else -most,
-            zmax=1 if is_open else most,
-            colorbar={"title": "open" if is_open else "value", "thickness": 12, "outlinewidth": 1},
+            colorscale=BLUES if opens else DIVERGING,
+            zmin=0 if opens else -most,
+            zmax=1 if opens else most,
+            colorbar={"title": "open" if opens else "value", "thickness": 12, "outlinewidth": 1},
         )
     )
     plot.update_xaxes(**token_axis(tokens), side="top", tickangle=-60)
@@ -51,26 +57,38 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
     return Figure(plot, Table(("unit", "token", "at", "value"), list(_numbers(tokens, units, values))))
 
 
-def states_text(name: str, tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, width: int = 80) -> str:
-    """Bars from −1 to 1, one column per token; columns that do not fit into `width` continue below."""
+def states_text(
+    name: str,
+    tokens: Sequence[str],
+    units: Sequence[int],
+    values_uT: npt.ArrayLike,
+    width: int = 80,
+    *,
+    opens: bool = False,
+) -> str:
+    """Bars from −1 to 1, or from 0 to 1 for a gate that `opens`, one column per token; columns that do not fit into `width`
+    continue below. A cell state beyond 1 widens the scale."""
     from rich.cells import cell_len, set_cell_size
 
     values = _fitting(tokens, units, values_uT)
     shown_T = [visible(token) for token in tokens]
     cells_T = [max(1, cell_len(token)) for token in shown_T]
     margin = 5 + max(len(str(unit)) for unit in units)
-    lines = [f"{name}: units that change most; ▁ is −1, █ is 1"]
+    high = max(1.0, math.ceil(float(np.abs(values).max())))
+    low = 0.0 if opens else -high
+    lines = [f"{name}: units that change most; ▁ is {f'{low:g}'.replace('-', '−')}, █ is {high:g}"]
     for band in bands(cells_T, width - margin):
         lines.append("")
         lines.append(" " * margin + "".join(f" {set_cell_size(shown_T[t], cells_T[t])}" for t in band))
         for unit, row in zip(units, values, strict=True):
-            bars = "".join(f" {_bar(row[t]) * cells_T[t]}" for t in band)
+            bars = "".join(f" {_bar((row[t] - low) / (high - low)) * cells_T[t]}" for t in band)
             lines.append(f"{f'unit {unit}':<{margin}}{bars}")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _bar(value: float) -> str:
-    return _BARS[min(7, max(0, int(4 * (value + 1))))]
+def _bar(share: float) -> str:
+    """From 0 to 1."""
+    return _BARS[min(7, max(0, int(8 * share)))]
 
 
 def _fitting(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike) -> npt.NDArray[np.float64]:

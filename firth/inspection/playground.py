@@ -44,6 +44,7 @@ StepName = Literal["scores", "scaled", "masked", "weights", "sums"]
 SCORES: tuple[ScoreKind, ...] = score.KINDS
 MASKS: tuple[MaskName, ...] = get_args(MaskName)
 POSITIONS: tuple[PositionKind, ...] = position.KINDS
+LIMITED: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents")  # masks that have a limit
 EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
 STEPS: tuple[StepName, ...] = get_args(StepName)
 MOST = 64  # words of a sentence or rows of a table: nobody reads more than 64 × 64 cells one by one

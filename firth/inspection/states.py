@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Drawn, Figure
-from firth.figures.states import states_map, states_text
+from firth.figures.states import is_open, states_map, states_text
 from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.recurrent import CELLS, Cell, Recurrent
@@ -79,11 +79,11 @@ class States(Drawn):
         """The Plotly figure, for a notebook."""
         return self.figure(level, gate, units).plot
 
-    def text(self, width: int = 80, level: int = -1, units: int = 16) -> str:
-        """For a terminal: one line per unit, for those that change most, and one bar per token."""
+    def text(self, width: int = 80, level: int = -1, units: int = 16, gate: str = "h") -> str:
+        """The state, or a gate, for a terminal: one line per unit, for those that change most, and one bar per token."""
         one = self._level(level)
         most = one.most(units)
-        return states_text(one.name, one.tokens, most, one.h[:, most].T, width)
+        return states_text(f"{one.name}, {gate}", one.tokens, most, one.gate(gate)[:, most].T, width, opens=is_open(gate))
 
     def _level(self, level: int) -> Level:
         count = len(self.levels)

@@ -37,6 +37,7 @@ def read_documents(
     if format not in get_args(Format):
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
     corpus = find(os.fspath(place), format, field)
+    corpus.expect_field()
     root = Path(place).expanduser()
     by_line = len(corpus.files) == 1 and not is_folder(root)
     found: list[Document] = []
@@ -79,7 +80,7 @@ def _name(path: Path, root: Path) -> str:
 
 
 def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
-    chosen = file_format(path, format)
+    chosen = file_format(path, format, columns=field != "text")
     if chosen.pieces is None and chosen.rows is None:
         raise DataError(f"{path} holds {chosen.contents}, not documents. Choose a text file or a table")
     if chosen.pieces is None:

@@ -209,6 +209,12 @@ class Run(ABC, Generic[N]):
         warn_unseen(unseen)
         return self.tokenizer.encode(text).astype(np.int64)
 
+    def without_last_newline(self, text: str) -> str:
+        """The text of a file or of standard input. Editors end a file with a newline, which is no part of the text where the
+        vocabulary has none."""
+        foreign = self.tokenizer.unknown is None and bool(self.tokenizer.unseen("\n"))
+        return text.removesuffix("\n") if foreign else text
+
     def begun(self, text: str) -> NDArray[np.int64]:
         """The ids of `text` after the special tokens that an imported model expects before it."""
         return np.concatenate((self.tokenizer.opening.astype(np.int64), self.ids(text)))

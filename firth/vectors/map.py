@@ -31,9 +31,10 @@ class WordMap:
 
 
 def word_map(
-    vectors: WordVectors, words: Sequence[str], projection: Projection = "pca", dimensions: int = 2, seed: int = 0
+    vectors: WordVectors, words: Sequence[str], projection: Projection = "pca", dimensions: int = 2, seed: int | None = None
 ) -> WordMap:
-    """The words as points in two or three dimensions; only t-SNE uses `seed`."""
+    """The words as points in two or three dimensions. t-SNE starts from the points of PCA, or from random ones if there is a
+    `seed`: what several seeds show is no accident of the start."""
     chosen = list(dict.fromkeys(words))
     if dimensions not in (2, 3):
         raise ConfigError(f"dimensions is {dimensions}; expected 2 or 3")
@@ -75,14 +76,14 @@ def pca(x_Nd: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64]
     return point_Nk, (*shares, *[0.0] * (dimensions - kept))
 
 
-def _tsne(unit_Nd: NDArray[np.float64], dimensions: int, seed: int) -> NDArray[np.float64]:
+def _tsne(unit_Nd: NDArray[np.float64], dimensions: int, seed: int | None) -> NDArray[np.float64]:
     """scikit-learn's t-SNE (van der Maaten & Hinton 2008) with perplexity 30, or less if there are too few words for it."""
     try:
         manifold: Any = importlib.import_module("sklearn.manifold")
     except ImportError:
         raise FirthError('t-SNE needs scikit-learn. Install it with pip install "firth[map]", or use PCA') from None
     perplexity = min(30.0, (len(unit_Nd) - 1) / 3)
-    start = pca(unit_Nd, dimensions)[0]
+    start = pca(unit_Nd, dimensions)[0] if seed is None else np.random.default_rng(seed).normal(size=(len(unit_Nd), dimensions))
     start *= 1e-4 / max(float(start[:, 0].std()), 1e-12)  # scikit-learn's own scale; if it is too large, no point moves
-    fitted = manifold.TSNE(dimensions, perplexity=perplexity, init=start.astype(np.float32), random_state=seed)
+    fitted = manifold.TSNE(dimensions, perplexity=perplexity, init=start.astype(np.float32), random_state=0)
     return np.asarray(fitted.fit_transform(unit_Nd.astype(np.float32)), np.float64)

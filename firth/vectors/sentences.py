@@ -38,10 +38,14 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
     if isinstance(source, Corpus):
         yield source
         return
+    if not isinstance(source, (str, os.PathLike)) and (format != "auto" or field != "text"):
+        raise ConfigError("format and field are for files, but sentences were given. Remove them")
     if isinstance(source, (str, os.PathLike)):
         place = os.fspath(source)
         if place != "-":
-            yield _located(place, format, field, progress)
+            corpus = _located(place, format, field, progress)
+            corpus.expect_field()
+            yield corpus
             return
         corpus = spool(format, field)
     else:

@@ -83,9 +83,14 @@ def test_what_cannot_stand_beside_is_refused(firth: Firth, swaps: Path, linear: 
     page = tmp_path / "page.html"
     answer = firth("evaluate", swaps, "--beside", linear, "--save", page)
     assert (answer.code, "was trained on other tasks. Give a run with the same [data]" in answer.err) == (2, True)
-    for arguments in ((swaps, "--beside", swaps), (char_run, "--beside", char_run, "--save", page)):
-        answer = firth("evaluate", *arguments)
-        assert (answer.code, "--beside draws several runs that learn in context into one picture" in answer.err) == (2, True)
+    answer = firth("evaluate", swaps, "--beside", swaps)
+    assert (answer.code, "--beside draws another run into the picture of --save. Add --save" in answer.err) == (2, True)
+    answer = firth("evaluate", char_run, "--beside", char_run)
+    assert (answer.code, "--beside draws several runs that learn in context; this run is a" in answer.err) == (2, True)
+    answer = firth("evaluate", char_run, "--save", page)
+    assert (answer.code, "--save draws the results of" in answer.err) == (2, True)
+    answer = firth("evaluate", char_run, "--beside", char_run, "--save", page)
+    assert (answer.code, "Give --save" in answer.err) == (2, False), "it was given"
     assert not page.exists()
 
 

@@ -24,11 +24,10 @@ def test_the_first_example_is_112_and_96(firth: Firth) -> None:
     assert "scaled   s = a / √64" in lines
 
 
-def test_a_similar_name_finds_its_neighbours_role_with_any_seed(firth: Firth) -> None:
-    first, other = (firth("playground", "--example", "roles", "--query", "Xiaomei", "--seed", seed).out for seed in (0, 7))
-    assert first == other
-    assert first.splitlines()[-1].startswith('"Xiaomei" is not a key. Approximate match: the largest weight is 0.9')
-    assert first.splitlines()[-1].endswith("for Xiaoming → student.")
+def test_a_similar_name_finds_its_neighbours_role(firth: Firth) -> None:
+    last = firth("playground", "--example", "roles", "--query", "Xiaomei").out.splitlines()[-1]
+    assert last.startswith('"Xiaomei" is not a key. Approximate match: the largest weight is 0.9')
+    assert last.endswith("for Xiaoming → student.")
 
 
 def test_every_choice_reaches_the_numbers(firth: Firth) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,34 @@ def test_where_no_token_can_end_a_word_single_tokens_are_proposed(tmp_path: Path
 
 def test_ids_of_nothing_are_nothing(char_run: Path) -> None:
     assert load(char_run).ids("").shape == np.zeros(0).shape
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_nothing_to_the_left_a_filler_begins_the_text(kind: str) -> None:
+    model = listed(kind)
+    found = {c.filler: c for c in model.complete("__ was in a church. i was praying.\n", ["i", "a"])}
+    assert found["i"].probability_given_left == pytest.approx(1, rel=1e-3)
+    assert found["i"].log_probability == pytest.approx(math.log(6 / TOTAL), abs=1e-3)
+    assert next(c.filler for c in model.complete("__ was in a church. i was praying.\n", proposals=3)) == "i"
+
+
+def test_a_vocabulary_without_a_start_gives_every_first_token_the_same_probability() -> None:
+    """p(filler) = 1/V · Π p(x_t | x_<t), over the tokens of the filler after its first one."""
+    table = {
+        "data": {"text": "hello", "valid": 0.0},
+        "model": {"kind": "rnn", "width": 16},
+        "training": {"steps": 40, "batch": 1, "context": 4, "rate": 0.01, "device": "cpu"},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        model = load(train_recipe(compose(table), Path(folder) / "run").path)
+    assert not len(model.opening())
+    found = {c.filler: c for c in model.complete("__lo", ["he", "ol", "e"])}
+    for filler, one in found.items():
+        inside = model.score([filler])[0].log_probability if len(filler) > 1 else 0.0
+        assert one.probability_given_left == pytest.approx(math.exp(inside) / 4)
+        assert one.log_probability == pytest.approx(model.score([f"{filler}lo"])[0].log_probability - math.log(4))
+    proposed = model.complete("__ello")
+    assert next(c.filler for c in proposed) == "h"
+    assert {c.filler for c in proposed} == set("helo")
+    assert [c.share_given_left for c in proposed] == pytest.approx([0.25] * 4)
+    checked(proposed)

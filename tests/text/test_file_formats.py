@@ -143,3 +143,17 @@ def test_text_that_begins_like_bzip2_is_read_as_text(tmp_path: Path) -> None:
     assert [piece.text for piece in documents(tmp_path / "a.txt", "auto", "text")] == ["BZh9 is how bzip2 begins"]
     (tmp_path / "b.txt").write_bytes(bz2.compress(b""))
     assert list(documents(tmp_path / "b.txt", "auto", "text")) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_table_whose_suffix_is_unknown_is_read_where_columns_are_asked_for(name: str, tmp_path: Path) -> None:
+    known = write(tmp_path / name)
+    packed = known.suffix if known.suffix in PACKED else ""
+    unknown = known.rename(tmp_path / f"eng.train{packed}")
+    columns = [Column("text"), Column("label")]
+    assert [record.texts for record in records(unknown, columns)] == [[row[1], row[2]] for row in ROWS]
+    read = "".join(piece.text for piece in documents(unknown, "auto", "source"))
+    assert read == "".join(row[3] for row in ROWS)
+    if known.suffix == ".tsv":
+        plain = "".join(piece.text for piece in documents(unknown, "auto", "text"))
+        assert plain == unknown.read_text(encoding="utf-8"), "running text, where nothing says otherwise"

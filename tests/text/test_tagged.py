@@ -83,6 +83,17 @@ def test_the_format_is_told_by_the_name_or_outright_and_files_may_be_packed(tmp_
         read(plain)
 
 
+def test_columns_tell_the_format_of_a_file_whose_suffix_does_not(tmp_path: Path) -> None:
+    plain = written(tmp_path / "eng.train", "a X O\nb Y B\n")
+    with pytest.raises(DataError, match=r"eng\.train may be CoNLL or CoNLL-U"):
+        read(plain)
+    assert read(plain, tag=3) == [[("a", "O"), ("b", "B")]]
+    assert read(plain, word=1) == [[("a", "O"), ("b", "B")]]
+    universal = written(tmp_path / "en.train", CONLLU)
+    assert read(universal, tag="upos") == read(universal, format="conllu")
+    assert read(universal, tag=4) == read(universal, format="conllu")
+
+
 def test_a_format_given_outright_holds_for_the_runs_own_files_whatever_they_are_called(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", "a X\nb Y\n")
     data = TaggedConfig(path=str(path), format="conll", valid=0.0)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import Save, save_figures, section
-from firth.cli.vectors.group import File, Restrict, Top, group, opened
+from firth.cli.vectors.group import File, Restrict, group, opened
 
 if TYPE_CHECKING:
     from firth.vectors.axis import Axis
     from firth.vectors.wordvectors import WordVectors
+
+_TOP = 10
 
 
 @verb(within=group)
@@ -28,7 +30,9 @@ def axis(
         tuple[str, str] | None,
         typer.Option(help="Second axis for a plot in two dimensions: --against calm,quiet excited,angry.", show_default=False),
     ] = None,
-    top: Top = 10,
+    top: Annotated[
+        int | None, typer.Option(help="Number of words to show of each end.  [default: 10]", min=1, show_default=False)
+    ] = None,
     restrict_vocab: Restrict = None,
     save: Save = None,
     as_json: Json = False,
@@ -37,6 +41,9 @@ def axis(
 
     With good and bad, for example, it is the axis of valence. The place of a word is the cosine of its vector with the mean of
     the first list minus the mean of the second, where each vector is first normalised to length 1."""
+    if words is not None:
+        refuse_given({"top": top, "restrict_vocab": restrict_vocab}, "chooses words, but --words names them. Remove one of them.")
+    top = top or _TOP
     vectors = opened(file)
     axes = [_axis(vectors, positive, negative), *([_axis(vectors, *against)] if against else [])]
     chosen = _split(words) if words is not None else None

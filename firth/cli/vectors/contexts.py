@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 
 if TYPE_CHECKING:
     from firth.vectors.contexts import WordContexts
+
+_NEAREST = 2
 
 
 @verb(within=group)
@@ -24,7 +26,9 @@ def contexts(
     neighbors: Annotated[
         Path | None, typer.Option(help="Vectors file; also show the nearest neighbours of the first word.")
     ] = None,
-    nearest: Annotated[int, typer.Option(help="Number of nearest neighbours (with --neighbors).")] = 2,
+    nearest: Annotated[
+        int | None, typer.Option(help="Number of nearest neighbours (with --neighbors).  [default: 2]", min=1)
+    ] = None,
     window: Annotated[int, typer.Option(help="Words on each side that count as context.")] = 5,
     lines: Annotated[int, typer.Option(help="Concordance lines for each word.")] = 5,
     top: Annotated[int, typer.Option(help="Collocates to show for each word.")] = 12,
@@ -41,7 +45,9 @@ def contexts(
     from firth.vectors.contexts import shared_collocates, word_contexts
     from firth.vectors.encoding import encoded
 
-    chosen = list(dict.fromkeys((*words, *_nearest(neighbors, words[0], nearest))))
+    if neighbors is None:
+        refuse_given({"nearest": nearest}, "counts neighbours in a file of vectors. Give one with --neighbors, or remove it.")
+    chosen = list(dict.fromkeys((*words, *_nearest(neighbors, words[0], nearest or _NEAREST))))
     with Display() as display:
         text = encoded(
             corpus,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, destination, print_json, verb
 from firth.cli.vectors.group import File, group
 
 ToFormat = Annotated[
@@ -19,7 +19,10 @@ ToFormat = Annotated[
 @verb(within=group)
 def convert(
     file: File,
-    out: Annotated[Path, typer.Argument(help="Output file: .firth, .bin (word2vec binary), .txt (word2vec text) or .vec.")],
+    into: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="The same as --out.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .firth, .bin (word2vec binary), .txt (word2vec text) or .vec.")
+    ] = None,
     to: ToFormat = None,
     from_: Annotated[str | None, typer.Option("--from", help="Input format, if it is detected wrongly.")] = None,
     as_json: Json = False,
@@ -30,6 +33,7 @@ def convert(
     from firth.cli.progress import Display
     from firth.vectors import formats
 
+    out = destination(into, out, "OUT")
     target = formats.checked_format(to) if to is not None else formats.format_for(out)
     source = formats.checked_format(from_) if from_ is not None else None
     with Display() as display:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.vectors.group import File, as_rows, group, opened
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def evaluate(
         list[Path] | None, typer.Option(help="File of analogy questions in word2vec's format; can be repeated.")
     ] = None,
     composition: Annotated[bool, typer.Option("--composition", help="Add vectors: czech + currency, german + airline …")] = False,
-    restrict_vocab: Annotated[int, typer.Option(help="Use only the first N words of the file.", min=1)] = 300_000,
+    restrict_vocab: Annotated[
+        int | None, typer.Option(help="Use only the first N words of the file.  [default: 300000]", min=1)
+    ] = None,
     case_sensitive: Annotated[bool, typer.Option("--case-sensitive", help="Treat Paris and paris as different words.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -41,13 +43,17 @@ def evaluate(
             "nothing to evaluate. Add --similarity FILE, --analogy FILE or --composition "
             "(`firth data get wordsim` and `firth data get analogy` fetch standard files)"
         )
+    if not (similarity or analogy):
+        given = {"restrict_vocab": restrict_vocab, "case_sensitive": case_sensitive}
+        refuse_given(given, "only applies to --similarity and --analogy. Add one of them, or remove it.")
+    most = evaluation.RESTRICT if restrict_vocab is None else restrict_vocab
     pairs = {path: evaluation.read_pairs(path) for path in similarity or ()}  # report a bad file before the work starts
     questions = {path: evaluation.read_questions(path) for path in analogy or ()}
     vectors, fold = opened(file), not case_sensitive
-    judged = [evaluation.similarity(vectors, rows, path.name, fold, restrict_vocab) for path, rows in pairs.items()]
+    judged = [evaluation.similarity(vectors, rows, path.name, fold, most) for path, rows in pairs.items()]
     with Display() as display:
         solved = [
-            (path.name, evaluation.analogies(vectors, asked, method, restrict_vocab, fold, display.work))
+            (path.name, evaluation.analogies(vectors, asked, method, most, fold, display.work))
             for path, asked in questions.items()
             for method in ("add", "mul")
         ]

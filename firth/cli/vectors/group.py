@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import app
+from firth.cli.suggestions import Verbs
 from firth.files import exists
 
 if TYPE_CHECKING:
     from firth.vectors.sentences import Source
     from firth.vectors.wordvectors import Method, Neighbors, WordVectors
 
-group = typer.Typer(rich_markup_mode=None, help="Train, search, evaluate, plot and convert word vectors.")
+group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Train, search, evaluate, plot and convert word vectors.")
 app.add_typer(group, name="vectors")
 
 File = Annotated[Path, typer.Argument(help="Word vectors: .firth, word2vec text or binary, GloVe or fastText .vec.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import FORMATS, checked, save_figures, section
 from firth.cli.vectors.group import File, group, opened
 
@@ -25,7 +25,9 @@ def map_(
     top: Annotated[int | None, typer.Option(help="Plot the first N words of the file.  [default: 500]", min=1)] = None,
     projection: Annotated[str, typer.Option(help="Projection: pca, or tsne (needs scikit-learn).")] = "pca",
     dimensions: Annotated[int, typer.Option(help="Dimensions of the map: 2 or 3.", min=2, max=3)] = 2,
-    seed: Annotated[int, typer.Option(help="Random seed for t-SNE.", min=0)] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="With tsne: start from random points.  [default: from those of pca]", min=0)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Plot words as points on a searchable map."""
@@ -41,6 +43,8 @@ def map_(
             pass
         case _:
             raise ConfigError(f'unknown projection "{projection}"; expected pca or tsne')
+    if chosen == "pca":
+        refuse_given({"seed": seed}, "draws the points that t-SNE starts from. Add --projection tsne, or remove it.")
     vectors = opened(file)
     drawn = word_map(vectors, _given(words) if words is not None else list(vectors.words[: top or 500]), chosen, dimensions, seed)
     axes = _axes(drawn)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth import files
-from firth.cli.app import Json, complain, print_json, verb
+from firth.cli.app import Json, complain, print_json, refuse_given, verb
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 from firth.files import is_file
 from firth.vectors.config import VectorsConfig
@@ -76,6 +76,9 @@ def train(
     from firth.vectors import trainer
 
     start = _start(out, continue_)
+    own = None if start is None else json.loads(start.metadata.get("config", "{}")).get("loss")
+    if (loss or own or "ns") != "ns":
+        refuse_given({"negatives": negatives}, "only applies to --loss ns. Remove it.")
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
     with StopRequest() as stop, LoggedDisplay(log) as display:
 

@@ -2,6 +2,10 @@
 
 log p(left + filler + right) ranks the fillers; beside it, p(filler | left) shows what the left context alone predicts.
 The normalised share is a softmax over the candidates.
+
+With nothing to the left of the blank, p(filler) is that of the start of a text: after what opens one, which is <eos>, the start
+token of an imported model or a newline. A vocabulary that has none of them gives the first token of a text no probability; it
+is then 1/V, the same for all V tokens, and what follows it decides.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from firth.tasks.run import Run
 LanguageRun = Run[LanguageModel]
 BLANK = "__"
 _CANDIDATES = option('candidates=["a", "b"]', "--candidates a,b,c")
+_ROWS, _NARROW = 256, 2  # first tokens at once, and the beam of each
 _LONGEST = 24  # tokens in a proposed filler, and at most half of what the model can hold
 
 
@@ -52,9 +57,10 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
         raise DataError(f"there are no candidates. Give some: {_CANDIDATES}.")
     if candidates is not None and model.tokenizer.unknown is not None:
         _refuse_unknown(model, [filler + tail for filler in fillers])
-    whole = [_log_p(model, left + filler + right) for filler in fillers]
+    first = 0.0 if stem or len(model.opening()) else -math.log(model.tokenizer.vocab)
+    whole = [first + _log_p(model, left + filler + right) for filler in fillers]
     before = _log_p(model, stem)
-    to_blank = [_log_p(model, left + filler + tail) - before for filler in fillers]
+    to_blank = [first + _log_p(model, left + filler + tail) - before for filler in fillers]
     shares, left_shares = _softmax(whole), _softmax(to_blank)
     found = [
         Completion(filler, whole[n], math.exp(min(0.0, to_blank[n])), shares[n], left_shares[n])
@@ -79,17 +85,31 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
     """Whole words, most probable first."""
     context = model.network.context
     prompt = np.concatenate((model.opening(), model.ids(stem)))
-    if not len(prompt):
-        raise DataError(f"nothing precedes the blank, so no filler can be proposed. Give {_CANDIDATES}.")
     words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
     if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
         words = _AnyToken(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
+    if not len(prompt):
+        return _of_first_tokens(words, steps, proposals)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
     prompt_1T = torch.from_numpy(held).unsqueeze(0).to(model.device)
     (found,) = beam(words, words.start(1), prompt_1T, size=2 * proposals, limits=[steps], end=words.end)
     spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in found if hypothesis.log_probability > -math.inf)
     return list(dict.fromkeys(word for word in spelled if word))[:proposals]
+
+
+def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
+    """The most probable words where nothing precedes them, and every token that begins one is as probable as any other."""
+    found: dict[str, float] = {}
+    for first_B in torch.split(words.begins_V.nonzero()[:, 0], _ROWS):
+        start = _State(words.model.network.start(len(first_B)), begun=True)
+        limits = [steps - 1] * len(first_B)
+        rows = beam(words, start, first_B.unsqueeze(1), size=_NARROW, limits=limits, end=words.end)
+        for first, hypotheses in zip(first_B.tolist(), rows, strict=True):
+            for one in hypotheses:
+                if one.log_probability > -math.inf and (word := words.text((first, *one.tokens[:-1]))):
+                    found[word] = max(one.log_probability, found.get(word, -math.inf))
+    return sorted(found, key=lambda word: -found[word])[:proposals]
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,15 @@ def encode_file(
     report = progress or silent
     with open_corpus(settings_for(str(path), data), report) as corpus:
         found = scan(corpus, report)
-        return token_file(corpus, found, 0, found.characters, tokenizer, report)
+        return token_file(corpus, found, 0, found.characters - _foreign_end(corpus, found, tokenizer), tokenizer, report)
+
+
+def _foreign_end(corpus: Corpus, found: Scan, tokenizer: Tokenizer) -> int:
+    """1 where the only newline is the last character, with which editors end a file, and the vocabulary has none; otherwise 0."""
+    if tokenizer.unknown is not None or found.counts.get("\n") != 1 or not tokenizer.unseen("\n"):
+        return 0
+    *_, last = corpus.pieces()
+    return int(last.text.endswith("\n"))
 
 
 def read_text(path: str | Path, data: DataConfig | None = None) -> str:

@@ -153,8 +153,9 @@ class PairReader:
         return found
 
     def _of_one(self, corpus: Corpus, progress: Progress) -> Iterator[SentencePair]:
+        named = self.data.columns is not None or self.data.source is not None or self.data.target is not None
         for path, tick in corpus.each_file(progress):
-            format = file_format(path, corpus.format)
+            format = file_format(path, corpus.format, columns=named)
             if format.rows is None:
                 format = self.layout or format
             if format.rows is None:

@@ -25,7 +25,7 @@ def read_conversations(corpus: Corpus, progress: Progress) -> list[Conversation]
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without roles. Set data.path to a .jsonl file of conversations.")
     for path, tick in corpus.each_file(progress):
-        format = file_format(path, corpus.format)
+        format = file_format(path, corpus.format, columns=True)
         if format.rows is None or format.name not in _FORMATS:
             raise DataError(f"{path} is read as {format.name}, which has no lists of messages. Use a .jsonl or .parquet file.")
         found += [_conversation(where, values[0]) for where, values in format.rows(path, _MESSAGES, tick, None)]

@@ -56,9 +56,20 @@ class ConllColumns:
 
     def _format(self, path: Path) -> TaggedFormat:
         found = self.format if self.explicit else tagged_format(path) or self.format
+        if found is None and (self.word, self.tag) != (None, None):
+            return _told_by_lines(path)
         if found is None:
             raise DataError(f"{path} may be CoNLL or CoNLL-U. Name the file .conll or .conllu, or set data.format.")
         return found
+
+
+def _told_by_lines(path: Path) -> TaggedFormat:
+    """CoNLL-U if the first line that is no comment has its ten columns, of which the first counts the words."""
+    for line in lines(path, lambda done: None):
+        cells = line.rstrip("\n").split("\t")
+        if line.strip() and not (line.startswith("#") and len(cells) == 1):
+            return "conllu" if len(cells) == len(COLUMNS) and cells[0].replace("-", "").isdigit() else "conll"
+    return "conll"
 
 
 class _Reader:

@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.errors import DataError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.files import TEMPORARY, exists, is_file, is_folder
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache, sealed
@@ -31,7 +31,7 @@ from firth.text.limits import expect_space, expect_text_file, limits, shortened
 from firth.text.parallel import alongside, read_ahead, workers
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
-from firth.text.readers.formats import SUFFIXES, by_suffix, documents, no_tick
+from firth.text.readers.formats import SUFFIXES, by_suffix, documents, file_format, no_tick
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
 from firth.text.readers.remote import find_remote, is_url
 
@@ -77,6 +77,11 @@ class Corpus:
         for batch in batches(documents(path, self.format, self.field, tick, self.columns, blank)):
             yield batch, read[0]
         yield [], read[0]
+
+    def expect_field(self) -> None:
+        """Refuse a `field` where no file has columns."""
+        if self.field != "text" and not any(file_format(path, self.format, columns=True).rows for path in self.files):
+            raise ConfigError(f'field is "{self.field}", but {self.name} is plain text without columns. Remove it, or set format')
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
         """The files, each with the Tick that reports progress through all of them."""

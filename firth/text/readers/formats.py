@@ -14,7 +14,7 @@ from firth.errors import DataError
 from firth.text.config import Format
 from firth.text.readers.conll import CONLL, CONLLU
 from firth.text.readers.delimited import CSV, TSV
-from firth.text.readers.file_decoding import Tick, suffix_of
+from firth.text.readers.file_decoding import Tick, chunks, suffix_of
 from firth.text.readers.file_format import Column, FileFormat
 from firth.text.readers.jsonl import JSONL
 from firth.text.readers.parquet import PARQUET
@@ -23,6 +23,8 @@ from firth.text.readers.plain_text import TXT
 
 FORMATS = (TXT, JSONL, CSV, TSV, PARQUET, CONLL, CONLLU)
 SUFFIXES = tuple(suffix for format in FORMATS for suffix in format.suffixes)
+_LINE = 1 << 16  # bytes within which the first line tells what a table is
+_PARQUET_MAGIC = b"PAR1"
 TABLES = tuple(format.name for format in FORMATS if format.rows is not None)
 
 
@@ -40,11 +42,25 @@ def by_suffix(path: Path, formats: Sequence[FileFormat] = FORMATS) -> FileFormat
     return next((format for format in formats if suffix_of(path) in format.suffixes), None)
 
 
-def file_format(path: Path, given: Format = "auto", formats: Sequence[FileFormat] = FORMATS) -> FileFormat:
-    """`given`, or, where that is "auto", the format that the file name announces, otherwise plain text."""
+def file_format(
+    path: Path, given: Format = "auto", formats: Sequence[FileFormat] = FORMATS, *, columns: bool = False
+) -> FileFormat:
+    """`given`, or, where that is "auto", the format that the file name announces, otherwise plain text. Where `columns` are asked
+    for, a file whose suffix is unknown, such as eng.train, is a table if it looks like one."""
     if given == "auto":
-        return by_suffix(path, formats) or TXT
+        return by_suffix(path, formats) or (_table(path) if columns else None) or TXT
     return next(format for format in FORMATS if format.name == given)
+
+
+def _table(path: Path) -> FileFormat | None:
+    """The format of a table, by its first line."""
+    start = next(chunks(path, no_tick), b"")[:_LINE]
+    if start.startswith(_PARQUET_MAGIC):
+        return PARQUET
+    line = start.decode("utf-8", "replace").lstrip("\ufeff \r\n").partition("\n")[0]
+    if line.startswith("{"):
+        return JSONL
+    return TSV if "\t" in line else CSV if "," in line else None
 
 
 def is_table(path: Path) -> bool:
@@ -62,7 +78,7 @@ def records(
 ) -> Iterator[Record]:
     """The requested columns of each record as text, in constant memory. `header` names the columns of a csv or tsv file whose
     first line does not."""
-    chosen = format if isinstance(format, FileFormat) else file_format(path, format)
+    chosen = format if isinstance(format, FileFormat) else file_format(path, format, columns=True)
     if chosen.rows is None:
         names = " and ".join(f'"{column.name}"' for column in columns)
         raise DataError(
@@ -83,7 +99,7 @@ def documents(
 ) -> Iterator[Piece]:
     """Running text: all of a plain text file, or the column `field` of each record, a document each. A record whose text is blank
     is no document; `blank` is called with its place."""
-    chosen = file_format(path, format)
+    chosen = file_format(path, format, columns=header is not None or field != "text")
     if chosen.pieces is not None:
         yield from chosen.pieces(path, tick)
     elif chosen.rows is None:

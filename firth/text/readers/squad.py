@@ -60,8 +60,8 @@ def question_format(path: Path, given: Format) -> FileFormat | None:
     by_name = by_suffix(path, (SQUAD, *FORMATS))
     if by_name is SQUAD:
         return SQUAD
-    chosen = by_name if given == "auto" else file_format(path, given)
-    return chosen if chosen is not None and chosen.rows is not None else None
+    chosen = file_format(path, given, columns=True)
+    return chosen if chosen.rows is not None else None
 
 
 def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:

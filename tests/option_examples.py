@@ -1,0 +1,689 @@
+"""For every option of every verb, values that must change what firth prints or writes; see cli/test_every_option.py.
+
+`{char}`, `{vectors}` … are the runs and files of `Shelf`; `{out}` is an empty folder of each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from captioned import caption_table, write_captions
+from chat_lines import NAMES, chat, chat_table, write_chats
+from in_context_tables import swap_table
+from questions import answer_table, write_questions
+from reviews import SORTED, classifier_table
+from reviews import write as write_reviews
+from runs import TEXT
+from senses import PAIRS, write_wic
+from tags import tagger_table
+from tags import write as write_tags
+from tiny_runs import recipe_file, tiny
+from translations import pair_table, write_pairs
+
+from firth.api import compose, train_recipe
+from firth.config import Table
+from firth.experiments.results import BEGIN, END
+from firth.vectors import WordVectors
+
+
+class Shelf:
+    """Runs and files, each made when it is first asked for."""
+
+    def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
+        self._request, self.folder = request, folder
+
+    def __getitem__(self, name: str) -> Path:
+        found = getattr(self, name, None)
+        return found if found is not None else self._request.getfixturevalue(f"{name}_run")  # type: ignore[no-any-return]
+
+    def _run(self, name: str, table: Table) -> Path:
+        return train_recipe(compose(table), self.folder / name).path
+
+    def _file(self, name: str, text: str) -> Path:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return self.folder / name
+
+    @functools.cached_property
+    def lstm(self) -> Path:
+        table: Any = {"text": TEXT, "valid": 0.1}
+        training = {"steps": 2, "batch": 8, "context": 24, "device": "cpu"}
+        model = {"kind": "lstm", "width": 8, "depth": 2}
+        return self._run("lstm", {"data": table, "tokenizer": {"kind": "char"}, "model": model, "training": training})
+
+    @functools.cached_property
+    def rotary(self) -> Path:
+        model = {"kind": "transformer", "width": 8, "depth": 2, "heads": 2, "position": "rotary"}
+        training = {"steps": 2, "batch": 8, "context": 24, "device": "cpu"}
+        table: Any = {"text": TEXT, "valid": 0.1}
+        return self._run("rotary", {"data": table, "tokenizer": {"kind": "char"}, "model": model, "training": training})
+
+    @functools.cached_property
+    def search(self) -> Path:
+        table = pair_table(write_pairs(self.folder / "n.tsv"), steps=2, evaluate_every=0)
+        return self._run("search", table)
+
+    @functools.cached_property
+    def translator(self) -> Path:
+        table = pair_table(write_pairs(self.folder / "n.tsv"), "transformer", steps=30, evaluate_every=0)
+        return self._run("translator", table)
+
+    @functools.cached_property
+    def classifier(self) -> Path:
+        return self._run("classifier", classifier_table(write_reviews(self.folder / "reviews.tsv"), steps=20))
+
+    @functools.cached_property
+    def tagger(self) -> Path:
+        return self._run("tagger", tagger_table(write_tags(self.folder / "tags.conll"), steps=2, evaluate_every=0))
+
+    @functools.cached_property
+    def reader(self) -> Path:
+        return self._run("reader", answer_table(write_questions(self.folder / "q.jsonl"), steps=2, evaluate_every=0))
+
+    @functools.cached_property
+    def captioner(self) -> Path:
+        data: Table = {"path": str(write_captions(self.folder / "pictures")), "valid": 0.1}
+        return self._run("captioner", caption_table(data, steps=2))
+
+    @property
+    def image(self) -> Path:
+        return self.captioner.parent / "pictures" / "images" / "0.png"
+
+    @property
+    def image2(self) -> Path:
+        return self.image.with_name("1.png")
+
+    @functools.cached_property
+    def chat(self) -> Path:
+        lines = [chat((f"name {a}", f"{name} is the name"), ("again", name)) for a, name in enumerate(NAMES)]
+        table = chat_table(write_chats(self.folder / "chats.jsonl", lines * 5), steps=20)
+        table["decoding"] = {"tokens": 6}
+        return self._run("chat", table)
+
+    @functools.cached_property
+    def masked(self) -> Path:
+        data: Any = {"text": "the cat sat on the mat .\n" * 30, "valid": 0.2}
+        model = {"family": "encoder", "kind": "transformer", "width": 8, "depth": 1, "heads": 2}
+        training = {"steps": 2, "batch": 2, "context": 8, "device": "cpu"}
+        table = {"data": data, "tokenizer": {"kind": "word"}, "model": model, "objective": {"kind": "masked"}}
+        return self._run("masked", table | {"training": training})
+
+    @functools.cached_property
+    def swaps(self) -> Path:
+        return self._run("swaps", swap_table(steps=2))
+
+    @functools.cached_property
+    def swaps2(self) -> Path:
+        return self._run("swaps2", swap_table(steps=4))
+
+    @functools.cached_property
+    def hf(self) -> Path:
+        from firth.api import export_model
+
+        return export_model(self["bpe"], self.folder / "hf")
+
+    @functools.cached_property
+    def recipe(self) -> Path:
+        return recipe_file(tiny(steps=2), self.folder)
+
+    @functools.cached_property
+    def positions(self) -> Path:
+        return recipe_file(tiny("transformer", steps=2, valid=0.5), self.folder / "positions")
+
+    @functools.cached_property
+    def expected(self) -> Path:
+        text = tiny(steps=2).toml() + '\n[expected]\nmetric = "loss"\ndirection = "lower"\nmeasured = 3.0\ntolerance = 9.0\n'
+        return self._file("expected.toml", text)
+
+    @functools.cached_property
+    def half(self) -> Path:
+        """A run that --resume continues."""
+        return train_recipe(tiny(steps=2), self.folder / "half").path
+
+    @functools.cached_property
+    def vectors(self) -> Path:
+        words = ["the", "list", "is", "empty", "name", "has", "a", "in", "set", "café", "Paris", "paris", "czech", "currency"]
+        rows = np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
+        WordVectors(words, rows).save(self.folder / "words.firth")
+        return self.folder / "words.firth"
+
+    @functools.cached_property
+    def vectors2(self) -> Path:
+        words = ["the", "list", "is", "name", "has", "a", "in", "café", "serves", "users"]
+        rows = np.random.default_rng(1).normal(size=(len(words), 6)).astype(np.float32)
+        WordVectors(words, rows).save(self.folder / "other.firth")
+        return self.folder / "other.firth"
+
+    @functools.cached_property
+    def glove(self) -> Path:
+        """Two numbers in the first line: word2vec's header, or a word of GloVe with one number."""
+        return self._file("two.txt", "3 1\na 1\nb 2\nc 3\n")
+
+    @functools.cached_property
+    def text(self) -> Path:
+        return self._file("text.txt", TEXT)
+
+    @functools.cached_property
+    def text2(self) -> Path:
+        return self._file("text2.txt", TEXT[: len(TEXT) // 2] + "the list. The List!\n")
+
+    @functools.cached_property
+    def text3(self) -> Path:
+        return self._file("text3.txt", "the list is empty.\n" * 9)
+
+    @functools.cached_property
+    def opinions(self) -> Path:
+        named = [(text, "positive" if label == "good" else "negative") for text, label in SORTED]
+        return self._run("opinions", classifier_table(write_reviews(self.folder / "opinions.tsv", named), steps=2))
+
+    @functools.cached_property
+    def table(self) -> Path:
+        lines = [{"text": "the list is empty", "other": "a name is in the set"}, {"text": "the name", "other": "the set"}]
+        return self._file("table.jsonl", "".join(json.dumps(line) + "\n" for line in lines * 20))
+
+    @functools.cached_property
+    def roles(self) -> Path:
+        return self._file("roles.txt", "the → teacher\nlist → student\n")
+
+    @functools.cached_property
+    def reviews(self) -> Path:
+        return self._file("reviews.txt", "a great film\n")
+
+    @functools.cached_property
+    def sentences(self) -> Path:
+        return self._file("sentences.conll", "the\tX\nbag\tX\n\n")
+
+    @functools.cached_property
+    def keys(self) -> Path:
+        return self._file("keys.txt", "a" * 40 + "\n")
+
+    @functools.cached_property
+    def pairs(self) -> Path:
+        return self._file("pairs.tsv", "the list 5\nPARIS a 3\nname set 1\nempty has 2\n".replace(" ", "\t"))
+
+    @functools.cached_property
+    def pairs2(self) -> Path:
+        return self._file("pairs2.tsv", "the a 5\nlist is 3\nname set 1\nin has 2\n".replace(" ", "\t"))
+
+    @functools.cached_property
+    def questions(self) -> Path:
+        return self._file("questions.txt", ": capital\nthe list is empty\nParis a in set\n")
+
+    @functools.cached_property
+    def questions2(self) -> Path:
+        return self._file("questions2.txt", ": capital\nthe list is name\nhas a in set\nis a in name\n")
+
+    @functools.cached_property
+    def queries(self) -> Path:
+        return self._file("queries.jsonl", '{"query": "empty", "document": "text2.txt:1"}\n')
+
+    @functools.cached_property
+    def queries2(self) -> Path:
+        return self._file("queries2.jsonl", '{"query": "name", "document": "text2.txt:1"}\n')
+
+    @functools.cached_property
+    def wic(self) -> Path:
+        return write_wic(self.folder / "wic")
+
+    @functools.cached_property
+    def wic2(self) -> Path:
+        return write_wic(self.folder / "wic2", PAIRS[:3])
+
+    @functools.cached_property
+    def numbers(self) -> Path:
+        return self._file("numbers.txt", "1 2\n3 4 5\n")
+
+    @functools.cached_property
+    def names(self) -> Path:
+        return self._file("names.txt", "one two\nthree four five\n")
+
+    @functools.cached_property
+    def names2(self) -> Path:
+        return self._file("names2.txt", "two one\nthree four\n")
+
+
+# Every option of a verb: its base arguments, then the pieces to add, each of which must give another output ("" adds none;
+# "!" is refused).
+Values = tuple[str, ...]
+_SAMPLING: dict[str, Values] = {
+    "--temperature": ("--temperature 0", "--temperature 9"),
+    "--top-k": ("--top-k 1", "--top-k 20"),
+    "--top-p": ("--top-p 0.01", "--top-p 1"),
+    "--min-p": ("--min-p 1", "--min-p 0"),
+    "--seed": ("--seed 1", "--seed 2"),
+}
+_SAVE: dict[str, Values] = {"--save": ("", "--save {out}/page.html")}
+_READING: dict[str, Values] = {"--lower": ("", "--lower"), "--strip-punctuation": ("", "--strip-punctuation")}
+_TABLE = "--field other"
+BASES: dict[str, dict[str, dict[str, Values]]] = {
+    "align": {
+        "{search} '1 2'": {**_SAVE, "--beam": ("--beam 1", "--beam 3")},
+    },
+    "answer": {"{reader} 'Where does Anna live ?'": {"--context": ("--context 'Anna lives in Rome .'", "--context {roles}")}},
+    "caption": {
+        "{captioner} {image}": {
+            **_SAVE,
+            "--beam": ("--beam 1", "--beam 4"),
+            "--nbest": ("--nbest 1", "--nbest 2"),
+            "--tokens": ("--tokens 1", "--tokens 3"),
+            "--sample": ("", "--sample --seed 3"),
+            "--overlay": ("", "--overlay {out}/words.png"),
+            "--attention": ("", "--attention"),
+        },
+        "{captioner} {image} --beam 4": {"--penalty": ("--penalty 0", "--penalty 3")},
+        "{captioner} {image} --sample": {name: _SAMPLING[name] for name in ("--temperature", "--seed")},
+    },
+    "chat": {
+        "{chat} --temperature 3": {name: _SAMPLING[name] for name in ("--top-k", "--top-p", "--min-p", "--seed")},
+        "{chat} --temperature 3 --json": {"--draft": ("", "--draft {chat}"), "--quantise": ("", "--quantise int4")},
+        "{chat}": {
+            "--temperature": _SAMPLING["--temperature"],
+            "--system": ("", "--system 'name 3'"),
+            "--tokens": ("--tokens 1", "--tokens 3"),
+            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
+            "--beam": ("--beam 1 --temperature 3", "--beam 3"),
+        },
+        "{chat} --temperature 0 --tokens 6": {"--stop": ("", "--stop a")},
+    },
+    "classify": {
+        "{classifier} 'a great film'": {"--all": ("", "--all")},
+        "{classifier}": {"--file": ("", "--file {reviews}")},
+    },
+    "complete": {
+        "{bpe} 'the __ is empty.'": {
+            "--candidates": ("--candidates list,name", "--candidates list,set"),
+            "--proposals": ("--proposals 1", "--proposals 2"),
+        },
+        "{masked} 'the __ sat'": {
+            "--candidates": ("--candidates cat,mat", "--candidates cat,on"),
+            "--proposals": ("--proposals 1", "--proposals 2"),
+        },
+    },
+    "describe": {"gpt2": {"--world": ("", "--world 2", "--world 4")}},
+    "dynamics": {
+        "--depth 4": {
+            **_SAVE,
+            "--preset": ("--preset lecture", "--preset low-rank", "--preset clusters"),
+            "--tokens": ("-n 8", "-n 9"),
+            "--width": ("-d 2", "-d 3"),
+            "--p-matrix": ("--p-matrix identity", "--p-matrix random"),
+            "--q-matrix": ("--q-matrix identity", "--q-matrix random"),
+            "--pull": ("--pull 0.1", "--pull -0.1"),
+            "--q-factor": ("--q-factor 1", "--q-factor 2"),
+            "--depth": ("--depth 5", "--depth 6"),
+            "--seed": ("--seed 1", "--seed 2"),
+        },
+        "--depth 4 --text 'the list'": {"--run": ("--run {bpe}", "--run {transformer}")},
+        "--depth 4 --run {bpe}": {"--text": ("--text 'the list'", "--text 'a name is'")},
+    },
+    "embed": {
+        "{bpe} 'the list' 'a name'": {
+            "--out": ("", "--out {out}/v.npy"),
+            "--layer": ("--layer 0", "--layer 1"),
+            "--pool": ("--pool first", "--pool last", "--pool mean", "--pool max"),
+        },
+        "{bpe}": {"--file": ("", "--file {reviews}")},
+    },
+    "evaluate": {
+        "{rotary}": {
+            "--data": ("", "--data {text3}"),
+            "--split": ("--split valid", "--split train"),
+            "--random-batches": ("", "--random-batches 2"),
+            "--context": ("--context 12", "--context 48"),
+            "--quantise": ("", "--quantise int8", "--quantise int4"),
+        },
+        "{rotary} --random-batches 1": {"--seed": ("--seed 1", "--seed 2")},
+        "{rotary} --context 48": {"--rotary-scaling": ("", "--rotary-scaling ntk", "--rotary-scaling yarn")},
+        "{lstm}": {"--streams": ("--streams 1", "--streams 4")},
+        "{translator} --data {numbers}": {"--target": ("--target {names}", "--target {names2}")},
+        "{translator} --data {numbers} --target {names}": {"--beam": ("--beam 1", "--beam 4")},
+        "{classifier}": _SAVE,
+        "{opinions}": {"--contrast": ("", "--contrast")},
+        "{swaps} --save {out}/page.html": {"--beside": ("", "--beside {swaps2}")},
+    },
+    "export": {
+        "{bpe} --out {out}/folder": {
+            "--format": ("--format hf", "--format safetensors", "--format gguf"),
+            "--license": ("", "--license mit"),
+            "--dtype": ("", "--dtype bf16"),
+        },
+        "{bpe}": {"--out": ("--out {out}/a", "--out {out}/b")},
+        "{bpe} --out {out}/folder --format safetensors": {"--license": ("", "--license mit"), "--dtype": ("", "--dtype bf16")},
+        "{bpe} --out {out}/folder --format gguf": {"--license": ("", "--license mit"), "--dtype": ("", "--dtype float16")},
+    },
+    "extrapolate": {
+        "{positions} --positions rotary --lengths 1,2 --tokens 64": {
+            **_SAVE,
+            "--positions": ("--positions rotary", "--positions alibi"),
+            "--lengths": ("--lengths 1", "--lengths 1,3"),
+            "--tokens": ("--tokens 48", "--tokens 96"),
+            "--out": ("", "--out {out}/runs"),
+        },
+    },
+    "generate": {
+        "{char} the": {
+            **_SAMPLING,
+            "--tokens": ("--tokens 1", "--tokens 3"),
+            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
+            "--beam": ("--beam 1", "--beam 3"),
+            "--nbest": ("--nbest 1", "--nbest 2"),
+            "--quantise": ("", "--quantise int4"),
+        },
+        "{char} the --temperature 0": {"--stop": ("", "--stop i")},
+        "{char} the --json": {"--draft": ("", "--draft {char}")},
+        "{char} the --beam 4 --nbest 4": {
+            "--penalty": ("--penalty 0", "--penalty 3"),
+            "--beam-groups": ("--beam-groups 1", "--beam-groups 4"),
+        },
+        "{char} the --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
+    },
+    "lab": {
+        "{char}": {
+            "--vectors": ("", "--vectors {vectors}"),
+            "--corpus": ("", "--corpus {text}"),
+            "--port": ("--port 18421", "--port 18521"),
+        }
+    },
+    "import": {"{hf}": {"--out": ("--out {out}/a", "--out {out}/b")}},
+    "inspect": {
+        "{bpe} 'the list is empty.'": {
+            **_SAVE,
+            "--what": ("--what entropy", "--what rollout", "--what predictions", "--what flow"),
+            "--head": ("", "--head 1", "--head 2"),
+            "--layer": ("", "--layer 1"),
+            "--words": ("", "--words"),
+        },
+        "{bpe} 'the list is empty.' --what lines": {"--head": ("", "--head 1"), "--words": ("", "--words")},
+        "{bpe} 'the list is empty.' --what rollout": {"--words": ("", "--words")},
+        "{bpe} 'the list is empty.' --what entropy": {"--words": ("", "--words")},
+        "{bpe} 'the list is empty.' --what predictions": {"--top": ("", "--top 1", "--top 2")},
+        "{rotary} 'the list'": {"--layer": ("--layer 1", "--layer 2")},
+        "{rotary} 'the list' --what lines": {"--layer": ("--layer 1", "--layer 2")},
+        "{rotary} 'the list' --what rollout": {"--layer": ("--layer 1", "--layer 2")},
+        "{lstm} 'the list'": {
+            "--layer": ("--layer 1", "--layer 2"),
+            "--gate": tuple(f"--gate {gate}" for gate in ("h", "c", "input", "forget", "candidate", "output")),
+        },
+        "{char} 'the list'": {"--gate": tuple(f"--gate {gate}" for gate in ("h", "reset", "update", "candidate"))},
+        "{translator} '1 2'": {
+            "--part": ("--part cross", "--part encoder", "--part decoder"),
+            "--target": ("--target 'one two'", "--target three"),
+        },
+        "{translator} '1 2' --what entropy": {"--part": ("--part cross", "--part encoder"), "--target": ("", "--target three")},
+        "{translator} '1 2' --what predictions": {"--target": ("--target 'one two'", "--target three")},
+        "{search} '1 2' --what states": {"--target": ("--target 'one two'", "--target three")},
+        "{reader} 'Where does Anna live ?'": {
+            "--context": ("--context 'Anna lives in Rome .'", "--context 'Bert lives in Oslo .'")
+        },
+    },
+    "playground": {
+        "'the list the'": {
+            **_SAVE,
+            "--score": tuple(f"--score {score}" for score in ("scaled_dot", "dot", "gaussian", "bilinear", "additive", "cosine")),
+            "--mask": ("--mask full", "--mask causal", "--mask strictly_causal", "--mask window", "--mask lengths --limit 1"),
+            "--position": tuple(
+                f"--position {kind}" for kind in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
+            ),
+            "--scale": ("--scale 0", "--scale 2"),
+            "--heads": ("--heads 1", "--heads 2"),
+            "--width": ("--width 4", "--width 6"),
+            "--vectors": ("", "--vectors {vectors}"),
+            "--seed": ("--seed 1", "--seed 2"),
+            "--projected": ("", "--projected"),
+        },
+        "'the list the' --mask window": {"--limit": ("--limit 1", "--limit 2")},
+        "'the list the' --mask documents": {"--limit": ("--limit 1", "--limit 2")},
+        "": {"--example": ("--example scores", "--example roles")},
+        "--query the": {"--table": ("--table {roles}", "--example roles")},
+        "--table {roles}": {"--query": ("--query the", "--query list")},
+        "--table {roles} --query the": {"--vectors": ("", "--vectors {vectors}"), "--score": ("", "--score cosine")},
+        "--table {roles} --query the --score additive": {"--seed": ("--seed 1", "--seed 2")},
+    },
+    "positions": {
+        "": {
+            **_SAVE,
+            "--length": ("--length 4", "--length 5"),
+            "--width": ("--width 2", "--width 4"),
+            "--base": ("--base 100", "--base 1000"),
+        }
+    },
+    "results": {
+        "hello": {"--brief": ("", "--brief"), "--into": ("", "--into {out}/results.md")},
+        "hello --into {out}/results.md": {"--brief": ("", "--brief")},
+    },
+    "score": {"{char} {text3}": {"--quantise": ("", "--quantise int8", "--quantise int4")}},
+    "search": {
+        "{text2} 'the list'": {
+            "--vectors": ("", "--vectors {vectors}", "--vectors {vectors2}"),
+            "--run": ("", "--run {bpe}"),
+            "--top": ("--top 1", "--top 2"),
+            "--index": ("", "--index {out}/kept.firthindex"),
+        },
+        "{text2} 'the list' --vectors {vectors}": {"--method": ("", "--method vectors")},
+        "{text2} 'The list' --run {bpe}": {**_READING, "--layer": ("--layer 0", "--layer 1")},
+        "{table} 'the list'": {"--format": ("", "--format txt"), "--field": ("", _TABLE)},
+        "--evaluate": {"--top": ("--top 1", "--top 2")},
+        "{text2} --evaluate": {"--queries": ("--queries {queries}", "--queries {queries2}")},
+        "{text2}": {"--evaluate": ("the", "--evaluate --queries {queries}")},
+    },
+    "senses": {
+        "{bpe} list 'the list is empty.' 'in the list'": {**_SAVE, "--layer": ("--layer 0", "--layer 1")},
+        "{bpe}": {"--wic": ("list 'the list' 'a list'", "--wic --data {wic}")},
+        "{bpe} --wic": {"--data": ("--data {wic}", "--data {wic2}")},
+    },
+    "serve": {
+        "{char}": {
+            "--host": ("", "--host ::1"),
+            "--port": ("--port 1", "--port 2"),
+            "--key-file": ("", "--key-file {keys}"),
+            "--slots": ("--slots 1", "--slots 2"),
+            "--context": ("--context 1", "--context 2"),
+            "--queue": ("--queue 1", "--queue 2"),
+            "--max-tokens": ("--max-tokens 1", "--max-tokens 2"),
+            "--max-prompt": ("--max-prompt 1", "--max-prompt 2"),
+            "--max-body": ("--max-body 1", "--max-body 2"),
+            "--timeout": ("--timeout 1", "--timeout 2"),
+            "--drain": ("--drain 1", "--drain 2"),
+            "--device": ("--device auto", "--device cpu"),
+            "--dtype": ("", "--dtype bf16", "--dtype float16"),
+            "--quantise": ("", "--quantise int8"),
+            "--engine": ("--engine thread", "--engine process"),
+            "--processes": ("--processes 1", "--processes 2"),
+        }
+    },
+    "tag": {
+        "{tagger}": {"--file": ("", "--file {reviews}")},
+        "{tagger} --file {sentences}": {"--conll": ("", "--conll")},
+    },
+    "tokenize": {"{text} 'the list'": {"--kind": ("--kind char", "--kind bpe,word"), "--vocab": ("--vocab 280", "--vocab 300")}},
+    "train": {
+        "{recipe} --out {out}/run": {"--out": ("", "--out {out}/other")},
+        "{recipe} --out {half}": {"--resume": ("!", "--resume")},
+    },
+    "translate": {
+        "{translator} '1 2'": {
+            "--out": ("", "--out {out}/t.txt"),
+            "--nbest": ("--nbest 1", "--nbest 2"),
+            "--tokens": ("--tokens 1", "--tokens 3"),
+            "--sample": ("", "--sample --seed 3"),
+            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
+        },
+        "{translator} '1 2' --beam 4 --nbest 4": {
+            "--penalty": ("--penalty 0", "--penalty 3"),
+            "--beam-groups": ("--beam-groups 1", "--beam-groups 4"),
+        },
+        "{translator} '1 2' --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
+        "{translator} '1 2' --sample": _SAMPLING,
+        "{translator} '1 2' --json": {"--beam": ("--beam 1", "--beam 4")},
+        "{translator}": {"--file": ("", "--file {numbers}")},
+    },
+    "compare flow": {
+        "--length 12 --size 1000": {
+            **_SAVE,
+            "--length": ("--length 4", "--length 8"),
+            "--size": ("--size 1500", "--size 3000"),
+            "--gain": ("--gain 1", "--gain 2"),
+            "--clip": ("", "--clip 0.001"),
+            "--seed": ("--seed 1", "--seed 2"),
+        }
+    },
+    "compare learning": {
+        "--out {out}/runs --steps 10 --kinds rnn --data {text} --json": {
+            **_SAVE,
+            "--steps": ("--steps 10", "--steps 12"),
+            "--kinds": ("--kinds rnn", "--kinds gru"),
+            "--data": ("--data {text}", "--data {text2}"),
+            "--out": ("", "--out {out}/other"),
+        }
+    },
+    "data export": {
+        "scenes --out {out}/a": {
+            "--out": ("", "--out {out}/b"),
+            "--count": ("--count 1", "--count 2"),
+            "--part": ("--part train", "--part test"),
+            "--size": ("--size 16", "--size 24"),
+        }
+    },
+    "vectors analogy": {
+        "{vectors} the list is": {
+            "--method": ("--method add", "--method mul"),
+            "--top": ("--top 1", "--top 2"),
+            "--restrict-vocab": ("", "--restrict-vocab 5"),
+        }
+    },
+    "vectors axis": {
+        "{vectors} the,list is": {
+            **_SAVE,
+            "--words": ("", "--words name,has"),
+            "--against": ("", "--against name has"),
+            "--top": ("--top 1", "--top 2"),
+            "--restrict-vocab": ("", "--restrict-vocab 5"),
+        }
+    },
+    "vectors contexts": {
+        "{text2} list": {
+            **_READING,
+            "--neighbors": ("", "--neighbors {vectors2}"),
+            "--window": ("--window 1", "--window 3"),
+            "--lines": ("--lines 1", "--lines 2"),
+            "--top": ("--top 1", "--top 2"),
+        },
+        "{text2} list --neighbors {vectors2}": {"--nearest": ("--nearest 1", "--nearest 2")},
+        "{table} the": {"--format": ("", "--format txt"), "--field": ("", _TABLE)},
+    },
+    "vectors convert": {
+        "{vectors} --out {out}/v.txt": {"--to": ("--to word2vec", "--to glove")},
+        "{vectors}": {"--out": ("{out}/v.txt", "--out {out}/w.txt")},
+        "{glove} --out {out}/v.txt": {"--from": ("--from word2vec", "--from glove")},
+    },
+    "vectors cooccur": {
+        "{text2}": {
+            **_READING,
+            "--out": ("", "--out {out}/v.firth"),
+            "--window": ("--window 1", "--window 3"),
+            "--weight": ("--weight raw", "--weight ppmi"),
+            "--svd": ("", "--svd 2", "--svd 3"),
+            "--min-count": ("--min-count 1", "--min-count 20"),
+            "--max-vocab": ("--max-vocab 3", "--max-vocab 4"),
+        },
+        "{table}": {"--format": ("", "--format txt"), "--field": ("", _TABLE)},
+    },
+    "vectors counts": {"'I feel good' 'I feel'": {"--p": ("", "--p 3", "--p 4")}},
+    "vectors evaluate": {
+        "{vectors} --similarity {pairs} --analogy {questions}": {
+            "--similarity": ("", "--similarity {pairs2}"),
+            "--analogy": ("", "--analogy {questions2}"),
+            "--composition": ("", "--composition"),
+            "--restrict-vocab": ("--restrict-vocab 4", "--restrict-vocab 9"),
+            "--case-sensitive": ("", "--case-sensitive"),
+        }
+    },
+    "vectors map": {
+        "{vectors} --out {out}/map.html": {
+            "--out": ("", "--out {out}/other.html"),
+            "--words": ("--words the,list,is", "--words the,list,a"),
+            "--top": ("--top 4", "--top 5"),
+            "--projection": ("--projection pca", "--projection tsne"),
+            "--dimensions": ("--dimensions 2", "--dimensions 3"),
+        },
+        "{vectors} --out {out}/map.html --projection tsne --json": {"--seed": ("--seed 1", "--seed 2")},
+    },
+    "vectors neighbors": {"{vectors} the": {"--top": ("--top 1", "--top 2"), "--restrict-vocab": ("", "--restrict-vocab 5")}},
+    "vectors pairs": {
+        "{text2}": {**_READING, "--window": ("--window 1", "--window 2"), "--word": ("--word the", "--word list")},
+        "{table}": {"--format": ("", "--format txt"), "--field": ("", _TABLE)},
+    },
+    "vectors phrases": {
+        "{text2} --out {out}/p.txt --threshold 1 --discount 1": {
+            **_READING,
+            "--out": ("", "--out {out}/q.txt"),
+            "--threshold": ("--threshold 1", "--threshold 30"),
+            "--discount": ("--discount 1", "--discount 5"),
+            "--passes": ("--passes 1", "--passes 2"),
+            "--joiner": ("--joiner _", "--joiner -"),
+        },
+        "{table} --out {out}/p.txt --threshold 1 --discount 1": {"--format": ("", "--format txt"), "--field": ("", _TABLE)},
+    },
+    "vectors train": {
+        "{text2} --out {out}/v.firth --dim 4 --epochs 1 --min-count 1 --sample 0 --deterministic": {
+            **_READING,
+            "--model": ("--model skipgram", "--model cbow"),
+            "--loss": ("--loss ns", "--loss hs", "--loss softmax"),
+            "--dim": ("--dim 4", "--dim 5"),
+            "--window": ("--window 1", "--window 3"),
+            "--negatives": ("--negatives 1", "--negatives 3"),
+            "--epochs": ("--epochs 1", "--epochs 2"),
+            "--min-count": ("--min-count 1", "--min-count 20"),
+            "--max-vocab": ("--max-vocab 3", "--max-vocab 4"),
+            "--sample": ("--sample 0", "--sample 0.01"),
+            "--rate": ("--rate 0.1", "--rate 0.2"),
+            "--final-rate": ("--final-rate 0", "--final-rate 0.02"),
+            "--seed": ("--seed 1", "--seed 2"),
+            "--log": ("", "--log {out}/log.jsonl"),
+            "--out": ("", "--out {out}/w.firth"),
+        },
+        "{table} --out {out}/v.firth --dim 4 --epochs 1 --min-count 1 --deterministic": {
+            "--format": ("", "--format txt"),
+            "--field": ("", _TABLE),
+        },
+        "{text2} --out {vectors2}": {"--continue": ("!", "--continue")},
+    },
+}
+
+# Options whose values may give the same bytes, and why.
+NEUTRAL: dict[str, dict[str, str]] = {
+    "compare cost": dict.fromkeys(
+        ("--longest", "--widest", "--rounds", "--device", "--save"), "prints times, which differ anyway: test_compare.py"
+    ),
+    "data encode": {"--workers": "the number of threads"},
+    "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},
+    "tour": {
+        "--effort": "takes minutes: test_tour.py",
+        "--out": "takes minutes: test_tour.py",
+        "--no-open": "whether a browser opens",
+    },
+    "translate": {"--resume": "continues an interrupted --out: test_translate.py"},
+    "vectors train": {
+        "--threads": "the number of threads",
+        "--deterministic": "one thread instead of several",
+        "--device": "where it is computed",
+    },
+}
+# With --json, these values may give the same bytes, and why.
+NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
+    "classify": {"--all": "JSON always has every class"},
+    "results": {"--brief": "JSON always has every column"},
+    "tag": {"--conll": "refused: two output formats"},
+}
+STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 2 3\n"}
+# What a verb finds in its {out}.
+FILES = {"results": {"results.md": f"{BEGIN}\n{END}\n"}}
+# Verbs that train, compile or draw much.
+LONG = {
+    "align", "caption", "chat", "compare flow", "compare learning", "data export", "evaluate", "export", "extrapolate",
+    "generate", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases", "vectors train",
+}  # fmt: skip
