@@ -100,6 +100,7 @@ def train(
     seed: int | None = None,
     deterministic: bool | None = None,
     device: Device | None = None,
+    faithful: bool | None = None,
     lower: bool | None = None,
     strip_punctuation: bool | None = None,
     format: Format = "auto",
@@ -129,6 +130,7 @@ def train(
         "seed": seed,
         "deterministic": deterministic,
         "device": device,
+        "faithful": faithful,
     }
     watcher = watcher or TrainingCallbacks()
     if out is not None and Path(out).suffix in _OTHERS:
