@@ -4,6 +4,7 @@
     FIRTH_DATA=… python benchmarks/word2vec.py --keep runs.jsonl                the same, and goes on where it was broken off
     FIRTH_DATA=… python benchmarks/word2vec.py --words 2000000 --epochs 1 --rounds 3 --quick        speed alone
     FIRTH_DATA=… python benchmarks/word2vec.py --model cbow --loss hs --dim 300 --seeds 3
+    FIRTH_DATA=… python benchmarks/word2vec.py --only firth --faithful          word2vec's code beside its papers
     FIRTH_DATA=… python benchmarks/word2vec.py --only firth --device cuda --dim 128   on a GPU; without --device beside it
     python benchmarks/word2vec.py --shapes                                      GFLOP/s by dimension and negatives
 
@@ -88,6 +89,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", choices=["firth", "gensim", "fasttext"], help="one side alone")
     parser.add_argument("--keep", type=Path, help="a file to which finished runs are written, and from which they are taken")
     parser.add_argument("--one-thread", action="store_true", help="firth with one thread as well, in turn")
+    parser.add_argument("--faithful", action="store_true", help="firth with the steps of the papers as well, in turn")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of firth")
     parser.add_argument("--gensim", choices=["sentences", "file"], default="sentences", help="what gensim reads (see above)")
     parser.add_argument("--shapes", action="store_true", help="GFLOP/s of the kernel over dimensions and negatives")
@@ -115,6 +117,8 @@ def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -
         sides["fasttext"] = lambda seed: fasttext_run(arguments, path, words)
     if arguments.only:
         sides = {arguments.only: sides[arguments.only]}
+    if arguments.faithful:
+        sides["firth, faithful"] = lambda seed: firth_run(arguments, path, seed, arguments.threads, faithful=True)
     if arguments.one_thread:
         sides["firth, 1 thread"] = lambda seed: firth_run(arguments, path, seed, 1)
     runs: dict[str, list[Figures]] = {name: [] for name in sides}
@@ -135,7 +139,7 @@ def compare(arguments: argparse.Namespace, path: Path, words: int, data: Path) -
 class Kept:
     """Finished runs in a file of JSON lines; without a file, none."""
 
-    OF_ALL_RUNS = ("seeds", "first_seed", "rounds", "only", "one_thread", "keep", "shapes")  # these change no run
+    OF_ALL_RUNS = ("seeds", "first_seed", "rounds", "only", "one_thread", "faithful", "keep", "shapes")  # these change no run
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.path: Path | None = arguments.keep
@@ -164,7 +168,7 @@ def source_of_vectors() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))).hexdigest()[:16]
 
 
-def firth_run(arguments: argparse.Namespace, path: Path, seed: int, threads: int) -> Run:
+def firth_run(arguments: argparse.Namespace, path: Path, seed: int, threads: int, *, faithful: bool = False) -> Run:
     config = VectorsConfig(
         model=arguments.model,
         loss=arguments.loss,
@@ -174,6 +178,7 @@ def firth_run(arguments: argparse.Namespace, path: Path, seed: int, threads: int
         threads=threads,
         seed=seed,
         device=arguments.device,
+        faithful=faithful,
     )
     text = encoded(str(path), min_count=config.min_count)
     training = prepare_training(text, config)

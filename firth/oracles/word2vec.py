@@ -59,11 +59,12 @@ def step(
     sign_T: Sequence[float],
     rate: float,
     cbow: bool,
+    divided: bool = False,
 ) -> Step:
     """One step of gradient descent on Σ sigmoid_loss over the inputs that predict one word, in place.
 
     Skip-gram: one input for each word of the window. CBOW: one input, their mean; each word of the window then receives the full
-    gradient of the mean, as in word2vec (the exact gradient would be divided by the number of words).
+    gradient of the mean, as in word2vec, or if `divided` the exact gradient, divided by the number of words.
     """
     inputs_Rd = _inputs(input_Vd, window, cbow)
     input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
@@ -74,13 +75,15 @@ def step(
             g = sign * _sigmoid(-sign * _dot(output_Vd[target], v_d))
             output_change[target] += g * v_d
             for word in window if cbow else [window[r]]:
-                input_change[word] += g * output_Vd[target]
+                input_change[word] += g * output_Vd[target] / (len(window) if cbow and divided else 1)
     input_Vd += rate * input_change
     output_Vd += rate * output_change
     return Step(loss, len(inputs_Rd))
 
 
-def softmax_step(input_Vd: Array, output_Vd: Array, window: Sequence[int], target: int, rate: float, cbow: bool) -> Step:
+def softmax_step(
+    input_Vd: Array, output_Vd: Array, window: Sequence[int], target: int, rate: float, cbow: bool, divided: bool = False
+) -> Step:
     """The same step for softmax_loss: g_c = [c = target] − p(c | v) for every word c of the vocabulary."""
     inputs_Rd = _inputs(input_Vd, window, cbow)
     input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
@@ -91,7 +94,7 @@ def softmax_step(input_Vd: Array, output_Vd: Array, window: Sequence[int], targe
             g = (c == target) - math.exp(-softmax_loss(v_d, output_Vd, c))
             output_change[c] += g * v_d
             for word in window if cbow else [window[r]]:
-                input_change[word] += g * output_Vd[c]
+                input_change[word] += g * output_Vd[c] / (len(window) if cbow and divided else 1)
     input_Vd += rate * input_change
     output_Vd += rate * output_change
     return Step(loss, len(inputs_Rd))

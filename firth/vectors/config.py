@@ -18,7 +18,7 @@ Device = Literal["cpu", "cuda"]
 class VectorsConfig:
     """word2vec's settings. The defaults are gensim's, except for `model`."""
 
-    model: Model = "skipgram"  # skipgram: the word predicts each neighbour; cbow: the mean of the neighbours predicts the word
+    model: Model = "skipgram"  # skipgram: pairs of a word and a neighbour; cbow: the mean of the neighbours predicts the word
     loss: Loss = "ns"  # negative sampling, hierarchical softmax, or the exact softmax for a small vocabulary
     dim: int = 100
     window: int = 5  # largest number of neighbours on each side; the actual number is drawn for each word
@@ -33,6 +33,7 @@ class VectorsConfig:
     seed: int = 0
     deterministic: bool = False  # train in one thread: bit-identical vectors for the same seed, whatever `threads` is
     device: Device = "cpu"
+    faithful: bool = False  # the equations of the papers; see docs/word-vectors.md for what differs by default
 
     def __post_init__(self) -> None:
         for name, choices in (("model", Model), ("loss", Loss), ("device", Device)):
@@ -42,6 +43,9 @@ class VectorsConfig:
         for name, least in (("max_vocab", 2), ("threads", 1)):
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name), least)
+        for name in ("deterministic", "faithful"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; expected true or false")
         for name in ("sample", "rate", "final_rate"):
             _check_number(name, getattr(self, name))
         if self.rate <= 0 or self.final_rate > self.rate:

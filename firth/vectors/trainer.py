@@ -133,6 +133,7 @@ def train(
     seed: int | None = None,
     deterministic: bool | None = None,
     device: Device | None = None,
+    faithful: bool | None = None,
     lower: bool | None = None,
     strip_punctuation: bool | None = None,
     format: Format = "auto",
@@ -166,6 +167,7 @@ def train(
         "seed": seed,
         "deterministic": deterministic,
         "device": device,
+        "faithful": faithful,
     }
     watcher = watcher or TrainingCallbacks()
     if out is not None and Path(out).suffix in _OTHERS:

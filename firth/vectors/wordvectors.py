@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,12 @@ from firth.errors import ConfigError, DataError
 from firth.vectors import search
 from firth.vectors.axis import Axis, direction
 from firth.vectors.similar_spellings import near_spellings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Term = str | NDArray[Any] | Tensor  # a word, or a vector
+    Terms = Term | Sequence[Term]
 
 Method = Literal["add", "mul"]
 Neighbors = list[tuple[str, float]]  # (word, cosine), nearest first
@@ -109,35 +115,41 @@ class WordVectors:
     ) -> Neighbors:
         """The words with the largest cosine to `vector`, optionally among the first `restrict_vocab` words only."""
         barred = frozenset(map(self.id, exclude))
-        return self._search(self._queries(np.asarray(vector, np.float32)[None]), [barred], topn, restrict_vocab)[0]
+        return self._search(self._direction(_array(vector))[None], [barred], topn, restrict_vocab)[0]
 
     def nearest_batch(self, vectors: ArrayLike, topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
         """`nearest` for every row of a matrix: much faster than one call per row."""
-        query_Qd = self._queries(np.asarray(vectors, np.float32))
+        query_Qd = self._queries(_array(vectors))
         return self._search(query_Qd, [frozenset[int]()] * len(query_Qd), topn, restrict_vocab)
 
     def most_similar(
         self,
-        positive: str | Sequence[str],
-        negative: str | Sequence[str] = (),
+        positive: Terms,
+        negative: Terms = (),
         topn: int = 10,
         method: Method = "add",
         restrict_vocab: int | None = None,
     ) -> Neighbors:
-        """The words nearest to the positive words and farthest from the negative words, excluding these words themselves.
+        """The words nearest to the positive terms and farthest from the negative ones. A term is a word, or a vector (a NumPy
+        array or a torch tensor). The given words are left out of the answer; a word whose vector is given is not.
 
         add (3CosAdd, Mikolov et al. 2013): the cosine with Σ positive − Σ negative, each normalised to length 1;
         mul (3CosMul, Levy & Goldberg 2014, eq. 4): Π s(positive) / (Π s(negative) + ε), s = (1 + cos) / 2."""
-        plus, minus = _several(positive), _several(negative)
+        plus, minus = _terms(positive), _terms(negative)
         if not plus and not minus:
             raise ConfigError("most_similar needs at least one positive or negative word")
-        barred = frozenset(map(self.id, (*plus, *minus)))
+        barred = frozenset(self.id(term) for term in (*plus, *minus) if isinstance(term, str))
+        plus_Nd, minus_Nd = self._units(plus), self._units(minus)
         match method:
             case "add":
-                query_d = sum((self.unit(w) for w in plus), np.zeros(self.width, np.float32)) - sum(map(self.unit, minus))
+                query_d = plus_Nd.sum(0) - minus_Nd.sum(0)
+                if not query_d.any():
+                    raise ConfigError(
+                        "the positive and the negative terms of most_similar cancel out. Leave out those that are both"
+                    )
                 return self._search(query_d[None], [barred], topn, restrict_vocab)[0]
             case "mul":
-                score_V = self._cosmul(plus, minus, restrict_vocab)
+                score_V = self._cosmul(plus_Nd, minus_Nd, restrict_vocab)
                 order = search.best(score_V, min(_positive(topn) + len(barred), len(score_V)))
                 return [(self.words[n], float(score_V[n])) for n in order if n not in barred][:topn]
         raise ConfigError(f'method is "{method}"; expected add or mul')
@@ -189,14 +201,30 @@ class WordVectors:
             for index_k, cosine_k, ids in zip(index_Qk.tolist(), cosine_Qk.tolist(), barred, strict=True)
         ]
 
-    def _cosmul(self, plus: Sequence[str], minus: Sequence[str], restrict_vocab: int | None) -> NDArray[np.float32]:
-        V = _limit(restrict_vocab, len(self))
-        unit_Nd = np.stack([self.unit(word) for word in (*plus, *minus)])
+    def _cosmul(
+        self, plus_Nd: NDArray[np.float32], minus_Nd: NDArray[np.float32], restrict_vocab: int | None
+    ) -> NDArray[np.float32]:
+        V, unit_Nd = _limit(restrict_vocab, len(self)), np.concatenate((plus_Nd, minus_Nd))
         shifted_VN = (1 + self.vectors[:V] @ unit_Nd.T / self.norm_V[:V, None]) / 2  # eq. 4 requires non-negative values
-        score_V = shifted_VN[:, : len(plus)].prod(1) / (shifted_VN[:, len(plus) :].prod(1) + EPSILON)
+        score_V = shifted_VN[:, : len(plus_Nd)].prod(1) / (shifted_VN[:, len(plus_Nd) :].prod(1) + EPSILON)
         return np.asarray(score_V, np.float32)
 
-    def _queries(self, query_Qd: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _units(self, terms: Sequence[str | NDArray[Any]]) -> NDArray[np.float32]:
+        """The words' and vectors' directions, one per row."""
+        units = [self.unit(term) if isinstance(term, str) else self._direction(term) for term in terms]
+        return np.stack(units) if units else np.empty((0, self.width), np.float32)
+
+    def _direction(self, vector_d: NDArray[Any]) -> NDArray[np.float32]:
+        unit_d = self._queries(np.asarray(vector_d)[None])[0].astype(np.float64)  # 1e-30 squared is 0 in float32
+        largest = abs(unit_d).max()
+        if largest == 0:
+            raise ConfigError("the query vector is zero, so it has no direction; expected at least one number that is not 0")
+        unit_d /= largest
+        return np.asarray(unit_d / np.sqrt(unit_d @ unit_d), np.float32)
+
+    def _queries(self, query_Qd: NDArray[Any]) -> NDArray[Any]:
+        if query_Qd.dtype.kind not in "fiu":
+            raise ConfigError(f"the query is an array of {query_Qd.dtype}; expected real numbers")
         if query_Qd.ndim != 2 or query_Qd.shape[1] != self.width:
             raise ConfigError(f"the query has shape {query_Qd.shape[1:]}; expected a vector of dimension {self.width}")
         if not np.isfinite(query_Qd).all():
@@ -206,6 +234,32 @@ class WordVectors:
     def _suggestion(self, word: str) -> str:
         near = [f'"{other}"' for other in near_spellings(word, self.words, self.index)]
         return f" Did you mean {' or '.join((', '.join(near[:-1]), near[-1])) if near[1:] else near[0]}?" if near else ""
+
+
+def _terms(given: Terms) -> list[str | NDArray[Any]]:
+    """Words and vectors as a list. A matrix is several vectors, an array of strings several words."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, (list, tuple)):
+        array = _array(given)
+        return [array] if array.ndim == 1 and array.dtype.kind != "U" else list(map(_term, array))
+    return list(map(_term, given))
+
+
+def _term(given: Any) -> str | NDArray[Any]:
+    if isinstance(given, str):
+        return str(given)
+    if isinstance(given, (int, float)):
+        raise ConfigError(f"most_similar takes words and vectors, but got the number {given}. Give a vector as a NumPy array")
+    return _array(given)
+
+
+def _array(given: Any) -> NDArray[Any]:
+    """A NumPy array; also of a torch tensor on any device, in any precision, with or without a gradient."""
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+        given = given.float() if given.is_floating_point() else given  # NumPy has no bfloat16
+    return np.asarray(given)
 
 
 def _several(words: str | Sequence[str]) -> Sequence[str]:

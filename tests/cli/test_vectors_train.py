@@ -85,9 +85,9 @@ def test_options_reach_the_training(firth: Firth, corpus: Path, tmp_path: Path) 
         "device": "cpu",
     }
     options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    assert firth("vectors", "train", corpus, "--out", out, *options, "--lower", "--strip-punctuation").code == 0
+    assert firth("vectors", "train", corpus, "--out", out, *options, "--faithful", "--lower", "--strip-punctuation").code == 0
     vectors = load(out)
-    assert json.loads(vectors.metadata["config"]) == {**given, "deterministic": False}
+    assert json.loads(vectors.metadata["config"]) == {**given, "deterministic": False, "faithful": True}
     assert json.loads(vectors.metadata["lower"]) is True
     assert json.loads(vectors.metadata["strip_punctuation"]) is True
     assert len(vectors) == 9

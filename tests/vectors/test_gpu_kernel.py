@@ -72,17 +72,17 @@ class Draws:
         return self.bits(position, number) * limit >> 32
 
 
-def targets(config: VectorsConfig, draws: Draws, position: int, centre: int) -> list[tuple[int, bool]]:
+def targets(config: VectorsConfig, draws: Draws, position: int, word: int, pair: int = 0) -> list[tuple[int, bool]]:
     """Rows of the output matrix, and whether each is to be likely."""
     if config.loss == "hs":
-        nodes, bits = huffman(COUNT_V).of(centre)
+        nodes, bits = huffman(COUNT_V).of(word)
         return [(int(node), bit == 0) for node, bit in zip(nodes, bits, strict=True)]
     own_V, other_V = alias_table(negative_probability(COUNT_V))
-    found = [(centre, True)]
-    for n in range(1, config.negatives + 1):
+    found = [(word, True)]
+    for n in range(16 * pair + 1, 16 * pair + config.negatives + 1):  # Triton draws 16 at a time
         column = draws.below(position, 2 * n + 1, V)
         drawn = column if draws.bits(position, 2 * n + 2) <= int(own_V[column]) else int(other_V[column])
-        if drawn != centre:
+        if drawn != word or config.faithful:
             found.append((drawn, False))
     return found
 
@@ -90,7 +90,8 @@ def targets(config: VectorsConfig, draws: Draws, position: int, centre: int) -> 
 def by_hand(
     config: VectorsConfig, v: Matrix, u: Matrix, rate: tuple[float, float], seed: int, ease: tuple[Matrix, Matrix] | None = None
 ) -> tuple[float, int]:
-    """Walk along the text and take, for every centre, the step of its objective; all its pairs from the same weights."""
+    """Walk along the text and take, for every centre, the step of its objective; all its pairs from the same weights, or if
+    faithful, one step per pair."""
     ease_v, ease_u = ease or (np.ones(len(v)), np.ones(len(u)))
     draws, sentence = Draws(seed), np.searchsorted(ENDS, np.arange(len(ids)), side="right")
     total, terms = 0.0, 0
@@ -98,23 +99,31 @@ def by_hand(
         eta = rate[0] + (rate[1] - rate[0]) * position / len(ids)
         reach = 1 + draws.below(position, 0, config.window)
         around = [q for q in range(position - reach, position + reach + 1) if 0 <= q < len(ids) and q != position]
-        context = [int(ids[q]) for q in around if sentence[q] == sentence[position]]
+        around = [q for q in around if sentence[q] == sentence[position]]
+        context = [int(ids[q]) for q in around]
         if not context:
             continue
-        rows = targets(config, draws, position, centre)
-        before_v, before_u = v.copy(), u.copy()
-        inputs = [[c] for c in context] if config.model == "skipgram" else [context]
-        terms += len(inputs)
-        for group in inputs:
-            x = before_v[group].mean(0)
-            for row, likely in rows:
-                s = float(before_u[row] @ x)
-                total += math.log1p(math.exp(-s if likely else s))
-                g = eta * (likely - 1 / (1 + math.exp(-s)))
-                u[row] += ease_u[row] * g * x
-                np.add.at(
-                    v, group, ease_v[group, None] * g * before_u[row]
-                )  # as word2vec does it: not divided by the number of words in the mean
+        # Each prediction of a step: the words whose mean is the input, and the targets
+        if config.model == "cbow":
+            steps = [[(context, targets(config, draws, position, centre))]]
+        elif config.faithful:
+            slots = [q - position + config.window - (q > position) for q in around]
+            steps = [[([centre], targets(config, draws, position, c, j))] for c, j in zip(context, slots, strict=True)]
+        else:
+            rows = targets(config, draws, position, centre)
+            steps = [[([c], rows) for c in context]]
+        for step in steps:
+            before_v, before_u = v.copy(), u.copy()
+            terms += len(step)
+            for group, rows in step:
+                x = before_v[group].mean(0)
+                for row, likely in rows:
+                    s = float(before_u[row] @ x)
+                    total += math.log1p(math.exp(-s if likely else s))
+                    g = eta * (likely - 1 / (1 + math.exp(-s)))
+                    u[row] += ease_u[row] * g * x
+                    share = len(group) if config.faithful else 1  # word2vec does not divide by the number of words in the mean
+                    np.add.at(v, group, ease_v[group, None] * g * before_u[row] / share)
     return total, terms
 
 
@@ -123,8 +132,9 @@ def by_hand(
 class TestAgainstALoop:
     pytestmark = where_triton_runs
 
-    def test_a_walk_along_the_text_is_the_loop(self, model: Any, loss: Any) -> None:
-        config = config_of(model=model, loss=loss)
+    @pytest.mark.parametrize("faithful", [False, True])
+    def test_a_walk_along_the_text_is_the_loop(self, model: Any, loss: Any, faithful: bool) -> None:
+        config = config_of(model=model, loss=loss, faithful=faithful)
         input_Vd, output_Vd = matrices(config)
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
         total, terms = by_hand(config, v, u, (0.1, 0.02), seed=7)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -38,42 +40,60 @@ def matrices(config: VectorsConfig, V: int) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, seed: int) -> Iterator[tuple]:
-    """What a call will read: share of the words gone by, words of the window, the word, its negatives."""
+NOBODY = np.full(100, np.iinfo(np.uint32).max)
+
+
+class Example(NamedTuple):
+    """One step: inputs predict a word."""
+
+    share: float  # of the words gone by
+    inputs: list[int]
+    word: int
+    negatives: list[int]
+
+
+def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, seed: int) -> Iterator[Example]:
+    """What a call will read, step by step."""
     begin = ends[first - 1] if first else 0
     start, state = begin, np.uint64(seed)
     keep_V = thresholds(keep_probability(count_V, config.sample))
     K = config.negatives if config.loss == "ns" else 0
+    table = alias_table(negative_probability(count_V))
     for end in ends[first:last]:
         kept, span, negative = np.empty(len(ids), np.uint32), np.empty(len(ids), np.int64), np.zeros(len(ids) * K + 1, np.uint32)
         n, state = subsample(ids, start, end, keep_V, state, kept)
         state = draw_spans(n, config.window, np.uint64(state), span)
-        if K:
-            state = draw_negatives(kept, n, K, *alias_table(negative_probability(count_V)), np.uint64(state), negative)
+        if K and not config.faithful:
+            state = draw_negatives(kept, n, K, *table, np.uint64(state), negative)
         state, sentence = np.uint64(state), kept[:n].tolist()
+        share = (start - begin) / (ends[last - 1] - begin)
         for place in range(n):
-            window = word2vec.neighbours(sentence, place, int(span[place]))
-            if window:
-                share = (start - begin) / (ends[last - 1] - begin)
-                yield share, window, sentence[place], negative[place * K : (place + 1) * K].tolist()
+            window, word = word2vec.neighbours(sentence, place, int(span[place])), sentence[place]
+            steps = [([word], neighbour) for neighbour in window] if config.faithful and config.model == "skipgram" else []
+            for step, (inputs, target) in enumerate(steps or ([(window, word)] if window else [])):
+                at = (step if config.faithful else place) * K
+                if K and config.faithful and step == 0:
+                    state = np.uint64(draw_negatives(NOBODY, len(steps) or 1, K, *table, state, negative))
+                yield Example(share, inputs, target, negative[at : at + K].tolist())
         start = end
 
 
 def oracle(config: VectorsConfig, count_V, input_Vd, output_Vd, ids, ends, first, last, rates, seed: int) -> Counts:
     """The kernel's call, example after example, in place."""
-    loss, terms, cbow, paths = 0.0, 0, config.model == "cbow", huffman(count_V)
-    for share, window, word, negatives in examples(config, count_V, ids, ends, first, last, seed):
+    loss, terms, paths = 0.0, 0, huffman(count_V)
+    form = config.model == "cbow", config.faithful
+    for share, inputs, word, negatives in examples(config, count_V, ids, ends, first, last, seed):
         rate = rates[0] + (rates[1] - rates[0]) * share
         match config.loss:
             case "softmax":
-                step = word2vec.softmax_step(input_Vd, output_Vd, window, word, rate, cbow)
+                step = word2vec.softmax_step(input_Vd, output_Vd, inputs, word, rate, *form)
             case "hs":
                 nodes, bits = paths.of(word)
                 sign_T = [1.0 - 2.0 * float(bit) for bit in bits]
-                step = word2vec.step(input_Vd, output_Vd, window, nodes.tolist(), sign_T, rate, cbow)
+                step = word2vec.step(input_Vd, output_Vd, inputs, nodes.tolist(), sign_T, rate, *form)
             case "ns":
                 sign_T = [1.0] + [-1.0] * len(negatives)
-                step = word2vec.step(input_Vd, output_Vd, window, [word, *negatives], sign_T, rate, cbow)
+                step = word2vec.step(input_Vd, output_Vd, inputs, [word, *negatives], sign_T, rate, *form)
         loss, terms = loss + step.loss, terms + step.terms
     return Counts(loss, terms, int(ends[last - 1] - (ends[first - 1] if first else 0)))
 
@@ -94,15 +114,41 @@ def check_against_the_oracle(
         np.testing.assert_allclose(matrix, exact, rtol=0, atol=2e-6 * np.abs(exact).max() * counts.terms**0.5)
 
 
+@pytest.mark.parametrize("faithful", [False, True])
 @pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, LOSSES)])
-def test_training_equals_the_oracle(model, loss):
-    check_against_the_oracle(VectorsConfig(model=model, loss=loss, dim=20, window=4, negatives=5, sample=0.1))
+def test_training_equals_the_oracle(model, loss, faithful):
+    check_against_the_oracle(VectorsConfig(model=model, loss=loss, dim=20, window=4, negatives=5, sample=0.1, faithful=faithful))
+
+
+def test_every_pair_of_faithful_training_has_negatives_of_its_own():
+    ids, _, count_V = corpus()
+    ends = np.array([len(ids)])
+    steps = {}
+    for faithful in (False, True):
+        config = VectorsConfig(window=4, negatives=5, sample=0, faithful=faithful)
+        steps[faithful] = [*examples(config, count_V, ids, ends, 0, 1, 5)]
+    assert {len(step.inputs) for step in steps[True]} == {1}
+    assert len(steps[True]) == sum(len(step.inputs) for step in steps[False])  # the same windows, so the same pairs, swapped
+    swapped = Counter((step.word, word) for step in steps[False] for word in step.inputs)
+    assert swapped == Counter((step.inputs[0], step.word) for step in steps[True])
+    assert any(step.word in step.negatives for step in steps[True])  # drawn from count^0.75, as they come
+    assert not any(step.word in step.negatives for step in steps[False])
+    follow = [(one.negatives, two.negatives) for one, two in itertools.pairwise(steps[True]) if one.inputs == two.inputs]
+    assert sum(one == two for one, two in follow) < len(follow) / 10
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 47, 100])
 def test_every_dimension_equals_the_oracle(model, dim):
     check_against_the_oracle(VectorsConfig(model=model, dim=dim, window=3, negatives=4, sample=0))
+
+
+@pytest.mark.parametrize(
+    ("model", "dim", "window", "negatives"), [("skipgram", 3, 8, 25), ("cbow", 17, 1, 1), ("skipgram", 47, 15, 7)]
+)
+def test_faithful_training_of_other_shapes_equals_the_oracle(model, dim, window, negatives):
+    config = VectorsConfig(model=model, dim=dim, window=window, negatives=negatives, sample=0, faithful=True)
+    check_against_the_oracle(config, words=60)
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 3, 4, 6, 7, 11, 12, 17, 25])
@@ -115,12 +161,14 @@ def test_every_window_equals_the_oracle(window):
     check_against_the_oracle(VectorsConfig(dim=18, window=window, negatives=5, sample=0))
 
 
-@pytest.mark.parametrize(("model", "loss"), [*itertools.product(MODELS, ["ns", "hs"])])
-@pytest.mark.parametrize("words", [120, 3_000])  # with one merge at the end, and with some before it
-def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, words, monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "loss", "faithful"), [*itertools.product(MODELS, ["ns", "hs"], [False]), ("skipgram", "ns", True)]
+)
+@pytest.mark.parametrize("words", [120, 1_000])  # with one merge at the end, and with some before it
+def test_a_thread_with_hot_rows_of_its_own_equals_the_oracle(model, loss, faithful, words, monkeypatch):
     monkeypatch.setattr(hot_rows, "SHARE", 1)
     monkeypatch.setattr(hot_rows, "TOGETHER", 1e9)
-    config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3)
+    config = VectorsConfig(model=model, loss=loss, dim=18, window=2, negatives=3, sample=0, threads=3, faithful=faithful)
     assert hot_rows.hot_row_count(config, 12) == 4
     check_against_the_oracle(config, words=words)
 

@@ -271,6 +271,14 @@ def test_settings_not_given_are_those_of_the_vectors_trained_further() -> None:
         settings({"dim": 5}, old)
 
 
+def test_faithful_vectors_are_trained_further_faithfully() -> None:
+    old = vectors_of(faithful=True, deterministic=True)
+    assert (old.vectors != vectors_of(deterministic=True).vectors).any()
+    assert settings({}, old).faithful
+    assert not settings({"faithful": False}, old).faithful
+    assert json.loads(train(SENTENCES, start=old, epochs=1).metadata["config"])["faithful"] is True
+
+
 def test_vectors_without_counts_or_contexts_can_be_trained_further_and_it_says_so() -> None:
     bare = WordVectors(["w1", "elsewhere"], np.ones((2, 8), np.float32))
     notices: list[str] = []

@@ -22,6 +22,8 @@ from firth.vectors.config import VectorsConfig
         ({"max_vocab": 1}, "max_vocab is 1; expected an integer ≥ 2"),
         ({"threads": 0}, "threads is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"deterministic": 1}, "deterministic is 1; expected true or false"),
+        ({"faithful": "no"}, "faithful is 'no'; expected true or false"),
         ({"sample": -1e-3}, "sample is -0.001; expected a number ≥ 0"),
         ({"rate": float("nan")}, "rate is nan"),
         ({"rate": 0.0, "final_rate": 0.0}, "rate is 0.0 and final_rate is 0.0"),

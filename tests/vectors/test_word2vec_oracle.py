@@ -31,11 +31,12 @@ def test_an_untrained_model_loses_log_V_and_log_2_a_term():
     assert word2vec.sigmoid_loss(v_d, zeros_Vd, [1.0] + 6 * [-1.0]) == pytest.approx(7 * np.log(2))
 
 
-@pytest.mark.parametrize("cbow", [False, True])
+@pytest.mark.parametrize(("cbow", "divided"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("loss", ["sigmoid", "softmax"])
 @pytest.mark.parametrize("window", [[1, 2, 4], [1, 2, 1, 4]], ids=["distinct", "repeated"])
-def test_a_step_goes_down_the_gradient_that_autograd_finds(loss, cbow, window):
-    """One repeated negative; a word twice in the window. CBOW's inputs take the gradient as often as the window has words."""
+def test_a_step_goes_down_the_gradient_that_autograd_finds(loss, cbow, divided, window):
+    """One repeated negative; a word twice in the window. If not divided, CBOW's inputs take the gradient as often as the window
+    has words."""
     rng = np.random.default_rng(0)
     input_Vd, output_Vd = rng.normal(size=(6, 4)), rng.normal(size=(6, 4))
     targets, sign_T, rate = [3, 0, 5, 0], [1.0, -1.0, -1.0, -1.0], 0.1
@@ -46,12 +47,12 @@ def test_a_step_goes_down_the_gradient_that_autograd_finds(loss, cbow, window):
 
     after_in, after_out = input_Vd.copy(), output_Vd.copy()
     if loss == "sigmoid":
-        taken = word2vec.step(after_in, after_out, window, targets, sign_T, rate, cbow)
+        taken = word2vec.step(after_in, after_out, window, targets, sign_T, rate, cbow, divided)
     else:
-        taken = word2vec.softmax_step(after_in, after_out, window, 3, rate, cbow)
+        taken = word2vec.softmax_step(after_in, after_out, window, 3, rate, cbow, divided)
     assert taken.loss == pytest.approx(objective.item())
     assert taken.terms == (1 if cbow else len(window))
-    times = len(window) if cbow else 1
+    times = len(window) if cbow and not divided else 1
     np.testing.assert_allclose(after_in, input_Vd - rate * times * v_Vd.grad.numpy(), atol=1e-12)
     np.testing.assert_allclose(after_out, output_Vd - rate * u_Vd.grad.numpy(), atol=1e-12)
 

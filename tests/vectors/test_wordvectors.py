@@ -77,6 +77,31 @@ def test_one_word_may_stand_without_a_list() -> None:
     assert vectors.most_similar("w1", "w2") == vectors.most_similar(["w1"], ["w2"])
 
 
+@pytest.mark.parametrize("method", ["add", "mul"])
+def test_a_vector_may_stand_for_a_word(method: Any) -> None:
+    vectors = many()
+    words = vectors.most_similar(["w1", "w2"], ["w3"], 5, method)
+    for scale, kind in ((1, np.float32), (1e-25, np.float64), (1e20, np.float64)):
+        one, three = (scale * vectors[word].astype(kind) for word in ("w1", "w3"))
+        mixed = vectors.most_similar([one, "w2"], three, 20, method)
+        same([near for near in mixed if near[0] not in ("w1", "w3")][:5], words)
+        assert "w1" in dict(mixed)  # only given words are left out
+    same(
+        vectors.most_similar(np.stack([vectors["w1"], vectors["w2"]]), topn=3),
+        vectors.nearest(vectors.unit("w1") + vectors.unit("w2"), 3),
+    )
+
+
+def test_a_vector_is_compared_as_gensim_does_it_and_may_be_a_tensor() -> None:
+    vectors, torch = many(), pytest.importorskip("torch")
+    vector = vectors.unit("w8") + vectors.unit("w9")
+    near = vectors.most_similar(vector, topn=4)
+    same(near, keyed(vectors).most_similar(positive=[vector], topn=4))
+    same(near, vectors.most_similar(torch.tensor(vector, requires_grad=True), topn=4))
+    assert vectors.most_similar(torch.tensor(vector).bfloat16())[0][0] in ("w8", "w9")
+    assert vectors.most_similar(np.array(["w8", "w9"]), topn=4) == vectors.most_similar(["w8", "w9"], topn=4)
+
+
 def test_an_analogy_adds_b_and_c_and_takes_a_away() -> None:
     vectors = many()
     assert vectors.analogy("w1", "w2", "w3", 4) == vectors.most_similar(["w2", "w3"], ["w1"], 4)
@@ -97,7 +122,7 @@ def test_nearest_to_a_vector_includes_its_own_word_unless_excluded() -> None:
     vectors = many()
     assert vectors.nearest(vectors["w8"], 3)[0][0] == "w8"
     same(vectors.nearest(vectors["w8"], 3), keyed(vectors).similar_by_vector(vectors["w8"], 3))
-    assert vectors.nearest(vectors["w8"], 3, exclude=["w8"]) == vectors.most_similar("w8", topn=3)
+    same(vectors.nearest(vectors["w8"], 3, exclude=["w8"]), vectors.most_similar("w8", topn=3))
     assert [near[0][0] for near in vectors.nearest_batch(vectors.vectors[:5], 1)] == ["w0", "w1", "w2", "w3", "w4"]
 
 
@@ -135,6 +160,13 @@ def test_questions_that_make_no_sense_are_told() -> None:
         (lambda: vectors.doesnt_match(["king"]), "at least two"),
         (lambda: vectors.nearest([1.0, 2.0]), "expected a vector of dimension 12"),
         (lambda: vectors.nearest([np.nan] * 12), "nan or infinity"),
+        (lambda: vectors.nearest(np.zeros(12)), "the query vector is zero"),
+        (lambda: vectors.most_similar(np.ones(11)), r"the query has shape \(11,\); expected a vector of dimension 12"),
+        (lambda: vectors.most_similar("king", np.full(12, np.inf)), "nan or infinity"),
+        (lambda: vectors.most_similar([np.zeros(12), "king"]), "the query vector is zero"),
+        (lambda: vectors.most_similar(["king", 0.5]), "got the number 0.5. Give a vector as a NumPy array"),
+        (lambda: vectors.most_similar(np.ones(12, complex)), "array of complex128; expected real numbers"),
+        (lambda: vectors.most_similar("king", "king"), "cancel out"),
         (lambda: WordVectors(["a"], np.zeros((2, 2), np.float32)), "one row per word"),
         (lambda: WordVectors(["a"], np.zeros((1, 2), np.float32), np.zeros(2, np.int64)), "one count per word"),
     ):

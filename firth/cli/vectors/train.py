@@ -57,6 +57,15 @@ def train(
         bool, typer.Option("--deterministic", help="Train in one thread: the same seed gives bit-identical vectors.")
     ] = False,
     device: Annotated[str | None, _setting("device", "Device: cpu or cuda.")] = None,
+    faithful: Annotated[
+        bool | None,
+        typer.Option(
+            "--faithful/--no-faithful",
+            help="Train as the papers define it: the word predicts each neighbour, with negative samples for each pair; "
+            "cbow divides its gradient. Slower.  [default: no-faithful]",
+            show_default=False,
+        ),
+    ] = None,
     continue_: Annotated[
         bool,
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
@@ -108,6 +117,7 @@ def train(
             seed=seed,
             deterministic=deterministic or None,
             device=device,  # type: ignore[arg-type]
+            faithful=faithful,
             lower=lower or None,
             strip_punctuation=strip_punctuation or None,
             format=format,  # type: ignore[arg-type]

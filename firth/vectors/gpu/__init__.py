@@ -104,7 +104,8 @@ class GPUKernel:
             ids_P, sentence_P, P, -(-P // programs), self.input_Vd, self.output_Vd, *ease,
             own_V, other_V, self.V, end_V, step, loss_R, terms_R, seed & 0x7FFFFFFF, rate_first, rate_last,
             WIDTH=width, D=_power(width), SPAN=config.window, J=_power(2 * config.window), COUNT=config.negatives,
-            N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree, num_warps=WARPS,
+            N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree,
+            FAITHFUL=config.faithful, num_warps=WARPS,
         )  # fmt: skip
         return float(loss_R.double().sum()), int(terms_R.sum())
 

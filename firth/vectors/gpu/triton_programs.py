@@ -1,4 +1,5 @@
 """word2vec in Triton: each program trains on its own stretch of words, one centre word after another; many run in parallel.
+A faithful step is that of kernels/training_loop.py: for skip-gram, one for each pair.
 
 Every update is an atomic addition, so none is lost if two programs update a frequent word at once. Rows are read past the L1
 cache, which does not see other programs' additions. Letters: P words of the text, D dimension, J positions of a window,
@@ -47,15 +48,19 @@ def window(ids_P, sentence_P, position, P, seed, SPAN: tl.constexpr, J: tl.const
 
 
 @triton.jit
-def negatives(own_V, other_V, V, centre, position, seed, COUNT: tl.constexpr, N: tl.constexpr):
-    """The centre word and COUNT negative samples from Walker's table: rows, which one is the positive, and which are valid."""
+def negatives(own_V, other_V, V, word, position, pair, seed, COUNT: tl.constexpr, N: tl.constexpr, FAITHFUL: tl.constexpr):
+    """A word and COUNT negative samples from Walker's table: rows, which one is the positive, and which are valid.
+
+    A sample that is the word itself is left out, but not from faithful training."""
     n = tl.arange(0, N)
-    column_N = below(draw(seed, position, 2 * n + 1), V)
-    own_N = draw(seed, position, 2 * n + 2) <= tl.load(own_V + column_N)
+    column_N = below(draw(seed, position, 2 * (pair * N + n) + 1), V)
+    own_N = draw(seed, position, 2 * (pair * N + n) + 2) <= tl.load(own_V + column_N)
     drawn_N = tl.where(own_N, column_N, tl.load(other_V + column_N).to(tl.int32))
     first_N = n == 0
-    counts_N = first_N | ((n <= COUNT) & (drawn_N != centre))
-    return tl.where(first_N, centre, drawn_N), first_N, counts_N
+    counts_N = n <= COUNT
+    if not FAITHFUL:
+        counts_N = counts_N & (first_N | (drawn_N != word))
+    return tl.where(first_N, word, drawn_N), first_N, counts_N
 
 
 @triton.jit
@@ -111,12 +116,47 @@ def cbow_step(x_D, y_ND, likely_N, counts_N, rate):
     return loss, tl.sum(g_N[:, None] * y_ND, 0), g_N[:, None] * x_D[None, :]
 
 
+@triton.jit
+def pair_steps(
+    centre, context_J, there_J, position, seed, rate, input_VD, output_VD, ease_input_V, ease_output_V,
+    own_V, other_V, V, end_V, step,
+    WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
+    TREE: tl.constexpr,
+):  # fmt: skip
+    """Faithful skip-gram: the centre word predicts each word of its window, one step after another. Returns the loss."""
+    d, j = tl.arange(0, D), tl.arange(0, J)
+    place_D = input_VD + centre.to(tl.int64) * WIDTH + d
+    v_D = tl.load(place_D, d < WIDTH, 0.0, cache_modifier=".cg")
+    ease, change_D, total = tl.load(ease_input_V + centre), tl.zeros_like(v_D), 0.0
+    for pair in range(2 * SPAN):
+        context = tl.sum(tl.where(j == pair, context_J, 0), 0)
+        there = tl.sum(tl.where((j == pair) & there_J, 1, 0), 0) > 0
+        begin, end = 0, 1
+        if TREE:
+            begin, end = tl.load(end_V + context - 1, context > 0, 0).to(tl.int32), tl.load(end_V + context).to(tl.int32)
+        x_D, dx_D = v_D + change_D, tl.zeros_like(v_D)
+        for at in range(begin, end, N):
+            if TREE:
+                target_N, likely_N, counts_N = branches(step, at, end, N)
+            else:
+                target_N, likely_N, counts_N = negatives(own_V, other_V, V, context, position, pair, seed, COUNT, N, True)
+            counts_N = counts_N & there
+            y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
+            loss, one_D, dy_ND = cbow_step(x_D, y_ND, likely_N, counts_N, rate)
+            total += loss
+            dx_D += one_D
+            add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
+        change_D += ease * dx_D
+    tl.atomic_add(place_D, change_D, d < WIDTH, sem="relaxed")
+    return total
+
+
 @triton.jit(do_not_specialize=["P", "run", "V", "seed"])  # compile once for all values
 def train_kernel(
     ids_P, sentence_P, P, run, input_VD, output_VD, ease_input_V, ease_output_V,
     own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
     WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
-    CBOW: tl.constexpr, TREE: tl.constexpr,
+    CBOW: tl.constexpr, TREE: tl.constexpr, FAITHFUL: tl.constexpr,
 ):  # fmt: skip
     """Program r trains on the words r·run … (r + 1)·run − 1 and writes its loss and number of terms to loss_R and terms_R.
 
@@ -130,32 +170,39 @@ def train_kernel(
             rate = rate_first + (rate_last - rate_first) * (number / run)
             context_J, there_J = window(ids_P, sentence_P, position, P, seed, SPAN, J)
             around = tl.sum(there_J.to(tl.int32), 0)
-            x_JD = rows(input_VD, context_J, there_J, WIDTH, D)
-            mean_D = tl.sum(x_JD, 0) / tl.maximum(around, 1)
-            begin, end = 0, 1
-            if TREE:
-                begin, end = tl.load(end_V + centre - 1, centre > 0, 0).to(tl.int32), tl.load(end_V + centre).to(tl.int32)
-            dx_JD, dx_D = tl.zeros_like(x_JD), tl.zeros_like(mean_D)
-            for at in range(begin, end, N):
-                if TREE:
-                    target_N, likely_N, counts_N = branches(step, at, end, N)
-                else:
-                    target_N, likely_N, counts_N = negatives(own_V, other_V, V, centre, position, seed, COUNT, N)
-                counts_N = counts_N & (around > 0)
-                y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
-                if CBOW:
-                    loss, one_D, dy_ND = cbow_step(mean_D, y_ND, likely_N, counts_N, rate)
-                    dx_D += one_D
-                else:
-                    loss, one_JD, dy_ND = skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate)
-                    dx_JD += one_JD
-                total += loss
-                add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
-            if CBOW:
-                terms += tl.where(around > 0, 1, 0)
-                dx_JD += dx_D[None, :]
-            else:
+            if FAITHFUL and not CBOW:
                 terms += around
-            add_rows(input_VD, ease_input_V, context_J, there_J, dx_JD, WIDTH, D)
+                total += pair_steps(
+                    centre, context_J, there_J, position, seed, rate, input_VD, output_VD, ease_input_V, ease_output_V,
+                    own_V, other_V, V, end_V, step, WIDTH, D, SPAN, J, COUNT, N, TREE,
+                )  # fmt: skip
+            else:
+                x_JD = rows(input_VD, context_J, there_J, WIDTH, D)
+                mean_D = tl.sum(x_JD, 0) / tl.maximum(around, 1)
+                begin, end = 0, 1
+                if TREE:
+                    begin, end = tl.load(end_V + centre - 1, centre > 0, 0).to(tl.int32), tl.load(end_V + centre).to(tl.int32)
+                dx_JD, dx_D = tl.zeros_like(x_JD), tl.zeros_like(mean_D)
+                for at in range(begin, end, N):
+                    if TREE:
+                        target_N, likely_N, counts_N = branches(step, at, end, N)
+                    else:
+                        target_N, likely_N, counts_N = negatives(own_V, other_V, V, centre, position, 0, seed, COUNT, N, FAITHFUL)
+                    counts_N = counts_N & (around > 0)
+                    y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
+                    if CBOW:
+                        loss, one_D, dy_ND = cbow_step(mean_D, y_ND, likely_N, counts_N, rate)
+                        dx_D += one_D
+                    else:
+                        loss, one_JD, dy_ND = skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate)
+                        dx_JD += one_JD
+                    total += loss
+                    add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
+                if CBOW:
+                    terms += tl.where(around > 0, 1, 0)
+                    dx_JD += dx_D[None, :] / (tl.maximum(around, 1) if FAITHFUL else 1)
+                else:
+                    terms += around
+                add_rows(input_VD, ease_input_V, context_J, there_J, dx_JD, WIDTH, D)
     tl.store(loss_R + program, total)
     tl.store(terms_R + program, terms)

@@ -1,6 +1,6 @@
 """Exact softmax over a small vocabulary: p(c | v) = e^(u_c · v) / Σ_c' e^(u_c' · v). Every step updates every u_c'.
 
-Inputs, targets and steps are those of training_loop.py; only the loss differs.
+Inputs, targets and steps are those of training_loop.py, `faithful` ones included; only the loss differs.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment"
@@ -30,6 +30,7 @@ SIGNATURE = types.UniTuple(types.float64, 3)(
     types.float64,  # rate_last
     types.uint64,  # seed
     types.boolean,  # cbow
+    types.boolean,  # faithful
     types.int64,  # window
     types.float32[:, ::1],  # input_Vd
     types.float32[:, ::1],  # output_Vd
@@ -38,7 +39,7 @@ SIGNATURE = types.UniTuple(types.float64, 3)(
 
 
 @compiled_loosely
-def train_exactly(ids, ends, first, last, rate_first, rate_last, seed, cbow, window, input_Vd, output_Vd, keep_V):
+def train_exactly(ids, ends, first, last, rate_first, rate_last, seed, cbow, faithful, window, input_Vd, output_Vd, keep_V):
     begin = ends[first - 1] if first > 0 else 0
     words = ends[last - 1] - begin
     longest = 0
@@ -50,7 +51,7 @@ def train_exactly(ids, ends, first, last, rate_first, rate_last, seed, cbow, win
     kept, span = np.empty(longest, np.uint32), np.empty(longest, np.int64)
     v_Rd, change_Rd = np.empty((2 * window, d), np.float32), np.empty((2 * window, d), np.float32)
     g_RV = np.empty((2 * window, V), np.float32)
-    word_R = np.empty(2 * window + 1, np.int64)
+    word_R, target_C = np.empty(2 * window + 1, np.int64), np.empty(2 * window, np.int64)
     loss, terms = 0.0, 0
     state = seed
     start = begin
@@ -66,15 +67,24 @@ def train_exactly(ids, ends, first, last, rate_first, rate_last, seed, cbow, win
                 C += np.int64(j != i)
             if C == 0:
                 continue
+            steps, share = 1, np.float32(1)
+            target_C[0] = kept[i]
+            if faithful and cbow:
+                share /= np.float32(C)
+            elif faithful:  # the word predicts each word of its window, one step each
+                target_C[:C] = word_R[:C]
+                word_R[0] = kept[i]
+                steps, C = C, 1
             R = 1 if cbow else C
-            gather(input_Vd, word_R, C, cbow, v_Rd)
-            for r in range(R):
-                loss += softmax_gradient(output_Vd, v_Rd[r], np.int64(kept[i]), rate, g_RV[r])
-            spread(output_Vd, v_Rd, g_RV, R, change_Rd)
-            for c in range(C):
-                for m in range(d):
-                    input_Vd[word_R[c], m] += change_Rd[0 if cbow else c, m]
-            terms += R
+            for step in range(steps):
+                gather(input_Vd, word_R, C, cbow, v_Rd)
+                for r in range(R):
+                    loss += softmax_gradient(output_Vd, v_Rd[r], target_C[step], rate, g_RV[r])
+                spread(output_Vd, v_Rd, g_RV, R, change_Rd)
+                for c in range(C):
+                    for m in range(d):
+                        input_Vd[word_R[c], m] += share * change_Rd[0 if cbow else c, m]
+                terms += R
     return loss, np.float64(terms), np.float64(words)
 
 
@@ -149,8 +159,8 @@ class ExactKernel:
     def __call__(self, ids: Ids, ends: Longs, first: int, last: int, rate_first: float, rate_last: float, seed: int) -> Counts:
         if first >= last:
             return Counts(0.0, 0, 0)
-        cbow, window = self.config.model == "cbow", self.config.window
+        form = self.config.model == "cbow", self.config.faithful, self.config.window
         loss, terms, words = train_exactly(
-            ids, ends, first, last, rate_first, rate_last, np.uint64(seed), cbow, window, *self.matrices, self.keep_V
+            ids, ends, first, last, rate_first, rate_last, np.uint64(seed), *form, *self.matrices, self.keep_V
         )
         return Counts(loss, int(terms), int(words))

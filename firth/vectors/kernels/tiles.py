@@ -104,13 +104,13 @@ def changes(typing, rows, R, targets, T, g_RT, d, row_change, target_change, str
 
 
 @intrinsic
-def add_to_rows(typing, rows, R, d, change_Rd, stride):
-    """v_r ← v_r + change_r; stride 0 adds the same change to every row."""
-    signature = types.void(*[types.int64] * 5)
+def add_to_rows(typing, rows, R, d, change_Rd, stride, share):
+    """v_r ← v_r + share · change_r; stride 0 adds the same change to every row."""
+    signature = types.void(*[types.int64] * 5, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        rows, R, d, change_Rd, stride = arguments
-        shared = [builder.inttoptr(rows, ADDRESSES), R, d, builder.inttoptr(change_Rd, POINTER), stride]
+        rows, R, d, change_Rd, stride, share = arguments
+        shared = [builder.inttoptr(rows, ADDRESSES), R, d, builder.inttoptr(change_Rd, POINTER), stride, share]
         narrow = builder.zext(builder.icmp_signed("<", d, LONG(LANES)), LONG)
         _call_one_of(builder, narrow, {0: _add_tile(builder.module, LANES), 1: _add_tile(builder.module, 1)}, shared)
         return context.get_dummy_value()
@@ -249,14 +249,17 @@ def _start(b, row_mode: int, v_r, aside, chunk: Chunk, W: int) -> Value:
 
 
 def _add_tile(module, W: int):
-    kind = ir.FunctionType(VOID, [ADDRESSES, LONG, LONG, POINTER, LONG])
+    kind = ir.FunctionType(VOID, [ADDRESSES, LONG, LONG, POINTER, LONG, FLOAT])
 
-    def body(b, rows, R, d, change_Rd, stride):
+    def body(b, rows, R, d, change_Rd, stride, share):
+        share_W = v.splat(b, share, W)
+
         def one_row(b, r, _):
             row, change = _pointer(b, rows, r), b.gep(change_Rd, [b.mul(r, stride)])
 
             def add(b, chunks, _):
-                sums = [b.fadd(v.load(b, row, chunk.offset, W), v.load(b, change, chunk.place, W)) for chunk in chunks]
+                places = [(v.load(b, row, chunk.offset, W), v.load(b, change, chunk.place, W)) for chunk in chunks]
+                sums = [v.fma(b, share_W, change_W, old_W) for old_W, change_W in places]
                 for total, chunk in zip(sums, chunks, strict=True):
                     v.store(b, total, row, chunk.offset)
                 return []

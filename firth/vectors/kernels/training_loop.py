@@ -8,6 +8,10 @@ pairs of the published objective with the two roles swapped. One step trains one
 
 A step is the exact gradient step for the sum of its terms. For CBOW, each word of the window receives the full gradient of the
 mean, C times its share, as in word2vec and gensim. The learning rate changes from sentence to sentence.
+
+`faithful` training follows the papers instead. Skip-gram takes one step for each pair: the centre word is the input, a word of
+its window is the target, and the pair has K negative samples of its own. For CBOW, each word of the window receives 1/C of the
+gradient of the mean. Negative samples are drawn from count^0.75 as they come, even if one of them is the target.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, call-arg, assignment, unreachable, var-annotated"
@@ -43,8 +47,10 @@ class Form(NamedTuple):
     """The shape of a step, the addresses of the two matrices, and which of their rows are hot (see hot_rows.py)."""
 
     cbow: bool
+    faithful: bool
     window: int
     K: int  # negative samples; 0 for hierarchical softmax
+    ring: int  # target addresses per centre word: K + 1 for each of its steps
     d: int
     inputs: int
     outputs: int
@@ -66,7 +72,8 @@ class Desk(NamedTuple):
     kept: Ids  # the sentence after subsampling
     span: Longs
     repeat: Ids  # see find_repeats()
-    negative: Ids
+    negative: Ids  # for the sentence; for faithful training, for one word
+    barred: Ids  # what a negative sample of faithful training must not be: nothing
     place: Longs  # addresses of the sentence's vectors v, padded for a window that extends past its end
     row: Longs  # addresses of the window's vectors
     target: Longs  # addresses of the vectors u, for RING words in turn, or for one path
@@ -91,6 +98,7 @@ class Desk(NamedTuple):
 class At(NamedTuple):
     """Addresses of the buffers, as plain integers: taking an array out of a tuple costs numba an atomic reference count."""
 
+    place: int
     row: int
     target: int
     sign: int
@@ -108,6 +116,7 @@ class At(NamedTuple):
 def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) -> Desk:
     """Buffers for sentences of up to `longest` words and steps of up to `deepest` targets. Tiles may read LANES past the end."""
     rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows padded to whole chunks
+    samples = rows if form.faithful else longest
     mean = np.empty(form.d, np.float32)
     sign = np.full(deepest + LANES, -1, np.float32)
     sign[0] = 1  # for negative sampling; hierarchical softmax writes its own signs
@@ -115,10 +124,11 @@ def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) 
         np.empty(longest, np.uint32),
         np.empty(longest, np.int64),
         np.empty(longest, np.uint32),
-        np.empty(longest * form.K, np.uint32),
+        np.empty(samples * form.K, np.uint32),
+        np.full(rows, np.iinfo(np.uint32).max),
         np.zeros(longest + form.window, np.int64),
         np.empty(rows, np.int64),
-        np.empty(RING * deepest, np.int64),
+        np.empty(RING * max(form.ring, deepest), np.int64),
         sign,
         np.empty(rows * deepest + LANES, np.float32),
         np.empty(rows * stride, np.float32),
@@ -143,10 +153,10 @@ def _signature() -> Any:
     """The argument types of train(). The corpus may be read-only; all other arrays are writeable."""
     uints, longs, floats = (types.Array(kind, 1, "C") for kind in (types.uint32, types.int64, types.float32))
     known = {np.dtype(np.uint32): uints, np.dtype(np.int64): longs, np.dtype(np.float32): floats}
-    form = types.NamedTuple((types.boolean, *[types.int64] * 8), Form)
+    form = types.NamedTuple((types.boolean, types.boolean, *[types.int64] * 9), Form)
     tables = types.NamedUniTuple(uints, 4, Tables)
     none_hot = copies(np.empty((1, 1), np.float32), 0, np.empty(0, np.float32))
-    example = desk_for(Form(False, 1, 1, 1, 0, 0, 0, 0, 0), none_hot, none_hot, longest=1, deepest=1)
+    example = desk_for(Form(False, False, 1, 1, 2, 1, 0, 0, 0, 0, 0), none_hot, none_hot, longest=1, deepest=1)
     desk = types.NamedTuple([known[array.dtype] for array in example], Desk)
     ids, ends = (types.Array(kind, 1, "C", readonly=True) for kind in (types.uint32, types.int64))
     place, rate = types.int64, types.float64
@@ -157,13 +167,14 @@ SIGNATURE = _signature()
 
 
 @compiled
-def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):
+def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):  # noqa: PLR0912, PLR0915
     """Train on sentences first … last − 1; returns the loss and the number of its terms."""
-    up = tables.up
-    kept, span, repeat, negative, place, row, target = desk[:7]
-    sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[7:15]
-    input_shared, input_own, input_before, input_ease, output_shared, output_own, output_before, output_ease = desk[15:]
+    own_V, other_V, up = tables.own_V, tables.other_V, tables.up
+    kept, span, repeat, negative, barred, place, row, target = desk[:8]
+    sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[8:16]
+    input_shared, input_own, input_before, input_ease, output_shared, output_own, output_before, output_ease = desk[16:]
     at = At(
+        place.ctypes.data,
         row.ctypes.data,
         target.ctypes.data,
         sign.ctypes.data,
@@ -181,6 +192,7 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
     words = ends[last - 1] - begin
     loss, terms, factors = 0.0, 0, 0
     start, state, unmerged = begin, seed, 0
+    one_by_one = form.faithful and not form.cbow
     for s in range(first, last):
         n, state = lay_out_sentence(ids, start, ends[s], state, form, tables, desk, at)
         rate = np.float32(rate_first + (rate_last - rate_first) * ((start - begin) / words))
@@ -191,30 +203,40 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
             if C == 0:
                 continue
             lay_out_window(place, left, i, form.window, row)
-            T, offset = form.K + 1, i % RING * (form.K + 1)
-            if form.K == 0:
-                T, offset = lay_out_path(kept[i], up, form, at, target, sign), 0
-            elif i + AHEAD < n:
-                lay_out_targets(kept, negative, i + AHEAD, form, at, target)
+            if form.K > 0 and i + AHEAD < n:
+                if form.faithful:
+                    state = lay_out_own_targets(
+                        i + AHEAD, n, kept, span, negative, barred, own_V, other_V, state, form, at, target
+                    )
+                else:
+                    lay_out_targets(kept, negative, i + AHEAD, form, at, target)
             if i + AHEAD + form.window < n:
                 fetch(place[i + AHEAD + form.window], form.d)
-            R = 1 if form.cbow else C
             if form.cbow:
                 mean_of_rows(at.row, C, form.d, at.mean)
-            distinct = (form.K == 0 or all_distinct(target, offset, T)) and (form.cbow or repeat[right] <= left)
-            targets, rows = at.target + LONG * offset, at.mean_row if form.cbow else at.row
-            t = 0
-            while t < T:
-                width = group_T[T - t]
-                highest = HEIGHT_T[width] if form.d >= LANES else 1  # see tiles.py
-                for r in range(0, R, highest):
-                    factors += find_gradients(rows, r, min(highest, R - r), targets, t, width, R, rate, form, at)
-                    if factors > FACTORS:
-                        loss += read_totals(totals)
-                        factors = 0
-                t += width
-            apply_gradients(rows, R, C, targets, T, distinct, form, at)
-            terms += R
+            inputs, steps = at.row, 1
+            if one_by_one:  # the word predicts each word of its window
+                inputs, steps, C = at.place + LONG * i, C, 1
+            rows, R = (at.mean_row, 1) if form.cbow else (inputs, C)
+            for step in range(steps):
+                T, offset = form.K + 1, i % RING * form.ring + step * (form.K + 1)
+                if form.K == 0:
+                    word = kept[neighbour(i, left, step) if one_by_one else i]
+                    T, offset = lay_out_path(word, up, form, at, target, sign), 0
+                distinct = (form.K == 0 or all_distinct(target, offset, T)) and (form.cbow or one_by_one or repeat[right] <= left)
+                targets = at.target + LONG * offset
+                t = 0
+                while t < T:
+                    width = group_T[T - t]
+                    highest = HEIGHT_T[width] if form.d >= LANES else 1  # see tiles.py
+                    for r in range(0, R, highest):
+                        factors += find_gradients(rows, r, min(highest, R - r), targets, t, width, R, rate, form, at)
+                        if factors > FACTORS:
+                            loss += read_totals(totals)
+                            factors = 0
+                    t += width
+                apply_gradients(rows, R, inputs, C, targets, T, distinct, form, at)
+                terms += R
             unmerged += 1
             if unmerged == MERGE:
                 merge(input_shared, input_own, input_before, input_ease, form.d)
@@ -231,12 +253,18 @@ def lay_out_sentence(ids, begin, end, state, form, tables, desk, at):
     kept, place = desk.kept, desk.place
     n, state = subsample(ids, begin, end, tables.keep_V, state, kept)
     state = draw_spans(n, form.window, state, desk.span)
-    state = draw_negatives(kept, n, form.K, tables.own_V, tables.other_V, state, desk.negative)
+    if not form.faithful:
+        state = draw_negatives(kept, n, form.K, tables.own_V, tables.other_V, state, desk.negative)
     find_repeats(kept, n, 2 * form.window, desk.repeat)
     for j in range(n):
         place[j] = input_row(kept[j], form, at)
     for i in range(min(AHEAD, n) if form.K > 0 else 0):
-        lay_out_targets(kept, desk.negative, i, form, at, desk.target)
+        if form.faithful:
+            state = lay_out_own_targets(
+                i, n, kept, desk.span, desk.negative, desk.barred, tables.own_V, tables.other_V, state, form, at, desk.target
+            )
+        else:
+            lay_out_targets(kept, desk.negative, i, form, at, desk.target)
     return n, state
 
 
@@ -276,12 +304,37 @@ def lay_out_targets(kept, negative, i, form, at, target):
 
     These rows are prefetched while earlier words are computed. Inner nodes are in the cache already.
     """
-    first = i % RING * (form.K + 1)
+    first = i % RING * form.ring
     target[first] = output_row(kept[i], form, at)
     for k in range(form.K):
         target[first + 1 + k] = output_row(negative[i * form.K + k], form, at)
     for n in range(first, first + form.K + 1):
         fetch(target[n], form.d)
+
+
+@compiled
+def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, state, form, at, target):
+    """The same for all steps of word i in faithful training, whose negative samples are drawn now. Returns the state.
+
+    A function of its own: each further array that a call hands over costs the default training some per cent."""
+    left, right = max(i - span[i], 0), min(i + span[i], n - 1)
+    steps = min(right - left, 1) if form.cbow else right - left
+    state = draw_negatives(barred, steps, form.K, own_V, other_V, state, negative)
+    first = i % RING * form.ring
+    for step in range(steps):
+        place = first + step * (form.K + 1)
+        target[place] = output_row(kept[i if form.cbow else neighbour(i, left, step)], form, at)
+        for k in range(form.K):
+            target[place + 1 + k] = output_row(negative[step * form.K + k], form, at)
+    for place in range(first, first + steps * (form.K + 1)):
+        fetch(target[place], form.d)
+    return state
+
+
+@compiled
+def neighbour(i, left, number):
+    """The position of a word in the window of word i, which begins at `left`."""
+    return left + number + np.int64(left + number >= i)
 
 
 @compiled
@@ -324,8 +377,9 @@ def find_gradients(rows, r, height, targets, t, width, R, rate, form, at):
 
 
 @inlined
-def apply_gradients(rows, R, C, targets, T, distinct, form, at):
-    """Update u and v. A word that occurs twice in the step receives both changes, computed from the weights before the step."""
+def apply_gradients(rows, R, inputs, C, targets, T, distinct, form, at):
+    """Update u and v: R rows, which for CBOW stand for the C words `inputs`. A word that occurs twice in the step receives both
+    changes, computed from the weights before the step."""
     aside = form.cbow or not distinct
     stride = (form.d + LANES - 1) // LANES * LANES
     t = 0
@@ -349,9 +403,10 @@ def apply_gradients(rows, R, C, targets, T, distinct, form, at):
         )
         t += width
     if not distinct:
-        add_to_rows(targets, T, form.d, at.target_change, stride)
+        add_to_rows(targets, T, form.d, at.target_change, stride, np.float32(1))
     if aside:
-        add_to_rows(at.row, C, form.d, at.row_change, 0 if form.cbow else stride)
+        share = np.float32(1) / np.float32(C) if form.cbow and form.faithful else np.float32(1)
+        add_to_rows(inputs, C, form.d, at.row_change, 0 if form.cbow else stride, share)
 
 
 @compiled
@@ -391,7 +446,9 @@ class TiledKernel:
         addresses = input_Vd.ctypes.data, output_Vd.ctypes.data
         hot, rows = hot_row_count(config, len(input_Vd)), len(output_Vd)
         hot_outputs = (0, hot) if negatives else (rows - min(hot, rows), rows)
-        self.form = Form(config.model == "cbow", config.window, negatives, config.dim, *addresses, hot, *hot_outputs)
+        cbow, faithful = config.model == "cbow", config.faithful
+        ring = (negatives + 1) * (2 * config.window if faithful and not cbow else 1)
+        self.form = Form(cbow, faithful, config.window, negatives, ring, config.dim, *addresses, hot, *hot_outputs)
         self.tables, self.deepest = _tables(config, count_V)
         input_busy, output_busy = busy_rows(config, count_V, None if negatives else Tree(self.tables.up))
         self.eases = eases(input_busy[:hot], config.workers), eases(output_busy[slice(*hot_outputs)], config.workers)
