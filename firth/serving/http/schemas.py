@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
 
 # Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
-_HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
+HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
@@ -23,6 +23,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "function_call": ("none",),
     "parallel_tool_calls": (True, False),
     "modalities": (["text"],),
+    "reasoning": ({},),
+    "top_logprobs": (0,),
 }
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -36,7 +38,7 @@ class Body(BaseModel):
     """What all requests have in common."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
-    harmless: ClassVar[frozenset[str]] = _HARMLESS
+    harmless: ClassVar[frozenset[str]] = HARMLESS
 
     model: StrictStr | None = None
 
