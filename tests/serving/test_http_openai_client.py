@@ -162,6 +162,16 @@ def test_a_conversation_is_answered_as_by_chat(client: openai.OpenAI, served: Se
     assert texts == [expected, expected]
 
 
+def test_a_response_is_the_answer_of_the_model(client: openai.OpenAI, served: Served) -> None:
+    expected = run_of(served, "digits").chat("name 7", temperature=0)
+    assert client.responses.create(model="digits", input="name 7", temperature=0).output_text == expected
+    with client.responses.stream(model="digits", input="name 7", temperature=0) as stream:
+        assert stream.get_final_response().output_text == expected
+    with pytest.raises(openai.BadRequestError, match="this needs a run that was trained on conversations"):
+        client.responses.create(model="char", input="name 7")
+    assert served.idle("digits")
+
+
 def test_chat_lists_logprobs(client: openai.OpenAI) -> None:
     asked = [{"role": "user", "content": "name 7"}]
     found = client.chat.completions.create(

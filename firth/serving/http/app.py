@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from firth.decoding.jobs import EngineRestarts
 from firth.errors import FirthError
-from firth.serving.http import chat, completions, embeddings, own_tasks, schemas
+from firth.serving.http import chat, completions, embeddings, own_tasks, responses, schemas
 from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import Gate
 from firth.serving.http.keys import Keys
@@ -22,13 +22,14 @@ from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting, Metrics
 from firth.serving.http.models import Models
 from firth.serving.http.page import page
+from firth.serving.http.response_schemas import ResponseBody
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import ClientLeft, no_response
 from firth.serving.http.validation import validation_error
 from firth.version import __version__
 
 ABOUT = "OpenAI-compatible addresses for language models, and firth's own for translation, classification, tagging and more."
-WRITING = _COMPLETIONS, _CHAT = "/v1/completions", "/v1/chat/completions"
+WRITING = _COMPLETIONS, _CHAT, _RESPONSES = "/v1/completions", "/v1/chat/completions", "/v1/responses"
 
 
 def build(models: Models, limits: Limits | None = None, keys: Keys | None = None, metrics: Metrics | None = None) -> FastAPI:
@@ -77,6 +78,11 @@ def _add_writing(app: FastAPI, service: Service) -> None:
     async def answer_messages(body: schemas.ChatBody, request: Request) -> Response:
         """Answer a conversation, with a model that has a chat template or was trained on conversations."""
         return await chat.chat(service, body, request)
+
+    @app.post(_RESPONSES)
+    async def answer_input(body: ResponseBody, request: Request) -> Response:
+        """The same in the form of OpenAI's Responses. Nothing is stored."""
+        return await responses.answer(service, body, request)
 
 
 def _add_models(app: FastAPI, service: Service) -> None:

@@ -26,14 +26,14 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     model = service.models.get(body.model)
     if body.top_logprobs is not None and not body.logprobs:
         raise wrong("top_logprobs", '"top_logprobs" needs "logprobs": true')
-    name, tokens = _tokens(service, model, body)
+    name, tokens = answer_length(service, model, body)
     config, stops = service.decoding(model, body, tokens, name)
     if body.n > service.limits.choices:
         raise wrong("n", f'"n" is {body.n}; the limit is {service.limits.choices}. Ask for fewer.')
     offer = Offer.of([tool.function for tool in body.tools], body.tool_choice, body.parallel_tool_calls)
     if offer.functions and body.logprobs:
         raise wrong("logprobs", '"logprobs" cannot be combined with "tools". Remove one of them.')
-    found = await prompt(service, model, body.messages, offer, tokens)
+    found = await prompt(service, model, body.messages, offer, tokens, "messages")
     writing = Writing(model, texts_of(service, model, body, found, (config, stops)), service.post)
     return await respond(service, request, writing, _Answer(model, body, found), stream=body.stream)
 
@@ -98,7 +98,7 @@ class _Answer:
         return f'{{"index": {piece.number}, "delta": {delta}, "logprobs": {logprobs}, "finish_reason": {finish}}}'
 
 
-def _tokens(service: Service, model: ServedModel, body: ChatBody) -> tuple[str, int]:
+def answer_length(service: Service, model: ServedModel, body: ChatBody) -> tuple[str, int]:
     """The parameter that says how long the answer may be, and its value; by default the run's own."""
     if body.max_completion_tokens is not None:
         return "max_completion_tokens", body.max_completion_tokens

@@ -18,7 +18,7 @@ from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.text.conversation import Message
 from firth.text.template_format import TemplateFormat
 from firth.text.tool_calls import CallReader
-from firth.text.tool_format import ToolFormat
+from firth.text.tool_format import TemplateMessage, ToolFormat
 
 _RESERVED = 4  # a quarter of the context, at most, is kept free for the answer, as in `run.chat`
 
@@ -65,22 +65,32 @@ class Prompt:
         return self.format.reader([one.name for one in self.offer.functions], most=self.offer.most)
 
 
-async def prompt(service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int) -> Prompt:
-    """What an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is refused. In
-    a thread, because a chat template runs in another process."""
+async def prompt(
+    service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int, param: str
+) -> Prompt:
+    """What an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is refused;
+    `param` is the parameter with the conversation. In a thread, because a chat template runs in another process."""
+
+    def check_length(length: int) -> None:
+        context = model.context
+        service.check_prompt(model, length, param)
+        service.check_prompt(model, length, param, None if context is None else context - min(tokens, context // _RESERVED))
+
     if offer.functions or any(message.role == "tool" or message.tool_calls for message in messages):
-        return await asyncio.to_thread(_with_tools, service, model, messages, offer, tokens)
+        found = await asyncio.to_thread(_with_tools, model, _for_template(messages), offer)
+        check_length(len(found.ids))
+        return found
     plain = as_messages([Message(_role(message), _text(message)) for message in messages])
-    return await asyncio.to_thread(_without_tools, service, model, plain, tokens)
+
+    def without_tools() -> Prompt:
+        run = model.language
+        check_length(len(run.format.prompt(plain)))
+        return Prompt(tuple(conversation_ids(run, run.format, plain, tokens).tolist()))
+
+    return await asyncio.to_thread(without_tools)
 
 
-def _without_tools(service: Service, model: ServedModel, messages: list[Message], tokens: int) -> Prompt:
-    run = model.language
-    _check_length(service, model, len(run.format.prompt(messages)), tokens)
-    return Prompt(tuple(conversation_ids(run, run.format, messages, tokens).tolist()))
-
-
-def _with_tools(service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int) -> Prompt:
+def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: Offer) -> Prompt:
     try:
         format = model.language.format
         if not isinstance(format, TemplateFormat):
@@ -88,15 +98,8 @@ def _with_tools(service: Service, model: ServedModel, messages: Sequence[ChatMes
         tools = format.tools
     except DataError as error:
         raise ApiError(400, str(error), param="tools", code="unsupported_parameter") from error
-    ids = tools.prompt(_for_template(messages), [function.for_template() for function in offer.functions])
-    _check_length(service, model, len(ids), tokens)
+    ids = tools.prompt(messages, [function.for_template() for function in offer.functions])
     return Prompt(tuple(ids.tolist()), offer, tools)
-
-
-def _check_length(service: Service, model: ServedModel, length: int, tokens: int) -> None:
-    context = model.context
-    service.check_prompt(model, length, "messages")
-    service.check_prompt(model, length, "messages", None if context is None else context - min(tokens, context // _RESERVED))
 
 
 def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

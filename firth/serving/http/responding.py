@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from firth.serving.http.service import Service
-from firth.serving.http.streaming import EventStream, while_connected
+from firth.serving.http.streaming import DONE, EventStream, while_connected
 from firth.serving.http.writing import Piece, Writing
 
 
@@ -21,10 +21,13 @@ class Answer(Protocol):
     def chunks(self, writing: Writing, service: Service) -> AsyncIterator[Any]: ...
 
 
-async def respond(service: Service, request: Request, writing: Writing, answer: Answer, *, stream: bool) -> Response:
+async def respond(
+    service: Service, request: Request, writing: Writing, answer: Answer, *, stream: bool, end: bytes = DONE
+) -> Response:
+    """`end`: the last words of a stream."""
     seconds = service.limits.seconds
     if stream:
-        return EventStream(answer.chunks(writing, service), seconds, writing.cancel)
+        return EventStream(answer.chunks(writing, service), seconds, writing.cancel, end)
     try:
         pieces = await while_connected(request, seconds, writing.all())
     finally:

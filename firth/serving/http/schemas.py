@@ -12,7 +12,7 @@ from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
 # Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
-_HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
+HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
@@ -25,6 +25,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "function_call": ("none",),
     "parallel_tool_calls": (True, False),
     "modalities": (["text"],),
+    "reasoning": ({},),
+    "top_logprobs": (0,),
 }
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -38,7 +40,7 @@ class Body(BaseModel):
     """What all requests have in common."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
-    harmless: ClassVar[frozenset[str]] = _HARMLESS
+    harmless: ClassVar[frozenset[str]] = HARMLESS
 
     model: StrictStr | None = None
 

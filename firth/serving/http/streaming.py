@@ -43,10 +43,11 @@ async def while_connected(request: Request, seconds: float, work: Awaitable[T]) 
 
 
 class EventStream(Response):
-    """The chunks of a text as server-sent events. `stop` is called at the end, whatever the end is, and ends them."""
+    """The chunks of a text as server-sent events, and `end` after them. `stop` is called at the end, whatever the end is, and
+    ends them."""
 
-    def __init__(self, chunks: AsyncIterator[bytes], seconds: float, stop: Callable[[], None]) -> None:
-        self.chunks, self.seconds, self.stop = chunks, seconds, stop
+    def __init__(self, chunks: AsyncIterator[bytes], seconds: float, stop: Callable[[], None], end: bytes = DONE) -> None:
+        self.chunks, self.seconds, self.stop, self.end = chunks, seconds, stop, end
         self.status_code, self.background = 200, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +69,7 @@ class EventStream(Response):
                         begun = True
                         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                await send({"type": "http.response.body", "body": DONE})
+                await send({"type": "http.response.body", "body": self.end})
         except InboxClosed:
             return  # the client left
         except Exception as error:

@@ -11,9 +11,10 @@ from firth.serving.http.limits import Limits
 
 _UNSUPPORTED = frozenset(
     (
-        "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "modalities", "parallel_tool_calls",
-        "prediction", "presence_penalty", "reasoning_effort", "response_format", "suffix", "tool_choice", "tools", "verbosity",
-        "web_search_options",
+        "audio", "context_management", "conversation", "frequency_penalty", "function_call", "functions",
+        "logit_bias", "max_tool_calls", "modalities", "moderation", "parallel_tool_calls", "prediction", "presence_penalty",
+        "previous_response_id", "reasoning", "reasoning_effort", "response_format", "suffix", "tool_choice", "tools",
+        "top_logprobs", "verbosity", "web_search_options",
     )
 )  # fmt: skip
 _MOST_STOPS = 16
