@@ -43,14 +43,17 @@ class _Worker:
 
     def __init__(self) -> None:
         group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}  # so that Ctrl-C is for firth alone
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, *_folders()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-            **group,
-        )
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable or "python3", "-I", "-S", "-c", _PROGRAM, *_folders()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                **group,
+            )
+        except OSError as error:
+            raise FirthError(f"the process for chat templates did not start: {error}") from error
         self.limits: dict[str, int] = {}
         self.last = self._looks = False
         try:

@@ -87,8 +87,9 @@ def _said(error: Exception) -> str:
     """One line."""
     if isinstance(error, OSError):
         return "it needs a file, and it may open none"
-    message = " ".join(str(error)[: 4 * _SAID].split())
-    return message[:_SAID] or type(error).__name__
+    message = " ".join(str(error)[: 4 * _SAID].split())[:_SAID]
+    printable = "".join(one if one.isprintable() else "?" for one in message)  # a terminal obeys the others
+    return printable or type(error).__name__
 
 
 class _Generation(Extension):

@@ -17,12 +17,14 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 TOOLS: Any = [
     {"type": "function", "name": "weather", "description": "The weather of a city", "parameters": CITY, "strict": False}
 ]
+HOSTILE = CHATML + "{% if messages[0].content != 'a' %}{{ 'a' * 10 ** 9 }}{% endif %}"  # firth's own probe begins with an a
+TEMPLATES = {"chat": HERMES, "plain": CHATML, "hostile": HOSTILE}
 CALLING = 'I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Köln"}}\n</tool_call>'
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, ScriptedEngine]]:
-    with scripted(*chat_models(tmp_path_factory.mktemp("responses"), {"chat": HERMES, "plain": CHATML})) as (served, engines):
+    with scripted(*chat_models(tmp_path_factory.mktemp("responses"), TEMPLATES)) as (served, engines):
         yield served, engines["chat"]
 
 
@@ -177,6 +179,17 @@ def test_what_cannot_be_done_is_refused_by_name(server: tuple[Served, ScriptedEn
     reply = server[0].post("/v1/responses", {"model": "chat", "input": "is it cold", **given})
     assert reply.status == 400, reply.text
     assert message in reply.error["message"]
+
+
+def test_a_hostile_template_is_a_400_of_one_line(server: tuple[Served, ScriptedEngine]) -> None:
+    for path, body in (
+        ("/v1/responses", {"input": "is it cold"}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "is it cold"}]}),
+    ):
+        reply = server[0].post(path, {"model": "hostile", **body})
+        told = "the chat template was stopped: it needs more than 200 MB of memory. Correct it."
+        assert (reply.status, reply.error["message"]) == (400, told)
+    assert server[0].get("/health").status == 200
 
 
 def test_what_changes_nothing_is_allowed(client: openai.OpenAI, engine: ScriptedEngine) -> None:

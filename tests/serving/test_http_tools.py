@@ -145,6 +145,20 @@ def test_tool_choice_none_hides_the_tools(client: openai.OpenAI, engines: dict[s
     assert engine.jobs[-1].prompt == engine.jobs[-2].prompt
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_each_of_several_answers_has_its_own_calls(
+    client: openai.OpenAI, engines: dict[str, ScriptedEngine], streamed: bool
+) -> None:
+    engines["Hermes"].script.extend([WRITTEN["Hermes"], "no"])
+    made: Any = client.chat.completions.create(model="Hermes", messages=ASKED, tools=TOOLS, n=2, stream=streamed)
+    calls: dict[int, list[str]] = {0: [], 1: []}
+    for part in made if streamed else [made]:
+        for choice in part.choices:
+            said = choice.delta if streamed else choice.message
+            calls[choice.index] += [call.function.name for call in said.tool_calls or [] if call.function.name]
+    assert calls == {0: ["weather", "time"], 1: []}
+
+
 def test_without_parallel_calls_there_is_one(client: openai.OpenAI, engines: dict[str, ScriptedEngine]) -> None:
     engines["Hermes"].script.append(WRITTEN["Hermes"])
     found = client.chat.completions.create(model="Hermes", messages=ASKED, tools=TOOLS, parallel_tool_calls=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from firth.errors import DataError
+from firth.errors import DataError, FirthError
 from firth.text import template_process
 from firth.text.chat_template import ChatTemplate
 from firth.text.conversation import Message
@@ -129,6 +129,19 @@ def test_no_process_outlives_the_one_that_started_it(end: signal.Signals) -> Non
     _, error = asking.communicate()
     assert end != signal.SIGINT or "KeyboardInterrupt" in error
     assert gone(process)
+
+
+def test_a_process_that_does_not_start_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for program, message in (("/no/such/python", "No such file"), ("false", "its process ended with the code 1")):
+        monkeypatch.setattr(sys, "executable", program)
+        with pytest.raises(FirthError, match=f"the process for chat templates did not start: .*{message}"):
+            said("a")
+
+
+def test_an_error_has_nothing_that_a_terminal_obeys() -> None:
+    with pytest.raises(DataError) as caught:
+        ChatTemplate("{{ raise_exception('a\x1b[2J\nb\x07') }}").render([])
+    assert str(caught.value) == "the chat template refuses this conversation: a?[2J b?"
 
 
 def test_where_the_system_does_not_limit_memory_somebody_watches_it() -> None:
