@@ -57,13 +57,23 @@ def load_foreign(path: Path, device: Device, dtype: Precision | None) -> Run[Any
     foreign = interop.open_model(path)
     recipe = recipe_of(foreign)
     network = _network(foreign, recipe, dtype)
-    return recipe.task.run_class(recipe.task, network.to(device_for(device)), foreign.tokenizer, foreign.source_tokenizer)
+    network = own_weights(network.to(device_for(device)))
+    return recipe.task.run_class(recipe.task, network, foreign.tokenizer, foreign.source_tokenizer)
 
 
 def _network(foreign: ForeignModel, recipe: Recipe, dtype: Precision | None = None) -> Network:
     network = empty_network(recipe, foreign.tokenizer.vocab)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     network.load_state_dict(foreign.weights(shapes, None if dtype is None else DTYPES[dtype]), assign=True)
+    return network
+
+
+def own_weights(network: Network) -> Network:
+    """The network with a copy of each weight that may still be mapped from a file: whoever overwrites the file while the model is
+    used would change its answers, and whoever shortens it would end the process."""
+    for weight in (*network.parameters(), *network.buffers()):
+        if weight.device.type == "cpu":
+            weight.data = weight.data.clone()
     return network
 
 

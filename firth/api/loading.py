@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from firth import interop
-from firth.api.importing import DTYPES, Precision, empty_network, load_foreign, recipe_of
+from firth.api.importing import DTYPES, Precision, empty_network, load_foreign, own_weights, recipe_of
 from firth.api.recipe import Recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.errors import DataError
@@ -85,7 +85,8 @@ def _loaded(path: Path, device: Device, kind: type[Any] | None, dtype: Precision
         raise DataError(f"the weights in {folder.path} do not fit {_misfit(network, weights)}") from error
     if dtype is not None:
         network = network.to(DTYPES[dtype])
-    run = recipe.task.run_class(recipe.task, network.to(device_for(device)), tokenizer, source)
+    network = network.to(device_for(device))
+    run = recipe.task.run_class(recipe.task, own_weights(network) if imported else network, tokenizer, source)
     run.path = folder.path
     return run
 

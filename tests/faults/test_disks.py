@@ -77,6 +77,35 @@ def test_a_full_disk_for_the_cache_is_one_line_and_leaves_nothing_wrong(
     assert firth(*arguments, "--resume").code == 0
 
 
+@pytest.mark.parametrize("kilobytes", [4, *(pytest.param(size, marks=pytest.mark.long) for size in (16, 24, 32, 48))])
+def test_a_disk_that_fills_up_under_a_run_is_one_line_and_the_run_goes_on_when_there_is_room(
+    kilobytes: int, mounted: Callable[..., Path], firth: Firth, tmp_path: Path
+) -> None:
+    disk = mounted(f"size={kilobytes}k")
+    arguments = ("train", recipe_file(RECIPE, tmp_path / "recipe"), "--out", disk / "run", "--resume")
+    one_line(firth(*arguments), "No space left on device")
+    subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True)
+    assert firth(*arguments).code == 0
+    assert_identical(outcome(disk / "run"), undisturbed(RECIPE, tmp_path / "whole"))
+    assert_no_temporaries(disk)
+
+
+def test_a_cache_that_has_become_read_only_is_still_read(
+    mounted: Callable[..., Path], firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text(TEXT)
+    disk = mounted("size=4m")
+    monkeypatch.setenv("FIRTH_CACHE", str(disk))
+    arguments = ("train", recipe_file(RECIPE, tmp_path / "recipe"), f"--data.path={tmp_path / 'text.txt'}", "--out")
+    os.utime(tmp_path / "text.txt", (1e9, 1e9))
+    assert firth(*arguments, tmp_path / "first").code == 0
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    assert firth(*arguments, tmp_path / "second").code == 0
+    (tmp_path / "text.txt").write_text(TEXT + "more")
+    os.utime(tmp_path / "text.txt", (1e9, 1e9))
+    one_line(firth(*arguments, tmp_path / "third"), "Set FIRTH_CACHE to a folder")
+
+
 @pytest.mark.long
 def test_a_full_disk_for_word_vectors_is_one_line(mounted: Callable[..., Path], firth: Firth, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
@@ -117,6 +146,7 @@ def test_a_flipped_byte_in_a_token_cache_is_noticed(tmp_path: Path, monkeypatch:
     content = np.fromfile(path, np.uint8)
     content[len(content) // 2] ^= 1
     content.tofile(path)
-    assert ids() == expected
+    with pytest.warns(UserWarning, match="in the cache is damaged"):
+        assert ids() == expected
     content[len(content) // 2] ^= 1
     assert np.array_equal(np.fromfile(path, np.uint8), content), "the file was not mended"

@@ -90,7 +90,8 @@ class VectorsTraining:
         return path.with_suffix(".jsonl")
 
     def goal(self, lines: Lines) -> int | None:
-        return lines[-1]["of"] if lines else None
+        goal = lines[-1].get("of") if lines else None
+        return goal if isinstance(goal, int) else None
 
     def ready(self, path: Path) -> bool:
         return path.is_file()

@@ -31,6 +31,7 @@ ImageLike = Any  # a path, a PIL image, or an array of height × width (× 3) by
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")  # not those that run other programs, such as EPS
 _MOST_PIXELS = 100_000_000  # a small file can claim to be much larger
+_MOST_BYTES = 1 << 28  # of a file
 _WIDE = ("I", "I;16", "I;16L", "I;16B", "F")  # modes with more than a byte per channel
 _VERSION = 1  # of how images are scaled; an older cache is not used
 
@@ -88,7 +89,10 @@ def _pillow() -> Any:
 def _read_file(path: Path, size: int, where: str) -> Bytes:
     pillow = _pillow()
     try:
-        content = path.read_bytes() if os.path.getsize(path) else b""
+        size_on_disk = os.path.getsize(path)  # 0 for a device or a pipe
+        if size_on_disk > _MOST_BYTES:
+            raise DataError(f"{where}the image {path} has {size_on_disk >> 20:,} MB; at most {_MOST_BYTES >> 20} are read.")
+        content = path.read_bytes() if size_on_disk else b""
     except OSError as error:
         raise DataError(f"{where}cannot read the image {path}: {error.strerror or error}.") from error
     if not content:

@@ -12,8 +12,11 @@ import os
 import random
 import shutil
 import socket
+import struct
 import sys
 import threading
+import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -208,6 +211,100 @@ def test_limits_that_are_none_are_refused(given: str, monkeypatch: pytest.Monkey
 def test_limits_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRTH_LIMITS", "ratio=7, files=9")
     assert limits() == Limits(ratio=7, files=9)
+
+
+# Images
+
+
+def png(width: int, height: int, data: bytes = b"") -> bytes:
+    """A PNG that claims a size, whatever its data hold."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+IMAGES: dict[str, bytes] = {
+    "claims 12 gigapixels": png(120_000, 100_000),
+    "claims 4 billion pixels a row": png(2**31 - 1, 2),
+    "claims 144 megapixels": png(12_000, 12_000, bytes(1000)),
+    "no pixels": png(0, 0),
+    "few data": png(500, 500, b"abc"),
+    "a text chunk of 100 MB": png(4, 4, bytes(100))[:33]
+    + struct.pack(">I", 100_000) + b"zTXt" + b"a\0\0" + zlib.compress(bytes(100_000_000))[:99_997] + b"\0\0\0\0",
+    "a TIFF of one huge strip": b"II*\0\x08\0\0\0\x02\0\0\x01\x04\0\x01\0\0\0\xff\xff\xff\x7f"
+    b"\x01\x01\x04\0\x01\0\0\0\xff\xff\xff\x7f\0\0\0\0",
+    "a GIF of 65535 × 65535": b"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\x02L\x01\0;",
+    "a BMP of 2^31 rows": b"BM" + bytes(12) + struct.pack("<IiiHH", 40, 1000, -(2**31) + 1, 1, 24) + bytes(24),
+    "a PPM of 10^12 pixels": b"P6 1000000 1000000 255\n",
+    "a script": b"%!PS-Adobe-3.0 EPSF-3.0\n(whoami) system\n",
+    "nothing": b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_that_is_a_bomb_or_no_image_is_refused_with_little_memory(name: str, tmp_path: Path) -> None:
+    from firth.text.readers.images import read_image
+
+    (tmp_path / "a.png").write_bytes(IMAGES[name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"table\.csv:2: .*a\.png"):
+            read_image(tmp_path / "a.png", 8, "table.csv:2")
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_image_file_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    from firth.text.readers.images import read_image
+
+    with (tmp_path / "a.png").open("wb") as file:
+        file.truncate(10 << 30)  # without a byte on the disk
+    with pytest.raises(DataError, match=r"has 10,240 MB; at most 256 are read"):
+        read_image(tmp_path / "a.png", 8)
+    with pytest.raises(DataError, match="is empty"):
+        read_image("/dev/zero", 8)
+
+
+# Conversations
+
+CHATS: dict[str, str] = {
+    "no object": "[]",
+    "a number": "5",
+    "a long number": "1" * 10_000,
+    "no messages": "{}",
+    "null": '{"messages": null}',
+    "a string": '{"messages": "hello"}',
+    "empty": '{"messages": []}',
+    "of numbers": '{"messages": [1, 2]}',
+    "no role": '{"messages": [{"content": "a"}]}',
+    "role of a list": '{"messages": [{"role": ["user"], "content": "a"}]}',
+    "unknown role": '{"messages": [{"role": "wizard", "content": "a"}]}',
+    "content of a number": '{"messages": [{"role": "user", "content": 5}, {"role": "assistant", "content": "b"}]}',
+    "content of parts": '{"messages": [{"role": "user", "content": [{"type": "text"}]}, {"role": "assistant", "content": "b"}]}',
+    "half a surrogate": '{"messages": [{"role": "user", "content": "\\ud800"}, {"role": "assistant", "content": "b"}]}',
+    "two users": '{"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}',
+    "ends with the user": '{"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}',
+    "a deep one": '{"messages": ' + "[" * 50_000,
+    "a deep content": '{"messages": [{"role": "user", "content": ' + '{"a":' * 50_000,
+    "a zero byte": '{"messages": \0}',
+    "a skill of a list": '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "skill": [1]}]}',
+}
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_a_line_that_is_no_conversation_is_refused_by_its_number(name: str, tmp_path: Path) -> None:
+    from firth.progress import silent
+    from firth.text.readers.chat_files import read_conversations
+
+    good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
+    (tmp_path / "a.jsonl").write_text(f"{good}\n{CHATS[name]}\n{good}\n")
+    with pytest.raises(DataError, match=r"a\.jsonl:2\b") as caught:
+        read_conversations(find(str(tmp_path / "a.jsonl")), silent)
+    assert len(str(caught.value)) < 500
 
 
 # A run whose files are damaged, under every verb that reads it
