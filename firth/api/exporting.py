@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from firth.config import to_table
 from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.interop.formats import FORMATS
+from firth.interop.gguf_quantised import GGUFQuantisation, check_quantisation
 from firth.interop.model_card import Card
 from firth.interop.outgoing import Outgoing
 from firth.models import TransformerSeq2Seq
+from firth.progress import Progress, silent
 from firth.text import Tokenizer
 from firth.text.chat_template import MARKER_TEMPLATE
 from firth.training import log
@@ -22,18 +25,32 @@ from firth.training.folder import RunFolder
 
 
 def export_model(
-    run: str | Path, out: str | Path, *, format: str = "hf", license: str = "unknown", dtype: Precision | None = None
+    run: str | Path,
+    out: str | Path,
+    *,
+    format: str = "hf",
+    license: str = "unknown",
+    dtype: Precision | None = None,
+    quantise: GGUFQuantisation | None = None,
+    progress: Progress = silent,
 ) -> Path:
     """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in firth/interop/formats.py.
     With "hf", `transformers` computes the same logits: AutoModelForCausalLM.from_pretrained(out).
 
     A run that the format cannot express is refused with the reason. `license` goes into the model card. `dtype` is the type of
-    the written weights, by default that of the run."""
+    the written weights, by default that of the run. `quantise` the matrices of a GGUF file: "q8_0", "q4_0" or "q4_k_m"."""
     if format not in FORMATS:
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
     if Path(out).suffix == f".{format}":
         raise ConfigError(f"{out} would be a folder with the file and a model card in it. Give a name without .{format}.")
+    if quantise is not None:
+        check_quantisation(quantise)
+        if format != "gguf":
+            raise ConfigError(f'quantise = "{quantise}" is for GGUF files, and the format is "{format}". Choose format gguf.')
+        if dtype is not None:
+            raise ConfigError("dtype is the type of weights that are not quantised. Remove dtype or quantise.")
     outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
+    outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
     with appearing(Path(out)) as folder:
         FORMATS[format](outgoing, folder)
     return Path(out)

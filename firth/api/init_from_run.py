@@ -1,4 +1,5 @@
-"""training.init: a run starts from the weights and the vocabulary of another, or of a public model in a Hugging Face folder.
+"""training.init: a run starts from the weights and the vocabulary of another, or of a public model in a Hugging Face
+folder or a GGUF file, whose quantised weights are dequantised.
 
 "recipe:NAME" stands for the run of another recipe. It is trained when it is first needed and kept in the cache folder, under a
 name that contains a hash of its settings; until it is complete, its folder ends in ".unfinished", and training resumes there.
@@ -105,16 +106,19 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[I
 
 
 def can_start_from(init: str) -> bool:
-    """Whether there is a run, or a public model, in this folder."""
-    return RunFolder(Path(init)).exists() or interop.is_folder(Path(init))
+    """Whether there is a run, or a public model."""
+    path = Path(init)
+    return RunFolder(path).exists() or (path.exists() and interop.is_model(path))
 
 
 def _opened(recipe: Recipe) -> Origin:
     path = Path(str(recipe.training.init))
-    if interop.is_folder(path) and not RunFolder(path).exists():
-        return _foreign(path)
     if not exists(path):
-        raise RunError(f'training.init = "{path}" does not exist; expected a run, or the folder of a public model')
+        raise RunError(
+            f'training.init = "{path}" does not exist; expected a run, or the folder of a public model or its GGUF file'
+        )
+    if interop.is_model(path) and not RunFolder(path).exists():
+        return _foreign(path)
     try:
         folder = RunFolder.open(path)
     except RunError as error:
@@ -124,7 +128,7 @@ def _opened(recipe: Recipe) -> Origin:
 
 
 def _foreign(path: Path) -> Origin:
-    foreign = interop.open_folder(path)
+    foreign = interop.open_model(path)
     recipe, vocab = recipe_of(foreign), foreign.tokenizer.vocab
 
     def weights(notice: Callable[[str], None]) -> Mapping[str, Tensor]:

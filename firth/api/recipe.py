@@ -158,7 +158,7 @@ def compose(
 
 
 def _fill_in_model(table: Table) -> None:
-    """A public model has dozens of settings: those that [model] leaves out are taken from the folder in training.init."""
+    """A public model has dozens of settings: those that [model] leaves out are taken from training.init."""
     training, given = table.get("training"), table.get("model", {})
     init = training.get("init") if isinstance(training, dict) else None
     if not isinstance(init, str) or not isinstance(given, dict) or not (there := _imported_model(Path(init))):
@@ -170,14 +170,14 @@ def _fill_in_model(table: Table) -> None:
 
 
 def _imported_model(path: Path) -> Table | None:
-    """The [model] of an imported run or of a Hugging Face folder, without the layer that only its own head has."""
+    """The [model] of an imported run or of a public model, without the layer that only its own head has."""
     own = path / "recipe.toml"
     if is_file(own):
         there = read_toml(own)
         found = there["model"] if there.get("imported") else None
         objective = there.get("objective", {}).get("kind")
-    elif interop.is_folder(path):
-        foreign = interop.open_folder(path)
+    elif interop.is_model(path):
+        foreign = interop.open_model(path)
         found, objective = to_table(foreign.model), foreign.family.objective
     else:
         return None

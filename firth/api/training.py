@@ -15,6 +15,7 @@ import torch
 from firth import files
 from firth.api.init_from_run import initialise_from_run, train_kept_run, with_kept_run, with_tokenizer_of_run, with_vocabulary
 from firth.api.loading import load
+from firth.api.output_cost import costly_output
 from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.config import read_toml, to_table
@@ -206,6 +207,8 @@ def _prepare(recipe: Recipe, folder: RunFolder, existing: Existing, watcher: Wat
     _expect_memory(recipe, data)
     saved = old is not None and checkpoint.checkpoints(folder)  # otherwise stopped before the first one: from the start
     network = initial_network(recipe, data, watcher.notice, folder if saved else None)
+    if first and (cost := costly_output(network, recipe.model, recipe.tokenizer, loop.device_for(recipe.training.device).type)):
+        watcher.notice(cost)
     if first:
         _write_folder(recipe, data, folder, new=old is None)
         if recipe.training.lora and not saved:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, destination, print_json, verb
+from firth.cli.progress import Display
 from firth.errors import ConfigError
 
 
@@ -21,6 +22,9 @@ def export(
     dtype: Annotated[
         str | None, typer.Option(help="Type of the written weights: float32, float16 or bf16. [default: that of the run]")
     ] = None,
+    quantise: Annotated[
+        str | None, typer.Option(help="Quantise the matrices of a GGUF file: q8_0, q4_0 or q4_k_m. [default: not quantised]")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a run as a folder that other tools open."""
@@ -30,7 +34,16 @@ def export(
     if dtype is not None and dtype not in DTYPES:
         raise ConfigError(f'unknown dtype "{dtype}"; choose one of: {", ".join(DTYPES)}')
     folder = destination(folder, out, "FOLDER")
-    export_model(run, folder, format=format, license=license, dtype=dtype)  # type: ignore[arg-type]  # it is checked
+    with Display("exporting") as display:
+        export_model(
+            run,
+            folder,
+            format=format,
+            license=license,
+            dtype=dtype,  # type: ignore[arg-type]  # it is checked
+            quantise=quantise,  # type: ignore[arg-type]
+            progress=display.work,
+        )
     written = sorted(path.name for path in folder.iterdir())
     if as_json:
         print_json({"folder": str(folder), "format": format, "files": written})

@@ -20,6 +20,6 @@ def write_gguf(run: Outgoing, folder: Path) -> None:
     if not isinstance(run.network, TransformerLM):
         raise ConfigError(f"only language models can be written as GGUF, and this run is {run.is_a}.")
     name, card = run.card.name, dataclasses.replace(run.card, family="LLaMA (GGUF)")
-    export = GGUFExport(name, run.model, run.network.state_dict(), run.tokenizer, run.template, card.license)
-    export.write(folder / f"{name}.gguf")
+    export = GGUFExport(name, run.model, run.network.state_dict(), run.tokenizer, run.template, card.license, run.quantise)
+    export.write(folder / f"{name}.gguf", run.progress)
     files.write_text(folder / "README.md", card.markdown())

@@ -1,4 +1,5 @@
-"""Models in GGUF files, in both directions: LLaMA's family, read dequantised and written as float32, float16 or bfloat16."""
+"""Models in GGUF files, in both directions: LLaMA's family, read dequantised, and written as float32, float16 or bfloat16, or
+quantised."""
 
 from __future__ import annotations
 
@@ -15,15 +16,18 @@ from firth import files
 from firth.errors import DataError
 from firth.interop import gguf_llama
 from firth.interop.gguf_file import GGUFFile, package
+from firth.interop.gguf_quantised import GGUFQuantisation, file_type, quantised, tensor_types
 from firth.interop.gguf_tokenizer import read_tokenizer, write_tokenizer
 from firth.interop.hugging_face import ForeignModel
 from firth.interop.weight_files import WeightFiles
 from firth.models import TransformerConfig
+from firth.progress import Progress, silent
 from firth.text import Tokenizer
 
 _EMBEDDING = "token_embd.weight"
 # Settings of [decoding] and what GGUF calls them.
 _SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "repetition_penalty": "penalty_repeat"}
+_PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _TYPES = {torch.float32: ("F32", "ALL_F32"), torch.float16: ("F16", "MOSTLY_F16"), torch.bfloat16: ("BF16", "MOSTLY_BF16")}
 
 
@@ -63,14 +67,16 @@ class GGUFExport:
     tokenizer: Tokenizer
     template: str | None  # chat template
     license: str
+    quantise: GGUFQuantisation | None = None
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, progress: Progress = silent) -> None:
         gguf = package()
         metadata = {
             **{f"{gguf_llama.ARCHITECTURE}.{key}": value for key, value in self._settings().items()},
             **write_tokenizer(self.tokenizer, self.template),
         }
         tensors = gguf_llama.write_weights(self.weights, self.model)
+        kinds = self._types(tensors)
         logging.getLogger("gguf").setLevel(logging.WARNING)
         with files.replacing(path) as temporary:
             writer = gguf.GGUFWriter(temporary, gguf_llama.ARCHITECTURE)
@@ -78,17 +84,28 @@ class GGUFExport:
             writer.add_name(self.name)
             if self.license != "unknown":
                 writer.add_license(self.license)
-            writer.add_file_type(gguf.LlamaFileType[_TYPES[tensors[_EMBEDDING].dtype][1]])
+            if self.quantise is None:
+                writer.add_file_type(gguf.LlamaFileType[_TYPES[tensors[_EMBEDDING].dtype][1]])
+            else:
+                writer.add_file_type(gguf.LlamaFileType[file_type(self.quantise)])
+                writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
             for key, value in metadata.items():
                 _add(writer, key, value)
-            for name, tensor in tensors.items():
-                _add_tensor(gguf, writer, name, tensor)
+            for number, (name, tensor) in enumerate(tensors.items(), start=1):
+                _add_tensor(gguf, writer, name, tensor, kinds[name])
+                progress("writing tensors", number, len(tensors))
             try:
                 writer.write_header_to_file()
                 writer.write_kv_data_to_file()
                 writer.write_tensors_to_file()
             finally:
                 writer.close()
+
+    def _types(self, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+        """GGUF's type of each tensor. Vectors are always float32, as llama.cpp expects."""
+        if self.quantise is not None:
+            return tensor_types({name: tuple(tensor.shape) for name, tensor in tensors.items()}, self.quantise, self.model.depth)
+        return {name: "F32" if tensor.dim() == 1 else _TYPES[tensor.dtype][0] for name, tensor in tensors.items()}
 
     def _settings(self) -> Mapping[str, int | float | str]:
         return gguf_llama.write_metadata(self.model, self.tokenizer.vocab)
@@ -108,11 +125,12 @@ def _add(writer: Any, key: str, value: Any) -> None:
             writer.add_array(key, value)
 
 
-def _add_tensor(gguf: Any, writer: Any, name: str, tensor: Tensor) -> None:
-    """Vectors are always float32, as llama.cpp expects."""
-    kept = (tensor.float() if tensor.dim() == 1 else tensor).detach().cpu().contiguous()
-    kind = gguf.GGMLQuantizationType[_TYPES[kept.dtype][0]]
-    if kept.dtype == torch.bfloat16:
-        writer.add_tensor(name, kept.view(torch.uint8).numpy(), raw_dtype=kind)
+def _add_tensor(gguf: Any, writer: Any, name: str, tensor: Tensor, kind: str) -> None:
+    plain, kept = _PLAIN.get(kind), tensor.detach().cpu().contiguous()
+    if plain is None:
+        values = quantised(gguf, name, kept, kind)
+    elif plain == torch.bfloat16:
+        values = kept.to(plain).view(torch.uint8).numpy()
     else:
-        writer.add_tensor(name, kept.numpy(), raw_dtype=kind)
+        values = kept.to(plain).numpy()
+    writer.add_tensor(name, values, raw_dtype=gguf.GGMLQuantizationType[kind])

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from firth.interop.gguf_quantised import GGUFQuantisation
 from firth.interop.model_card import Card
 from firth.models import Network
+from firth.progress import Progress, silent
 from firth.text import Tokenizer
 
 
@@ -26,3 +28,5 @@ class Outgoing:
     sampling: Mapping[str, Any]  # generation_config.json
     recipe: Mapping[str, Any]  # all tables, as plain data
     card: Card
+    quantise: GGUFQuantisation | None = None  # for GGUF files
+    progress: Progress = silent

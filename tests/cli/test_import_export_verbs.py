@@ -22,6 +22,18 @@ def exported(firth: Firth, bpe_run: Path, tmp_path: Path) -> Path:
     return tmp_path / "hf"
 
 
+def test_a_quantised_file_is_written_and_a_wrong_type_refused(firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
+    run, options = bpe_run, ("--format", "gguf", "--quantise")
+    answer = firth("export", run, tmp_path / "small", *options, "q8_0")
+    assert (answer.code, answer.out) == (0, f"{tmp_path / 'small'}: README.md, small.gguf\n")
+    plain = firth("export", run, tmp_path / "plain", "--format", "gguf")
+    assert plain.code == 0
+    assert (tmp_path / "small/small.gguf").stat().st_size < (tmp_path / "plain/plain.gguf").stat().st_size
+    wrong = firth("export", run, tmp_path / "wrong", *options, "q8")
+    assert (wrong.code, wrong.err) == (2, 'firth: unknown GGUF quantisation "q8"; choose one of: q8_0, q4_0, q4_k_m\n')
+    assert not (tmp_path / "wrong").exists()
+
+
 def test_an_exported_run_is_imported_and_writes_the_same_text(
     firth: Firth, bpe_run: Path, exported: Path, tmp_path: Path
 ) -> None:

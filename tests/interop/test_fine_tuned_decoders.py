@@ -1,4 +1,4 @@
-"""training.init = a Hugging Face folder: language models and chat models continue from public weights, whole or with LoRA."""
+"""training.init = a folder or GGUF file: language and chat models continue from public weights, whole or with LoRA."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 import torch
 from chat_lines import write_chats
 from foreign_folders import TEXT, byte_level, gpt2, llama, saved
+from gguf_files import written
 
 import firth
 from firth.api import compose, train_recipe
 from firth.config import Table
-from firth.errors import ConfigError
+from firth.errors import ConfigError, CorruptFile, DataError
 from firth.text.conversation import Message
 
 # A template in the style of ChatML whose tokens a byte-level tokenizer already has.
@@ -60,6 +61,31 @@ def test_a_language_model_starts_from_the_weights_vocabulary_and_settings_of_a_f
     for name, tensor in theirs.network.state_dict().items():
         assert torch.equal(tensor, ours.network.state_dict()[name]), name
     assert ours.generate("The list", tokens=8, seed=1) == theirs.generate("The list", tokens=8, seed=1)
+
+
+@pytest.mark.parametrize("lora", [{}, {"lora": 2}])
+def test_a_language_model_starts_from_a_quantised_gguf_file(lora: dict[str, int], tmp_path: Path) -> None:
+    path = written(tmp_path / "theirs.gguf", llama(intermediate_size=64), byte_level(), "Q8_0")
+    run = train_recipe(compose(language_table(path, **STILL, **lora)), tmp_path / "run").path
+    theirs, ours = firth.load(path, "cpu"), firth.load(run, "cpu")
+    assert ours.recipe.model == theirs.recipe.model
+    assert ours.tokenizer.to_json() == theirs.tokenizer.to_json()
+    for name, tensor in theirs.network.state_dict().items():
+        torch.testing.assert_close(ours.network.state_dict()[name], tensor, rtol=0, atol=1e-25)  # a step away from 0 is 1e-30
+    if lora:
+        return
+    table = language_table(path, steps=12, evaluate_every=6)
+    log = train_recipe(compose(table), tmp_path / "trained").path / "log.jsonl"
+    losses = [line["valid"]["loss"] for line in map(json.loads, log.read_text().splitlines()) if "valid" in line]
+    assert losses[-1] < losses[0]
+
+
+def test_a_gguf_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot read .*none\.gguf: No such file"):
+        compose(language_table(tmp_path / "none.gguf"))
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(3))
+    with pytest.raises(CorruptFile, match=r"bad\.gguf is truncated or damaged"):
+        compose(language_table(tmp_path / "bad.gguf"))
 
 
 def test_it_learns_and_resumes_without_the_folder(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_llama_cpp_opens_a_written_file(name: str, tmp_path: Path) -> None:
     """With the same tokens, logits and greedy text. llama.cpp keeps keys and values in float16."""
     llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python, which is compiled when it is installed")
     run = firth.load(trained(tmp_path, SETTINGS[name]), "cpu")
-    path = export_model(tmp_path / "run", tmp_path / "out.gguf", format="gguf")
+    path = exported(tmp_path / "run", tmp_path / "out")
     theirs = llama_cpp.Llama(model_path=str(path), logits_all=True, n_ctx=32, verbose=False, n_threads=1)
     text = "".join(LINES[:3])[:60] + "\n\n  two  spaces \n\t, 12 café 😀\n"
     assert theirs.tokenize(text.encode(), add_bos=False, special=False) == run.tokenizer.encode(text).tolist()
@@ -85,6 +85,83 @@ def test_llama_cpp_opens_a_written_file(name: str, tmp_path: Path) -> None:
     with torch.inference_mode():
         ours = run.network(torch.tensor([ids]))[0][0]
     torch.testing.assert_close(torch.tensor(theirs.scores[: len(ids)]), ours, rtol=0, atol=2e-3 * float(ours.abs().max()))
+
+
+# Of 256 columns, and of 96, in which no block of Q4_K fits.
+WIDE = {"width": 256, "heads": 4, "hidden": 512, "tied": False}
+NARROW = {"width": 96, "heads": 4, "hidden": 256, "tied": True}
+QUANTISED = {
+    "q8_0": ("Q8_0", "Q8_0", 0.01),
+    "q4_0": ("Q4_0", "Q6_K", 0.12),
+    "q4_k_m": ("Q4_K", "Q6_K", 0.1),
+}
+
+
+@pytest.mark.parametrize("quantise", list(QUANTISED))
+def test_a_quantised_file_holds_what_gguf_dequantises(quantise: Any, tmp_path: Path) -> None:
+    """Types of llama.cpp, values near the run's own, and logits that a reader of the file computes from them."""
+    most, output, error = QUANTISED[quantise]
+    run = trained(tmp_path, WIDE)
+    path = exported(run, tmp_path / "out", quantise=quantise)
+    reader = gguf.GGUFReader(path)
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in reader.tensors}
+    assert (kinds["blk.0.attn_q.weight"], kinds["output.weight"], kinds["output_norm.weight"]) == (most, output, "F32")
+    assert reader.fields["general.file_type"].contents() == gguf.LlamaFileType[f"MOSTLY_{quantise.upper()}"]
+    assert reader.fields["general.quantization_version"].contents() == gguf.GGML_QUANT_VERSION
+    before, after = (firth.load(one, "cpu").network.state_dict() for one in (run, path))
+    for name, weight in before.items():
+        missed = (after[name] - weight).square().mean().sqrt() / weight.square().mean().sqrt()
+        assert missed < (error if weight.dim() == 2 else 1e-6), name
+    (values,) = (tensor for tensor in reader.tensors if tensor.name == "token_embd.weight")
+    assert torch.equal(after["embedding.weight"], torch.tensor(gguf.quants.dequantize(values.data, values.tensor_type)))
+
+
+def test_rows_without_whole_blocks_take_a_type_with_more_bits(tmp_path: Path) -> None:
+    path = exported(trained(tmp_path, NARROW), tmp_path / "out", quantise="q4_k_m")
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors}
+    assert (kinds["token_embd.weight"], kinds["blk.0.attn_q.weight"], kinds["blk.0.ffn_down.weight"]) == ("Q8_0", "Q5_0", "Q6_K")
+    firth.load(path, "cpu")
+
+
+def test_transformers_computes_the_logits_of_a_quantised_file(tmp_path: Path) -> None:
+    path = exported(trained(tmp_path, WIDE), tmp_path / "out", quantise="q4_k_m")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name).eval()
+    ours = firth.load(path, "cpu")
+    token_BT = torch.randint(ours.tokenizer.vocab, (2, 20), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        torch.testing.assert_close(theirs(token_BT).logits, ours.network(token_BT)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"format": "hf", "quantise": "q4_0"}, {"quantise": "q4_0", "dtype": "bf16"}, {"quantise": "q3"}]
+)
+def test_what_quantise_does_not_combine_with_is_refused(options: Any, bpe_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Choose format gguf|Remove dtype or quantise|choose one of: q8_0, q4_0, q4_k_m"):
+        export_model(bpe_run, tmp_path / "out", **({"format": "gguf"} | options))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("quantise", list(QUANTISED))
+def test_llama_cpp_opens_a_quantised_file(quantise: Any, model: dict[str, Any], tmp_path: Path) -> None:
+    """Its logits are those of firth's reading of the same file, as far as its own activations in 8 bits allow; and so is what
+    both generate."""
+    llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python, which is compiled when it is installed")
+    table = recipe_table("bpe", model="transformer", steps=60)
+    table["model"] |= model
+    path = exported(train_recipe(compose(table), tmp_path / "run").path, tmp_path / "out", quantise=quantise)
+    run = firth.load(path, "cpu", kind=LanguageModelRun)
+    theirs = llama_cpp.Llama(model_path=str(path), logits_all=True, n_ctx=32, verbose=False, n_threads=1)
+    ids = run.tokenizer.encode(LINES[0]).tolist()[:16]
+    theirs.eval(ids)
+    with torch.inference_mode():
+        ours = run.network(torch.tensor([ids]))[0][0]
+    found = torch.tensor(theirs.scores[: len(ids)])
+    assert float((found - ours).square().mean().sqrt()) < 0.02 * float(ours.std())
+    sure = ours.topk(2).values.diff().abs().squeeze(1) > 0.1 * float(ours.std())
+    assert sure.sum() >= 8
+    assert torch.equal(found.argmax(1)[sure], ours.argmax(1)[sure])
 
 
 def test_a_file_of_llama_cpp_is_written_again_as_it_was(tmp_path: Path) -> None:
