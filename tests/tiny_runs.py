@@ -18,7 +18,7 @@ from firth import files
 from firth.api import Watcher, train_recipe
 from firth.api.recipe import Recipe
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig
-from firth.text.config import DataConfig
+from firth.text.config import RunningTextConfig
 from firth.training import checkpoint
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
@@ -41,7 +41,7 @@ def tiny(
         config = TransformerConfig(kind="transformer", width=width, depth=1, heads=2, dropout=dropout)
     else:
         config = RecurrentConfig(kind=kind, width=width, depth=2 if dropout else 1, dropout=dropout)  # type: ignore[arg-type]
-    return Recipe(data=DataConfig(text=text, valid=valid), model=config, training=TrainingConfig(**(defaults | training)))
+    return Recipe(data=RunningTextConfig(text=text, valid=valid), model=config, training=TrainingConfig(**(defaults | training)))
 
 
 def watching(

@@ -13,7 +13,7 @@ from tiny_runs import TEXT, assert_identical, assert_no_temporaries, contents, o
 
 from firth.api import Recipe, train_recipe
 from firth.errors import ConfigError, DataError, RunError
-from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.config import RunningTextConfig, TokenizerConfig
 from firth.training.folder import RunFolder
 
 
@@ -27,7 +27,7 @@ def _one_thread() -> Iterator[None]:
 
 def on_file(path: Path, text: str = TEXT, **settings: Any) -> Recipe:
     path.write_text(text, encoding="utf-8")
-    return dataclasses.replace(tiny(**settings), data=DataConfig(path=str(path), valid=0.2))
+    return dataclasses.replace(tiny(**settings), data=RunningTextConfig(path=str(path), valid=0.2))
 
 
 def changed(recipe: Recipe, table: str, **values: Any) -> Recipe:
@@ -187,7 +187,7 @@ def test_a_file_where_the_run_should_go_is_refused_and_left_alone(tmp_path: Path
 def test_a_folder_is_refused_before_the_text_is_read(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    absent = dataclasses.replace(tiny(), data=DataConfig(path=str(tmp_path / "absent.txt")))
+    absent = dataclasses.replace(tiny(), data=RunningTextConfig(path=str(tmp_path / "absent.txt")))
     with pytest.raises(RunError, match="not a run"):
         train_recipe(absent, tmp_path / "mine")
 
