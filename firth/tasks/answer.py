@@ -19,7 +19,7 @@ from firth.evaluation.answers import find
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import at_least_float32
 from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
-from firth.progress import Progress
+from firth.progress import Progress, silent
 from firth.tasks.abilities.inspection_inputs import arrays_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.run import Run
@@ -73,14 +73,15 @@ class Answer:
 class ReaderRun(Run[SpanReader]):
     wanted = "a question answerer"
 
-    def answer(self, question: str, context: str) -> Answer:
+    def answer(self, question: str, context: str, *, progress: Progress = silent) -> Answer:
         """The most probable span of `context`, and its probability. A long context is read in windows that overlap by half."""
         self._expect_words("question", question)
         self._expect_words("context", context)
         unseen = [one for text in (question, context) for one in self.tokenizer.unseen(text)]
         if self.tokenizer.unknown is not None:  # without <unk>, encoding refuses what it cannot spell
             warn_unseen(dict.fromkeys(unseen))
-        (found,) = find(self.network, self._windows(question, context), longest=self.recipe.objective.longest, batch=AT_ONCE)
+        longest = self.recipe.objective.longest
+        (found,) = find(self.network, self._windows(question, context), longest=longest, batch=AT_ONCE, progress=progress)
         return Answer(found.text, math.exp(found.log_probability), found.start)
 
     def _windows(self, question: str, context: str) -> Readings:

@@ -16,6 +16,7 @@ import translations
 from http_servers import Served, serving
 
 from firth.api import compose, train_recipe
+from firth.tasks.abilities import conditional_search
 from firth.tasks.run import Run
 
 
@@ -79,6 +80,23 @@ def test_attention_is_that_of_the_run(served: Served, name: str, text: str) -> N
     assert (tuple(found["queries"]), tuple(found["keys"])) == (expected.queries, expected.keys)
     for layer, weights in zip(expected.layers, found["weights"], strict=True):
         np.testing.assert_allclose(weights, expected.weights(layer), atol=1e-6)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_translation_may_end_between_two_of_its_tokens(served: Served, monkeypatch: pytest.MonkeyPatch, beam: int) -> None:
+    """One text is one batch: without reports from inside, its client would have left for nothing."""
+    monkeypatch.setattr(conditional_search, "_PACE", 0.0)
+    run: Any = run_of(served, "rnnsearch")
+    heard: list[tuple[int, int]] = []
+
+    def report(what: str, done: int, total: int) -> None:
+        heard.append((done, total))
+        if len(heard) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.translations(["1 2 3 4 5 6 7 8"], run.decoding({"beam": beam, "tokens": 50}), progress=report)
+    assert heard == [(0, 1)] * 2
 
 
 def test_requests_that_wait_are_computed_together_and_a_wrong_one_fails_alone(

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from firth.progress import Progress
 from firth.serving.http.errors import wrong
+from firth.serving.http.input_tokens import InputTokens
 from firth.serving.http.schemas import EmbeddingBody
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import while_connected
@@ -27,17 +28,17 @@ async def embed(service: Service, body: EmbeddingBody, request: Request) -> Resp
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return run.embed(inputs, progress=progress)
 
-    found = await while_connected(request, service.limits.seconds, model.worker.ask("embed", compute, texts))
+    count = InputTokens(service.limits, run.source_tokenizer, "input", texts)
+    found = await while_connected(request, service.limits.seconds, model.worker.ask("embed", compute, texts, count))
     vectors = np.asarray(found, dtype="<f4")
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         raise wrong(
             "dimensions", f'"dimensions" is {body.dimensions}, but this model has vectors of {vectors.shape[1]}. Remove it.'
         )
-    tokens = sum(len(run.source_tokenizer.encode(text)) for text in texts)
     data = [
         {"object": "embedding", "index": n, "embedding": _spelled(row, body.encoding_format)} for n, row in enumerate(vectors)
     ]
-    counted = {"prompt_tokens": tokens, "total_tokens": tokens}
+    counted = {"prompt_tokens": count.total, "total_tokens": count.total}
     return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": counted})
 
 

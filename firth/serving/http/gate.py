@@ -11,7 +11,7 @@ from firth.serving.http.errors import ApiError, as_api_error
 from firth.serving.http.keys import VARIABLE, Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting
-from firth.serving.requests import claims_more, from_another_page, headers_of, is_json, limited, to_this_machine
+from firth.serving.requests import claims_more, from_another_page, headers_of, is_json, to_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,12 +32,24 @@ class Gate:
 
     def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Counting) -> None:
         self.app, self.keys, self.limits, self.metrics = app, keys, limits, metrics
+        self._held = 0  # bytes of the bodies of the requests in work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), CLIENT_LEFT
+        began, status, held = time.perf_counter(), CLIENT_LEFT, 0
+
+        async def weighed() -> Message:
+            nonlocal held
+            message = await receive()
+            size = len(message.get("body", b""))
+            held, self._held = held + size, self._held + size
+            if held > self.limits.body:
+                raise self._too_large()
+            if self._held > max(self.limits.held, self.limits.body):
+                raise ApiError(503, "the requests in work are as large as the server takes on. Try again in a moment.")
+            return message
 
         async def watched(message: Message) -> None:
             nonlocal status
@@ -48,7 +60,7 @@ class Gate:
 
         try:
             self._check(scope)
-            await self.app(scope, limited(receive, self.limits.body, self._too_large), watched)
+            await self.app(scope, weighed, watched)
         except Exception as error:
             problem = as_api_error(error)
             if problem.status_code >= 500:
@@ -56,6 +68,7 @@ class Gate:
             if status == CLIENT_LEFT:
                 await problem.response()(scope, receive, watched)
         finally:
+            self._held -= held
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.request(route, scope["method"], status, time.perf_counter() - began)
 

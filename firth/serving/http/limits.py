@@ -18,13 +18,16 @@ class Limits:
     tokens: int = 4096  # that a request may ask for, in each text
     choices: int = 128  # texts that a request may ask for: prompts × best_of
     inputs: int = 2048  # texts that a request may give to embed, translate, classify or tag
+    input_tokens: int = 8192  # of each of them, unless `prompt` is given
+    all_input_tokens: int = 300_000  # of all of them; a context counts once for each of its questions
+    held: int = 256 << 20  # bytes of the bodies of all requests in work, in one process
     weights: int = 1 << 20  # attention weights in a response
     queue: int = 256  # texts that wait for a slot, and requests that wait for other work; in each model
     seconds: float = 600.0  # that a request may take, with the time in the queue
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
 
     def __post_init__(self) -> None:
-        for name in ("body", "tokens", "choices", "inputs", "queue", "seconds"):
+        for name in ("body", "tokens", "choices", "inputs", "queue", "seconds", "input_tokens", "all_input_tokens", "held"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"the limit `{name}` is {getattr(self, name)}; expected more than 0")
         if self.prompt is not None and self.prompt < 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from firth.progress import Progress
 from firth.serving.http.errors import ApiError, wrong
+from firth.serving.http.input_tokens import InputTokens
 from firth.serving.http.models import ServedModel
 from firth.serving.http.schemas import AnswerBody, AttentionBody, InputBody, TranslationBody
 from firth.serving.http.service import Service
@@ -69,11 +71,11 @@ async def answer(service: Service, body: AnswerBody, request: Request) -> Respon
         found: list[Any] = []
         for question, context in inputs:
             progress("answering", len(found), len(inputs))
-            found.append(run.answer(question, context))
+            found.append(run.answer(question, context, progress=progress))
         return found
 
     inputs = [(question, body.context) for question in questions]
-    found = await _asked(service, model, request, "answer", compute, inputs)
+    found = await _asked(service, model, request, "answer", compute, inputs, "context")
     return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
 
 
@@ -83,14 +85,16 @@ async def attention(service: Service, body: AttentionBody, request: Request) -> 
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return [_weights(service, model, body)]
 
-    (found,) = await _asked(service, model, request, object(), compute, [None])
+    (found,) = await while_connected(request, service.limits.seconds, model.worker.ask(object(), compute, [None]))
     return JSONResponse({"object": "attention", "model": model.name, **found})
 
 
 def _weights(service: Service, model: ServedModel, body: AttentionBody) -> dict[str, Any]:
     """weights[layer][head][query][key]"""
     run, layers = model.for_worker, body.layers
-    service.check_prompt(model, len(run.source_tokenizer.encode(body.input)), "input")
+    tokens = len(run.source_tokenizer.encode(body.input))
+    service.check_prompt(model, tokens, "input")
+    service.check_prompt(model, tokens, "input", math.isqrt(service.limits.weights))  # a head has more weights beyond that
     found = run.attention(body.input, target=body.target, context=body.context, part=body.part, layers=layers)
     size = len(found.layers) * found.heads * len(found.queries) * len(found.keys)
     if size > service.limits.weights:
@@ -106,9 +110,16 @@ def _weights(service: Service, model: ServedModel, body: AttentionBody) -> dict[
 
 
 async def _asked(
-    service: Service, model: ServedModel, request: Request, key: Hashable, compute: Compute, inputs: list[Any]
+    service: Service,
+    model: ServedModel,
+    request: Request,
+    key: Hashable,
+    compute: Compute,
+    inputs: list[Any],
+    param: str = "input",
 ) -> Any:
-    return await while_connected(request, service.limits.seconds, model.worker.ask(key, compute, inputs))
+    count = InputTokens(service.limits, model.for_worker.source_tokenizer, param, inputs)
+    return await while_connected(request, service.limits.seconds, model.worker.ask(key, compute, inputs, count))
 
 
 def _listed(model: ServedModel, data: list[dict[str, Any]]) -> Response:

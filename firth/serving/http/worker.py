@@ -1,4 +1,9 @@
-"""Worker: everything but generation, in one thread per model. Requests that wait for the same are computed as one batch."""
+"""Worker: everything but generation, in one thread per model.
+
+Long requests are computed in pieces, and take turns with the others after each of them: a short request never waits for the
+whole of a long one. Pieces of requests for the same are one batch. Between two pieces, and whenever the work reports its
+progress, it ends if nobody waits for it any more.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,16 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from firth.decoding.engine import QueueFull
 from firth.errors import FirthError
 from firth.progress import Progress
 
-AT_ONCE = 256  # inputs of one batch, as far as requests can be joined
+AT_ONCE = 64  # inputs of one batch
+CHARACTERS = 16_384  # of one batch of more than one input
 Compute = Callable[[list[Any], Progress], Sequence[Any]]  # inputs → a result for each
 
 
@@ -28,6 +35,18 @@ class _Request:
     compute: Compute
     inputs: list[Any]
     future: asyncio.Future[Sequence[Any]]
+    check: Callable[[Progress], None] | None  # raises what is wrong with the inputs; before anything is computed
+    found: list[Any] = field(default_factory=list)  # the results so far
+
+    def piece(self, room: int, characters: int) -> list[Any]:
+        """The next inputs, as many as there is room for."""
+        taken: list[Any] = []
+        for one in self.inputs[len(self.found) : len(self.found) + room]:
+            characters -= _size(one)
+            if characters < 0:
+                break
+            taken.append(one)
+        return taken
 
     def settle(self, result: Sequence[Any] | Exception) -> None:
         """From the worker's thread."""
@@ -68,21 +87,50 @@ class Worker:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    async def ask(self, key: Hashable, compute: Compute, inputs: list[Any]) -> Sequence[Any]:
+    async def ask(
+        self, key: Hashable, compute: Compute, inputs: list[Any], check: Callable[[Progress], None] | None = None
+    ) -> Sequence[Any]:
         """The result for each input. If the caller is cancelled, the work is left out or stopped."""
         future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         with self._wake:
             if self._closed or len(self._waiting) >= self._queue:
                 raise QueueFull(f"{len(self._waiting)} requests are waiting already")
-            self._waiting.append(_Request(key, compute, inputs, future))
+            self._waiting.append(_Request(key, compute, inputs, future, check))
             self._wake.notify()
         return await future
 
     def _work(self) -> None:
         while batch := self._next():
             self.running = len(batch)
-            self._answer(batch)
+            for request in self._unfinished(batch):
+                with self._wake:
+                    self._waiting.append(request)  # behind those that came meanwhile
             self.running = 0
+
+    def _unfinished(self, batch: list[_Request]) -> list[_Request]:
+        """Compute a piece of each request. Those of which there is more."""
+        good = [request for request in batch if self._checked(request)]
+        room, characters, work = AT_ONCE, CHARACTERS, list[_Work]()
+        for request in good:
+            piece = request.piece(room, characters) or ([] if work else request.inputs[len(request.found) :][:1])
+            if piece:
+                work.append((request, piece))
+                room, characters = room - len(piece), characters - sum(map(_size, piece))
+        self._answer(work)
+        return [one for one in good if not one.future.cancelled() and len(one.found) < len(one.inputs)]
+
+    def _checked(self, request: _Request) -> bool:
+        if request.check is None:
+            return True
+        try:
+            request.check(partial(_stop_if_cancelled, [request]))
+        except _Cancelled:
+            return False
+        except Exception as error:
+            request.settle(error)
+            return False
+        request.check = None
+        return True
 
     def _next(self) -> list[_Request]:
         """The request that has waited longest, and those that can be computed with it. Empty: the worker is closed."""
@@ -104,27 +152,45 @@ class Worker:
             self._waiting = rest
             return batch
 
-    def _answer(self, batch: list[_Request]) -> None:
-        def progress(what: str, done: int, total: int) -> None:
-            if all(request.future.cancelled() for request in batch):
-                raise _Cancelled
-
+    def _answer(self, work: list[_Work]) -> None:
+        if not work:
+            return
+        requests = [request for request, _ in work]
         try:
-            found = batch[0].compute([one for request in batch for one in request.inputs], progress)
+            found = requests[0].compute([one for _, piece in work for one in piece], partial(_stop_if_cancelled, requests))
         except _Cancelled:
             return
         except FirthError as error:
-            if len(batch) == 1:
-                batch[0].settle(error)
+            if len(work) == 1:
+                self._fail(requests[0], error)
             else:  # only one of them may be wrong
-                for request in batch:
-                    self._answer([request])
+                for one in work:
+                    self._answer([one])
             return
         except Exception as error:
-            for request in batch:
-                request.settle(error)
+            for request in requests:
+                self._fail(request, error)
             return
         start = 0
-        for request in batch:
-            request.settle(found[start : start + len(request.inputs)])
-            start += len(request.inputs)
+        for request, piece in work:
+            request.found.extend(found[start : start + len(piece)])  # numpy would add it with +=
+            start += len(piece)
+            if len(request.found) == len(request.inputs):
+                request.settle(request.found)
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        request.inputs = []  # there is no more to compute
+        request.settle(error)
+
+
+_Work = tuple[_Request, list[Any]]  # and the piece of its inputs
+
+
+def _stop_if_cancelled(requests: list[_Request], what: str, done: int, total: int) -> None:
+    if all(request.future.cancelled() for request in requests):
+        raise _Cancelled
+
+
+def _size(one: Any) -> int:
+    """The characters of an input: a text, several, or something else."""
+    return len(one) if isinstance(one, str) else sum(map(_size, one)) if isinstance(one, tuple | list) else 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.beam import Hypothesis, StepwiseModel, beam
 from firth.decoding.considered import Note
 from firth.decoding.replayed import Replayed
 from firth.decoding.sample import DecodingConfig
@@ -16,6 +18,8 @@ from firth.decoding.sequences import decode, greedy, sampling
 from firth.models import ConditionalDecoder
 from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens
+
+_PACE = 0.1  # seconds between two ticks
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,20 @@ def search(
     sample: bool = False,
     longest: int | None = None,
     note: Note | None = None,
+    tick: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """What the network writes for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
     are those of the rows, on which sampling depends; `end` is <eos>, `tokens` what an imported decoder begins with, and `longest`
-    the most tokens that the network has positions for. `note` hears of every step of a beam; greedy decoding has none."""
+    the most tokens that the network has positions for. `note` hears of every step of a beam; greedy decoding has none. `tick` is
+    called between steps, a few times a second, and may end the search with an exception."""
     device = next(network.parameters()).device
     with torch.inference_mode():
         state = network.start(encode())
     start, first, banned = tokens or DecoderTokens(end)
     prompt_B1 = torch.full((len(numbers), 1), start, device=device)
     most = min(config.tokens, longest or config.tokens)
-    limits, model = [most] * len(numbers), Replayed(network, most)
+    limits, replayed = [most] * len(numbers), Replayed(network, most)
+    model: StepwiseModel = replayed if tick is None else _Ticking(replayed, tick)
     if sample or config.beam == 1:
         choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
         found = decode(model, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition, first=first, banned=banned)
@@ -72,6 +79,17 @@ def search(
         banned=banned,
         note=note,
     )
+
+
+class _Ticking:
+    def __init__(self, model: StepwiseModel, tick: Callable[[], None]) -> None:
+        self._model, self._tick, self._next = model, tick, 0.0
+
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + _PACE
+            self._tick()
+        return self._model.step(token_BT, state)
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:

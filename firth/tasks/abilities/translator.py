@@ -68,7 +68,8 @@ class Translator:
         device = next(self.network.parameters()).device.type
         for number, row_B in enumerate(_batches(order[: len(order) - done], length_N, device)):
             if mine(number):
-                search = self._search(config, sample, [first + int(row) for row in row_B])
+                tick = partial(progress, "translating", done, len(encoded))
+                search = self._search(config, sample, [first + int(row) for row in row_B], tick=tick)
                 for row, hypotheses in zip(row_B.tolist(), search([encoded[row] for row in row_B]), strict=True):
                     found[row] = [self._told(hypothesis) for hypothesis in hypotheses]
             done += len(row_B)
@@ -135,7 +136,12 @@ class Translator:
         return np.array((*hypothesis.tokens, *end), dtype=np.int64)
 
     def _search(
-        self, config: DecodingConfig, sample: bool, numbers: Sequence[int], note: Note | None = None
+        self,
+        config: DecodingConfig,
+        sample: bool,
+        numbers: Sequence[int],
+        note: Note | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> Callable[[Sequence[Ids]], list[list[Hypothesis]]]:
         def found(encoded: Sequence[Ids]) -> list[list[Hypothesis]]:
             device, end = next(self.network.parameters()).device, self.tokenizers[1].eos
@@ -143,7 +149,8 @@ class Translator:
             source_BS, length_B = (part.to(device) for part in _padded(encoded))
             encode = partial(self.network.encode, source_BS, length_B)
             tokens, longest = self.tokenizers[1].decoder, self._longest()
-            return search(self.network, encode, config, numbers, end, tokens, sample=sample, longest=longest, note=note)
+            more: dict[str, Any] = {"sample": sample, "longest": longest, "note": note, "tick": tick}
+            return search(self.network, encode, config, numbers, end, tokens, **more)
 
         return found
 
