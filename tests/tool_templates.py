@@ -78,4 +78,19 @@ MISTRAL = """\
     {%- endif %}
 {%- endfor %}
 """
-TOOL_TEMPLATES = {"Hermes": HERMES, "Llama": LLAMA, "Mistral": MISTRAL}
+_CALL_IN_HERMES = HERMES[
+    HERMES.index("            {{- '\\n<tool_call>") : HERMES.index("        {%- endfor %}\n        {{- '<|im_end|>")
+]
+QWEN_CODER = HERMES.replace(
+    _CALL_IN_HERMES,
+    """\
+            {{- '\\n<tool_call>\\n<function=' + tool_call.name + '>\\n' }}
+            {%- for name, value in tool_call.arguments | items %}
+                {{- '<parameter=' + name + '>\\n' }}
+                {{- value if value is string else value | tojson }}
+                {{- '\\n</parameter>\\n' }}
+            {%- endfor %}
+            {{- '</function>\\n</tool_call>' }}
+""",
+)
+TOOL_TEMPLATES = {"Hermes": HERMES, "Qwen Coder": QWEN_CODER, "Llama": LLAMA, "Mistral": MISTRAL}

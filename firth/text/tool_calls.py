@@ -1,8 +1,9 @@
 """Tool calls in the text that a model writes: where they begin and end, and which function they call with which arguments.
 
 Hermes, Qwen      <tool_call>{"name": "weather", "arguments": {"city": "Paris"}}</tool_call>          once or several times
+Qwen Coder        <tool_call><function=weather><parameter=city>Paris</parameter></function></tool_call>
 Mistral           [TOOL_CALLS] [{"name": "weather", "arguments": {"city": "Paris"}}]                  or weather[ARGS]{"city": …}
-Phi, Granite      <|tool_call|>[{"name": "weather", "arguments": {"city": "Paris"}}]<|/tool_call|>
+Phi, Granite      <|tool_call|>[{"name": "weather", "arguments": {"city": "Paris"}}]<|/tool_call|>    Apriel: <tool_calls> …
 Llama             {"name": "weather", "parameters": {"city": "Paris"}}                                the whole answer
 """
 
@@ -10,12 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 _DECODER = json.JSONDecoder()
 _BETWEEN = " \t\r\n;,"  # between two calls
 _NAMED = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\w*)?(?:\[ARGS\])?\s*(?=\{)")
+_FUNCTION = re.compile(r"\s*<function=([^<>\s]+)>(.*)</function>\s*", re.DOTALL)
+_PARAMETER = re.compile(r"\s*<parameter=([^<>\s]+)>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+
+Schemas = Mapping[str, Mapping[str, Any]]  # function → JSON schema of its parameters
 
 
 class Call(NamedTuple):
@@ -23,43 +28,113 @@ class Call(NamedTuple):
     arguments: dict[str, Any]
 
 
+def _json_calls(text: str, schemas: Schemas) -> list[Call] | None:
+    """{"name": …, "arguments": {…}}, one or several, or a list of them."""
+    calls: list[Call] = []
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        value, at = _value(text, at)
+        for one in value if isinstance(value, list) else [value]:
+            call = _call(one)
+            if call is None:
+                return None
+            calls.append(call)
+        while at < end and text[at] in _BETWEEN:
+            at += 1
+    return calls
+
+
+def _mistral_calls(text: str, schemas: Schemas) -> list[Call] | None:
+    """weather{"city": "Paris"}, once or several times, each after a [TOOL_CALLS] that was taken out; or as all others."""
+    calls: list[Call] = []
+    at = 0
+    while at < len(text.rstrip()):
+        name = _NAMED.match(text, at)
+        value, at = _value(text, name.end()) if name else (None, at)
+        if name is None or not isinstance(value, dict):
+            return _json_calls(text, schemas)
+        calls.append(Call(name[1], value))
+    return calls
+
+
+def _parameter_calls(text: str, schemas: Schemas) -> list[Call] | None:
+    """<function=weather><parameter=city>Paris</parameter></function>. A value is JSON, unless its schema says that it is text."""
+    function = _FUNCTION.fullmatch(text)
+    if function is None:
+        return None
+    name, body = function.groups()
+    properties = schemas.get(name, {}).get("properties")
+    arguments, at = dict[str, Any](), 0
+    while at < len(body.rstrip()):
+        found = _PARAMETER.match(body, at)
+        if found is None:
+            return None
+        parameter, at = found[1], found.end()
+        schema = properties.get(parameter) if isinstance(properties, dict) else None
+        is_text = isinstance(schema, dict) and schema.get("type") == "string"
+        value, end = (None, 0) if is_text else _value(found[2], 0)
+        arguments[parameter] = value if end and not found[2][end:].strip() else found[2]
+    return [Call(name, arguments)]
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """A JSON value and where it ends; None if there is none."""
+    at += len(text[at:]) - len(text[at:].lstrip())
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
+
+
+def _call(value: Any) -> Call | None:
+    """Models of one family sometimes write the function as another family does."""
+    if not isinstance(value, dict) or not isinstance(name := value.get("name"), str):
+        return None
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        arguments, _ = _value(arguments, 0)
+    return Call(name, arguments) if isinstance(arguments, dict) else None
+
+
 class CallFormat(NamedTuple):
     """`opening` is where calls begin, "" where they are the whole answer; `closing` is where they end, "" for the end of the
-    text. `also`: further strings between them that may be special tokens."""
+    text. `reads` finds the calls between them; None if there is anything else."""
 
     label: str
     opening: str
     closing: str = ""
-    also: tuple[str, ...] = ()
+    reads: Callable[[str, Schemas], list[Call] | None] = _json_calls
+    also: tuple[str, ...] = ()  # further strings that may be special tokens
+    dropped: tuple[str, ...] = ()  # those of them that say nothing
 
     @property
     def markers(self) -> tuple[str, ...]:
         return tuple(marker for marker in (self.opening, self.closing, *self.also) if marker)
 
-    def calls(self, inside: str) -> list[Call] | None:
-        """The calls in a text between opening and closing; None if there is anything else."""
-        for marker in self.markers:
-            if marker not in _READ:
-                inside = inside.replace(marker, "")
-        return _named_calls(inside) or _json_calls(inside)
+    def calls(self, inside: str, schemas: Schemas) -> list[Call] | None:
+        for marker in self.dropped:
+            inside = inside.replace(marker, "")
+        return self.reads(inside, schemas)
 
 
-_READ = ("[ARGS]", "[CALL_ID]")  # markers that _NAMED knows
 FORMATS = (
     CallFormat("Hermes", "<tool_call>", "</tool_call>"),
-    CallFormat("Mistral", "[TOOL_CALLS]", "", _READ),
+    CallFormat("Qwen Coder", "<tool_call>", "</tool_call>", _parameter_calls),
+    CallFormat("Mistral", "[TOOL_CALLS]", "", _mistral_calls, ("[ARGS]", "[CALL_ID]"), ("[TOOL_CALLS]",)),
     CallFormat("Phi", "<|tool_call|>", "<|/tool_call|>"),
-    CallFormat("Llama", "", "", ("<|python_tag|>",)),
+    CallFormat("Apriel", "<tool_calls>", "</tool_calls>"),
+    CallFormat("Nemotron", "<TOOLCALL>", "</TOOLCALL>"),
+    CallFormat("Llama", "", "", _json_calls, ("<|python_tag|>",), ("<|python_tag|>",)),
 )
 
 
 class CallReader:
-    """Tells the calls from the rest of a text, as it comes. A call counts if it is complete and of one of the functions `names`;
+    """Tells the calls from the rest of a text, as it comes. A call counts if it is complete and of one of the `functions`;
     whatever else looks like one stays text. White space around calls is dropped."""
 
-    def __init__(self, format: CallFormat, names: Collection[str], *, most: int | None = None) -> None:
+    def __init__(self, format: CallFormat, functions: Schemas, *, most: int | None = None) -> None:
         """`most`: calls; further ones are dropped."""
-        self._format, self._names, self._most = format, frozenset(names), most
+        self._format, self._functions, self._most = format, functions, most
         self._held = self._space = ""  # of which it is not known yet what it is, and the white space before a call
         self._inside = self._said = False  # between opening and closing; whether there was text
         self.found = 0
@@ -107,8 +182,8 @@ class CallReader:
         return self._decided(inside, closing)
 
     def _decided(self, inside: str, closing: str) -> tuple[str, list[Call]]:
-        calls = self._format.calls(inside)
-        if not calls or any(call.name not in self._names for call in calls):
+        calls = self._format.calls(inside, self._functions)
+        if not calls or any(call.name not in self._functions for call in calls):
             return self._space + self._format.opening + inside + closing, []
         kept = calls if self._most is None else calls[: self._most - self.found]
         self.found += len(kept)
@@ -121,50 +196,3 @@ class CallReader:
         openings = (self._format.opening,) if self._format.opening else self._format.also
         begun = max((n for one in openings for n in range(1, len(one)) if self._held.endswith(one[:n])), default=0)
         return len(self._held[: len(self._held) - begun].rstrip())
-
-
-def _named_calls(text: str) -> list[Call] | None:
-    """weather{"city": "Paris"}, once or several times, each after a [TOOL_CALLS] that was taken out."""
-    calls: list[Call] = []
-    at = 0
-    while at < len(text.rstrip()):
-        name = _NAMED.match(text, at)
-        value, at = _value(text, name.end()) if name else (None, at)
-        if name is None or not isinstance(value, dict):
-            return None
-        calls.append(Call(name[1], value))
-    return calls
-
-
-def _json_calls(text: str) -> list[Call] | None:
-    calls: list[Call] = []
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        value, at = _value(text, at)
-        for one in value if isinstance(value, list) else [value]:
-            call = _call(one)
-            if call is None:
-                return None
-            calls.append(call)
-        while at < end and text[at] in _BETWEEN:
-            at += 1
-    return calls
-
-
-def _value(text: str, at: int) -> tuple[Any, int]:
-    """A JSON value and where it ends; None if there is none."""
-    at += len(text[at:]) - len(text[at:].lstrip())
-    try:
-        return _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return None, at
-
-
-def _call(value: Any) -> Call | None:
-    """Models of one family sometimes write the function as another family does."""
-    if not isinstance(value, dict) or not isinstance(name := value.get("name"), str):
-        return None
-    arguments = value.get("arguments", value.get("parameters", {}))
-    if isinstance(arguments, str):
-        arguments, _ = _value(arguments, 0)
-    return Call(name, arguments) if isinstance(arguments, dict) else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from firth.errors import DataError
-from firth.text.tool_calls import FORMATS, Call, CallFormat, CallReader
+from firth.text.tool_calls import FORMATS, Call, CallFormat, CallReader, Schemas
 
 if TYPE_CHECKING:
     from firth.text.template_format import TemplateFormat
@@ -43,8 +43,8 @@ class ToolFormat:
         """The conversation up to where the assistant begins to write."""
         return self._format.encode(self._rendered([self._format.safe_message(one) for one in messages], tools))
 
-    def reader(self, names: Sequence[str], *, most: int | None = None) -> CallReader:
-        return CallReader(self.calls, names, most=most)
+    def reader(self, functions: Schemas, *, most: int | None = None) -> CallReader:
+        return CallReader(self.calls, functions, most=most)
 
     def _rendered(self, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]], answer_next: bool = True) -> str:
         return self._template.render_with_tools(messages, tools, answer_next=answer_next)
@@ -68,7 +68,7 @@ class ToolFormat:
         )
 
     def _reads(self, format: CallFormat, answer: str) -> bool:
-        reader = CallReader(format, [_CALL.name])
+        reader = CallReader(format, {_CALL.name: _PARAMETERS})
         text = self._format.without_special(answer, but=format.markers)
         found = [*reader.push(text)[1], *reader.finish()[1]]
         return found == [_CALL]

@@ -25,15 +25,18 @@ ASKED: Any = [{"role": "user", "content": "is it cold in Köln"}]
 WRITTEN = {
     "Hermes": 'I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Köln"}}\n</tool_call>\n'
     '<tool_call>\n{"name": "time", "arguments": {}}\n</tool_call>',
+    "Qwen-Coder": "I look.\n<tool_call>\n<function=weather>\n<parameter=city>\nKöln\n</parameter>\n</function>\n</tool_call>\n"
+    "<tool_call>\n<function=time>\n</function>\n</tool_call>",
     "Mistral": 'I look.[TOOL_CALLS] [{"name": "weather", "arguments": {"city": "Köln"}}, {"name": "time", "arguments": {}}]',
     "Llama": '{"name": "weather", "parameters": {"city": "Köln"}}; {"name": "time", "parameters": {}}',
 }
+TEMPLATES = {name.replace(" ", "-"): source for name, source in TOOL_TEMPLATES.items()} | {"none": CHATML}
 CALLS = [("weather", {"city": "Köln"}), ("time", {})]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, ScriptedEngine]]]:
-    with scripted(*chat_models(tmp_path_factory.mktemp("tools"), TOOL_TEMPLATES | {"none": CHATML})) as found:
+    with scripted(*chat_models(tmp_path_factory.mktemp("tools"), TEMPLATES)) as found:
         yield found
 
 

@@ -102,6 +102,10 @@ def test_special_tokens_that_a_tool_returns_are_text() -> None:
 
 
 # Strings as models of these families write them
+SCHEMAS: dict[str, Any] = {
+    "weather": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+    "time": {},
+}
 PARIS = Call("weather", {"city": "Paris"})
 WRITTEN: list[tuple[str, str, str, list[Call]]] = [
     ("Hermes", '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>', "", [PARIS]),
@@ -124,6 +128,27 @@ WRITTEN: list[tuple[str, str, str, list[Call]]] = [
     ),
     ("Hermes", "a < b and <tool> too \n", "a < b and <tool> too \n", []),
     ("Hermes", "<tool_call>" + "[" * 9999, "<tool_call>" + "[" * 9999, []),
+    (
+        "Qwen Coder",
+        "<tool_call>\n<function=weather>\n<parameter=city>\n3\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+        "</function>\n</tool_call>\n<tool_call><function=time></function></tool_call>",
+        "",
+        [Call("weather", {"city": "3", "days": 3}), Call("time", {})],
+    ),
+    (
+        "Qwen Coder",
+        "<tool_call><function=time><parameter=zone>a <b>\nc</parameter></function></tool_call>",
+        "",
+        [Call("time", {"zone": "a <b>\nc"})],
+    ),
+    (
+        "Qwen Coder",
+        "<tool_call><function=time>now</function></tool_call>",
+        "<tool_call><function=time>now</function></tool_call>",
+        [],
+    ),
+    ("Apriel", '<tool_calls>[{"name": "weather", "arguments": {"city": "Paris"}}]</tool_calls>', "", [PARIS]),
+    ("Nemotron", 'Sure. <TOOLCALL>[{"name": "weather", "arguments": {"city": "Paris"}}]</TOOLCALL>', "Sure.", [PARIS]),
     ("Mistral", '[TOOL_CALLS] [{"name": "weather", "arguments": {"city": "Paris"}, "id": "bDmFv8tEL"}]', "", [PARIS]),
     (
         "Mistral",
@@ -153,7 +178,7 @@ WRITTEN: list[tuple[str, str, str, list[Call]]] = [
 @given(cuts=st.lists(st.integers(0, 200), max_size=12))
 def test_calls_are_read_wherever_the_pieces_end(number: int, cuts: list[int]) -> None:
     label, written, text, calls = WRITTEN[number]
-    reader = CallReader(next(one for one in FORMATS if one.label == label), ["weather", "time"])
+    reader = CallReader(next(one for one in FORMATS if one.label == label), SCHEMAS)
     places = [0, *sorted(cut for cut in cuts if cut < len(written)), len(written)]
     found = [reader.push(written[a:b]) for a, b in itertools.pairwise(places)] + [reader.finish()]
     assert "".join(part for part, _ in found) == text
@@ -161,13 +186,13 @@ def test_calls_are_read_wherever_the_pieces_end(number: int, cuts: list[int]) ->
 
 
 def test_text_before_a_call_does_not_wait_for_it() -> None:
-    reader = CallReader(FORMATS[0], ["weather"])
+    reader = CallReader(FORMATS[0], SCHEMAS)
     assert reader.push("I look. ") == ("I look.", [])
     assert reader.push("Now <tool") == (" Now", [])
     assert reader.push("s> are") == (" <tools> are", [])
 
 
 def test_only_as_many_calls_as_are_allowed_are_read() -> None:
-    reader = CallReader(FORMATS[0], ["weather", "time"], most=1)
+    reader = CallReader(FORMATS[0], SCHEMAS, most=1)
     assert reader.push(WRITTEN[1][1]) == ("I look.", [PARIS])
     assert reader.finish() == ("", [])

@@ -62,7 +62,7 @@ class Prompt:
         """For the calls in one answer; None where there is nothing to call."""
         if self.format is None or not self.offer.functions:
             return None
-        return self.format.reader([one.name for one in self.offer.functions], most=self.offer.most)
+        return self.format.reader({one.name: one.parameters for one in self.offer.functions}, most=self.offer.most)
 
 
 async def prompt(
