@@ -170,9 +170,7 @@ EVENTS: Mapping[int, tuple[str, ...]] = {  # what somebody does afterwards
         "ask for a refund, walk out, give up, look for another one, sell it, switch it off, demand a refund, stop using it"
     ),
 }
-WORTH = _phrases(
-    "the price, a visit, the trouble, the wait, the effort, your time, reading, watching, seeing, buying, it"
-)
+WORTH = _phrases("the price, a visit, the trouble, the wait, the effort, your time, reading, watching, seeing, buying, it")
 STRENGTHS = ("",) * 4 + tuple(
     f"{word} " for word in _words("very really quite so truly rather extremely incredibly absolutely pretty")
 )
