@@ -58,7 +58,10 @@ def test_a_shipped_recipe_says_on_which_text_it_is_measured_and_who_published(na
 
 
 def has_test(data: DataConfig) -> bool:
-    if data.name in ("dates", "prompts", "chats", "swaps", "linear", "scenes", "digits", "stories") or data.test_path is not None:
+    if (
+        data.name in ("dates", "prompts", "chats", "swaps", "linear", "scenes", "digits", "stories", "opinions")
+        or data.test_path is not None
+    ):
         return True
     if data.name == "docstrings":
         return False
