@@ -76,6 +76,17 @@ class Shelf:
     def classifier(self) -> Path:
         return self._run("classifier", classifier_table(write_reviews(self.folder / "reviews.tsv"), steps=20))
 
+    @property
+    def labelled(self) -> Path:
+        """Of which no threshold gets everything right."""
+        wrong = [("a great film", "bad"), ("awful", "good")] * 4
+        return write_reviews(self.folder / "labelled.tsv", SORTED + wrong)
+
+    @functools.cached_property
+    def judged(self) -> Path:
+        """A classifier of its own, because a threshold stays with its run."""
+        return self._run("judged", classifier_table(self.labelled, steps=40))
+
     @functools.cached_property
     def tagger(self) -> Path:
         return self._run("tagger", tagger_table(write_tags(self.folder / "tags.conll"), steps=2, evaluate_every=0))
@@ -290,7 +301,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "{chat} --temperature 0 --tokens 6": {"--stop": ("", "--stop a")},
     },
     "classify": {
-        "{classifier} 'a great film'": {"--all": ("", "--all")},
+        "{classifier} 'a great film'": {"--all": ("", "--all"), "--threshold": ("--threshold 0", "--threshold 1")},
+        "{classifier} 'a great film' --threshold 0": {"--label": ("--label good", "--label bad")},
         "{classifier}": {"--file": ("", "--file {reviews}")},
     },
     "complete": {
@@ -341,7 +353,12 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "{lstm}": {"--streams": ("--streams 1", "--streams 4")},
         "{translator} --data {numbers}": {"--target": ("--target {names}", "--target {names2}")},
         "{translator} --data {numbers} --target {names}": {"--beam": ("--beam 1", "--beam 4")},
-        "{classifier}": _SAVE,
+        "{classifier}": {
+            **_SAVE,
+            "--threshold": ("--threshold 0", "--threshold 1"),
+            "--report": ("--report {out}/a.csv", "--report {out}/b.csv"),
+        },
+        "{classifier} --threshold 0": {"--label": ("--label good", "--label bad")},
         "{opinions}": {"--contrast": ("", "--contrast")},
         "{swaps} --save {out}/page.html": {"--beside": ("", "--beside {swaps2}")},
     },
@@ -353,7 +370,11 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         },
         "{bpe}": {"--out": ("--out {out}/a", "--out {out}/b")},
         "{bpe} --out {out}/folder --format safetensors": {"--license": ("", "--license mit"), "--dtype": ("", "--dtype bf16")},
-        "{bpe} --out {out}/folder --format gguf": {"--license": ("", "--license mit"), "--dtype": ("", "--dtype float16")},
+        "{bpe} --out {out}/folder --format gguf": {
+            "--license": ("", "--license mit"),
+            "--dtype": ("", "--dtype float16"),
+            "--quantise": ("", "--quantise q8_0", "--quantise q4_0"),
+        },
     },
     "extrapolate": {
         "{positions} --positions rotary --lengths 1,2 --tokens 64": {
@@ -486,6 +507,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--max-tokens": ("--max-tokens 1", "--max-tokens 2"),
             "--max-prompt": ("--max-prompt 1", "--max-prompt 2"),
             "--max-body": ("--max-body 1", "--max-body 2"),
+            "--connections": ("--connections 1", "--connections 2"),
+            "--per-address": ("", "--per-address 0", "--per-address 256"),
             "--timeout": ("--timeout 1", "--timeout 2"),
             "--drain": ("--drain 1", "--drain 2"),
             "--device": ("--device auto", "--device cpu"),
@@ -499,10 +522,19 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "{tagger}": {"--file": ("", "--file {reviews}")},
         "{tagger} --file {sentences}": {"--conll": ("", "--conll")},
     },
+    "threshold": {
+        "{judged} --data {labelled}": {"--for": ("--for f1", "--for cost"), "--label": ("--label good", "--label bad")},
+        "{judged} --data {labelled} --for precision": {"--precision": ("--precision 0.1", "--precision 0.75")},
+        "{judged} --data {labelled} --for cost": {
+            "--false-positive": ("--false-positive 1", "--false-positive 99"),
+            "--false-negative": ("--false-negative 1", "--false-negative 99"),
+        },
+        "{judged}": {"--data": ("", "--data {labelled}"), "--remove": ("", "--remove")},
+    },
     "tokenize": {"{text} 'the list'": {"--kind": ("--kind char", "--kind bpe,word"), "--vocab": ("--vocab 280", "--vocab 300")}},
     "train": {
         "{recipe} --out {out}/run": {"--out": ("", "--out {out}/other")},
-        "{recipe} --out {half}": {"--resume": ("!", "--resume")},
+        "{recipe} --out {half}": {"--resume": ("!", "--resume"), "--overwrite": ("!", "--overwrite")},
     },
     "translate": {
         "{translator} '1 2'": {
@@ -643,6 +675,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--rate": ("--rate 0.1", "--rate 0.2"),
             "--final-rate": ("--final-rate 0", "--final-rate 0.02"),
             "--seed": ("--seed 1", "--seed 2"),
+            "--faithful": ("", "--faithful"),
             "--log": ("", "--log {out}/log.jsonl"),
             "--out": ("", "--out {out}/w.firth"),
         },
@@ -678,6 +711,7 @@ NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
     "classify": {"--all": "JSON always has every class"},
     "results": {"--brief": "JSON always has every column"},
     "tag": {"--conll": "refused: two output formats"},
+    "threshold": {"--remove": "refused: nothing is chosen"},
 }
 STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 2 3\n"}
 # What a verb finds in its {out}.

@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
         ["model.heads = 5 does not divide model.width = 32; try model.heads = 4"],
     ),
     "a setting without value": ([*TRAIN, "--model.depth"], ['"--model.depth" has no value; write --model.depth=value']),
-    "not a setting": ([*TRAIN, "--depth=3"], ['unknown argument "--depth=3"; settings look like --model.depth=6']),
+    "not a setting": ([*TRAIN, "--depth=3"], ['unknown argument "--depth=3"; did you mean --model.depth=3?']),
     "unknown recipe": (["train", "hallo", "--out", "run"], ['there is no recipe "hallo". Did you mean "hello"?']),
     "unknown recipe, nothing like it": (["train", "zzz", "--out", "run"], ['no recipe "zzz". Known: chat-decoder,', "hello"]),
     "missing recipe file": (

@@ -70,7 +70,7 @@ def test_options_reach_the_training(firth: Firth, corpus: Path, tmp_path: Path) 
     out = tmp_path / "v.firth"
     given = {
         "model": "cbow",
-        "loss": "hs",
+        "loss": "ns",
         "dim": 7,
         "window": 3,
         "negatives": 4,
