@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import Save, save_figures, section
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult, Settings
@@ -60,6 +62,19 @@ def playground(
     projected: Annotated[
         bool, typer.Option("--projected", help="Project the words of a sentence to q, k and v with random matrices.")
     ] = False,
+    matrix: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Your own matrix for a sentence: X, W_q, W_k, W_v, W_o, Q or P, as 'W_q=1 0; 0 1' or W_q=FILE.csv. "
+            "May be repeated."
+        ),
+    ] = None,
+    matrices: Annotated[
+        Path | None, typer.Option(help='File of several: JSON, {"W_q": [[1, 0], [0, 1]]}, or lines such as W_q = 1 0; 0 1.')
+    ] = None,
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Print q, k and v, too. [default: only with --projected or matrices]")
+    ] = False,
     save: Save = None,
     as_json: Json = False,
 ) -> None:
@@ -85,7 +100,10 @@ def playground(
     drawn = sentence is not None and vectors is None  # the words get random vectors
     if not drawn:
         refuse_given({"width": width}, "is that of random vectors, which only a sentence without --vectors has. Remove it.")
-    found = _play(sentence, example, table, query, vectors, settings)
+    own = _matrices(matrix or (), matrices)
+    if own and sentence is None:
+        raise ConfigError("matrices project the words of a sentence, and none was given. Give a sentence, or leave them out")
+    found = _play(sentence, example, table, query, vectors, settings, own)
     if not drawn and not found.parameters:
         refuse_given({"seed": seed}, "draws random numbers, but there are none here. Remove it.")
     if save is not None:
@@ -93,15 +111,20 @@ def playground(
     if as_json:
         print_json(found.facts())
         return
-    print(found.text(shutil.get_terminal_size().columns))
+    print(found.text(shutil.get_terminal_size().columns, inputs or None))
     if save is not None:
         print(f"\n{saved}: {len(found.steps)} steps")
 
 
 def _play(
-    sentence: str | None, name: str | None, table: Path | None, query: str | None, file: Path | None, settings: Settings
+    sentence: str | None,
+    name: str | None,
+    table: Path | None,
+    query: str | None,
+    file: Path | None,
+    settings: Settings,
+    matrices: Mapping[str, Any],
 ) -> PlaygroundResult:
-    from firth.errors import ConfigError
     from firth.inspection.playground import example, of_sentence, of_table, read_table
     from firth.text.data.running_text import read_text
     from firth.vectors import load
@@ -117,10 +140,40 @@ def _play(
         raise ConfigError("--vectors does not apply to an example, which has its own vectors. Give a sentence, or --table")
     vectors = None if file is None else load(file)
     if sentence is not None:
-        return of_sentence(sentence, settings, vectors)
+        return of_sentence(sentence, settings, vectors, matrices)
     if table is not None and query is not None:
         return of_table(read_table(read_text(str(table))), query, settings, vectors)
     return example(cast("ExampleName", name or "scores"), settings, query)
+
+
+def _matrices(given: Sequence[str], file: Path | None) -> dict[str, Any]:
+    """Those of --matrix and --matrices by name; a name may not occur twice."""
+    from firth.inspection.own_matrices import read_matrices
+
+    found: dict[str, Any] = dict(read_matrices(_read(file))) if file is not None else {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ConfigError(f'--matrix is "{one[:40]}"; expected a name and numbers or a file, such as "W_q=1 0; 0 1"')
+        if name.strip() in found:
+            raise ConfigError(f"{name.strip()} is given twice. Leave one of them out")
+        is_file = Path(value.strip()).suffix.lower() in (".csv", ".tsv", ".txt", ".json")
+        found[name.strip()] = _read(Path(value.strip())) if is_file else value
+    return found
+
+
+def _read(path: Path) -> str:
+    """A small text file; a large one is refused before it is read."""
+    from firth.inspection.own_matrices import LONGEST
+
+    try:
+        if not path.is_file():
+            raise ConfigError(f"{path} is not a file; expected a file of matrices")
+        if path.stat().st_size > LONGEST:
+            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes; a file of matrices has at most {LONGEST:,}")
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as text: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _save(path: Path, found: PlaygroundResult) -> str:

@@ -5,6 +5,7 @@
     masked   m_qk = s_qk, or −∞ where q may not attend to k
     weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero if q may not attend to any key
     sums     o_q  = Σ_k p_qk v_k
+    output   y_q  = W_o [o_q of every head]           only with projections, which may be the reader's own: own_matrices.py
 
 All numbers come from the functions that attend() itself uses, in float64. Letters: H heads, Q queries, K keys, D dimension of a
 query or key, E dimension of a value, T words of a sentence, d = H·D.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
@@ -27,6 +28,16 @@ from firth.errors import ConfigError, DataError, index_range
 from firth.figures.attention import token_names
 from firth.figures.figure import Drawn, Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
+from firth.inspection.own_matrices import (
+    PROJECTIONS,
+    Given,
+    dimension,
+    output,
+    own_matrices,
+    projected,
+    random_shapes,
+    word_vectors,
+)
 from firth.inspection.spelling_vectors import of_equal_length, spelling_vectors
 from firth.layers import position
 from firth.layers.attention import attend, mask, reference, score
@@ -39,21 +50,21 @@ from firth.layers.position.scheme import Draw, PositionExample
 Array = npt.NDArray[np.float64]
 MaskName = Literal["full", "causal", "strictly_causal", "all_but_self", "window", "prefix", "lengths", "documents"]
 ExampleName = Literal["scores", "roles"]
-StepName = Literal["scores", "scaled", "masked", "weights", "sums"]
+StepName = Literal["scores", "scaled", "masked", "weights", "sums", "output"]
 
 SCORES: tuple[ScoreKind, ...] = score.KINDS
 MASKS: tuple[MaskName, ...] = get_args(MaskName)
 POSITIONS: tuple[PositionKind, ...] = position.KINDS
 LIMITED: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents")  # masks that have a limit
 EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
-STEPS: tuple[StepName, ...] = get_args(StepName)
+STEPS: tuple[StepName, ...] = get_args(StepName)[:-1]  # those of every attention
+OUTPUT: StepName = "output"  # what W_o makes of the sums
 MOST = 64  # words of a sentence or rows of a table: nobody reads more than 64 × 64 cells one by one
 WIDEST = 1024  # dimension of a vector
 
 ROLES = (("Xiaoming", "student"), ("Tom", "teacher"), ("Ravi", "assistant"), ("Lena", "teacher"))  # the second example
 NAME = "Ravi"  # its query
 _SCORES = frozenset(("scores", "scaled", "masked"))  # steps with one colour scale, so that scaling is seen
-_PROJECTED = ("q", "k", "v")
 _VECTORS = {"q": "queries", "k": "keys", "v": "values"}
 _FLAT = 0.95  # share of the largest possible entropy: weights above it are nearly flat
 
@@ -79,7 +90,7 @@ class Settings:
     heads: int = 1
     width: int = 8  # dimension of the random word vectors of a sentence
     seed: int = 0  # for the random word vectors of a sentence and for the parameters of the score and the position scheme
-    projected: bool = False  # q = W_q x, k = W_k x, v = W_v x with random matrices, for a sentence; otherwise q = k = v = x
+    projected: bool = False  # q = W_q x, k = W_k x, v = W_v x, y = W_o o with random matrices; otherwise q = k = v = x
 
     def __post_init__(self) -> None:
         for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
@@ -117,6 +128,7 @@ class PlaygroundResult(Drawn):
     steps: tuple[Step, ...]
     caption: str = ""  # for a table of words: whether the query was found, found approximately, or not
     x_Td: Array | None = None  # the word vectors of a sentence, if they are projected
+    matrices: Mapping[str, Array] = field(default_factory=dict)  # of the projections; they are among the parameters, too
 
     def step(self, name: StepName) -> Array:
         """The numbers of one step by head, query and key; for "sums" by head, query and dimension."""
@@ -144,24 +156,29 @@ class PlaygroundResult(Drawn):
         return found
 
     def vector_panels(self, head: int = 0) -> list[Panel]:
-        """q, k and v of one head; before them x and the rows of W_q, W_k and W_v that make this head, if there are any."""
-        D, found = self.q_HQD.shape[2], []
+        """q, k and v of one head. If they are projections: before them x and the rows of the matrices that make this head, and
+        after them the columns of W_o that read it."""
+        found = []
         if self.x_Td is not None:
             found.append(Panel("x", "word vectors", self.queries, _numbered(self.x_Td.shape[1]), self.x_Td.tolist(), False))
-            for name in _PROJECTED:
-                W_Dd = self.parameters[f"W_{name}"][head * D : (head + 1) * D]
-                rows, columns = _numbered(D), _numbered(W_Dd.shape[1])
-                found.append(Panel(f"W_{name}", f"{name} = W_{name} x", rows, columns, W_Dd.tolist(), False))
+        for name, vector in PROJECTIONS.items():
+            if name in self.matrices:
+                D = (self.v_HKE if vector == "v" else self.q_HQD).shape[2]
+                found.append(_matrix_panel(name, f"{vector} = {name} x", self.matrices[name][head * D : (head + 1) * D]))
         vectors = {"q": (self.queries, self.q_HQD), "k": (self.keys, self.k_HKD), "v": (self.keys, self.v_HKE)}
         edge = _largest(x_HnD[head] for _, x_HnD in vectors.values())
         for name, (words, x_HnD) in vectors.items():
             values = x_HnD[head].tolist()
             found.append(Panel(name, _VECTORS[name], words, _numbered(x_HnD.shape[2]), values, False, {}, edge))
+        if "W_o" in self.matrices:
+            E = self.v_HKE.shape[2]
+            W_mE = self.matrices["W_o"][:, head * E : (head + 1) * E]
+            found.append(_matrix_panel("W_o", _output_equation(self.settings.heads), W_mE))
         return found
 
     def figure(self, head: int = 0) -> Figure:
-        """All steps of one head, from the scores to the sums."""
-        return panels_figure(self.panels(head))
+        """All steps of one head, from the scores to the sums; if there are projections, after what they begin with."""
+        return panels_figure([*(self.vector_panels(head) if self.matrices else ()), *self.panels(head)])
 
     def figures(self, head: int = 0) -> dict[str, Figure]:
         """Each step of one head as a separate figure."""
@@ -175,11 +192,12 @@ class PlaygroundResult(Drawn):
         """The Plotly figure, for a notebook."""
         return self.figure(head).plot
 
-    def text(self, width: int = 80) -> str:
-        """Every step of every head as numbers."""
-        several = self.settings.heads > 1
+    def text(self, width: int = 80, inputs: bool | None = None) -> str:
+        """Every step of every head as numbers; with `inputs` also q, k, v and the matrices, by default if there are any."""
+        several, inputs = self.settings.heads > 1, bool(self.matrices) if inputs is None else inputs
         parts = [
-            (f"head {head + 1}\n\n" if several else "") + panels_text(self.panels(head), width)
+            (f"head {head + 1}\n\n" if several else "")
+            + panels_text([*(self.vector_panels(head) if inputs else ()), *self.panels(head)], width)
             for head in range(self.settings.heads)
         ]
         return "\n\n".join([*parts, self.caption] if self.caption else parts)
@@ -207,22 +225,36 @@ class PlaygroundResult(Drawn):
         }
 
 
-def of_sentence(text: str, settings: Settings | None = None, vectors: Vectors | None = None) -> PlaygroundResult:
+def of_sentence(
+    text: str, settings: Settings | None = None, vectors: Vectors | None = None, matrices: Given | None = None
+) -> PlaygroundResult:
     """Self-attention between the words: q = k = v = x, the word vectors, split into heads. They come from `vectors` or are random
-    with length √width, and always the same for the same word and seed. With `projected`, q, k and v are projections of x."""
-    settings = settings or Settings()
+    with length √width, and always the same for the same word and seed. With `projected`, q, k and v are random projections of x.
+
+    `matrices` are your own, by name: X, the word vectors; W_q, W_k, W_v and W_o; or Q and P; see own_matrices.py. What is not
+    given is random with `projected`, and otherwise left out."""
+    settings, given = settings or Settings(), own_matrices(matrices or {})
     words = text.split()
     _refuse_count("the sentence has", "words", len(words))
-    x_Td = _added(_by_word(words, settings, vectors), settings)
-    x_HTD = _cut(x_Td, settings.heads)
-    columns = _numbered(x_HTD.shape[2])
-    if not settings.projected:
-        return _computed(words, words, columns, x_HTD, x_HTD, x_HTD, settings, q_start=0)
+    if "X" in given and vectors is not None:
+        raise ConfigError("X and vectors are both given, but each says what the words are. Leave one of them out")
+    if "X" not in given and vectors is None:
+        settings = replace(settings, width=dimension(given, settings.width, Settings.width))
+    x_Td = _added(word_vectors(given, len(words)) if "X" in given else _by_word(words, settings, vectors), settings)
     d = x_Td.shape[1]
-    matrices = {f"W_{name}": drawn(f"W_{name}", (d, d), settings.seed) / math.sqrt(d) for name in _PROJECTED}
-    q_HTD, k_HTD, v_HTD = (_cut(x_Td @ W_dd.T, settings.heads) for W_dd in matrices.values())
-    found = _computed(words, words, columns, q_HTD, k_HTD, v_HTD, settings, q_start=0)
-    return replace(found, parameters={**matrices, **found.parameters}, x_Td=x_Td)
+    shapes = random_shapes(given, d) if settings.projected else {}
+    random = {name: drawn(name, shape, settings.seed) / math.sqrt(shape[1]) for name, shape in shapes.items()}
+    made = projected(x_Td, given, random)
+    q_HTD, k_HTD, v_HTE = (_cut(x_Tn, settings.heads) for x_Tn in (made.q_Tn, made.k_Tn, made.v_Tm))
+    found = _computed(words, words, _numbered(v_HTE.shape[2]), q_HTD, k_HTD, v_HTE, settings, q_start=0)
+    used = dict(made.used)
+    if "W_o" in given or "W_o" in random:
+        used["W_o"] = W_o = {**random, **given}["W_o"]
+        y_HTm = np.repeat(output(found.sums, W_o)[None], settings.heads, axis=0)  # of all heads together
+        step = Step(OUTPUT, _output_equation(settings.heads), _numbered(len(W_o)), y_HTm)
+        found = replace(found, steps=(*found.steps, step))
+    x = x_Td if used or "X" in given else None
+    return replace(found, parameters={**used, **found.parameters}, x_Td=x, matrices=used)
 
 
 def of_table(
@@ -337,6 +369,14 @@ def _computed(
         for name, values in zip(STEPS, found, strict=True)
     )
     return PlaygroundResult(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
+
+
+def _output_equation(heads: int) -> str:
+    return "y = W_o o" if heads == 1 else f"y = W_o [o_1 … o_{heads}], of all heads"
+
+
+def _matrix_panel(name: str, equation: str, W_nm: Array) -> Panel:
+    return Panel(name, equation, _numbered(len(W_nm)), _numbered(W_nm.shape[1]), W_nm.tolist(), False)
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -77,3 +77,33 @@ def test_help_names_every_score_and_position(firth: Firth, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "200")
     answer = firth("playground", "--help")
     assert [name for name in (*SCORES, *POSITIONS) if name not in answer.out] == []
+
+
+def test_own_matrices_are_read_from_the_command_line_and_from_files(firth: Firth, tmp_path: Path) -> None:
+    (tmp_path / "wk.csv").write_text("0,1\n1,0\n")
+    (tmp_path / "more.json").write_text('{"W_v": [[1, 1], [0, 1]], "W_o": [[2, 0], [0, 2]]}')
+    own = ("--matrix", "X=1 0; 0 1", "--matrix", "W_q=2 0; 0 2", "--matrix", f"W_k={tmp_path / 'wk.csv'}")
+    answer = firth("playground", "a b", *own, "--matrices", tmp_path / "more.json", "--score", "dot", "--json")
+    assert answer.code == 0, answer.err
+    facts = json.loads(answer.out)
+    assert facts["steps"][0]["values"] == [[[0, 2], [2, 0]]]
+    assert facts["parameters"]["W_o"] == [[2, 0], [0, 2]]
+    shown = firth("playground", "a b", *own).out
+    assert "W_q      q = W_q x" in shown
+    assert "values" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--matrix", "W_q=1 0; 0 1"), "none was given. Give a sentence"),
+        (("a b", "--matrix", "W_q"), "expected a name and numbers or a file"),
+        (("a b", "--matrix", "W_q=1", "--matrix", "W_q=2"), "W_q is given twice"),
+        (("a b", "--matrix", "W_q=none.csv"), "none.csv"),
+        (("a b", "--matrix", "X=1 0; 0 1; 1 1"), "X is 3 × 2; expected 2 rows"),
+    ],
+)
+def test_matrices_that_do_not_fit_are_refused(firth: Firth, arguments: tuple[str, ...], message: str) -> None:
+    answer = firth("playground", *arguments)
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert message in answer.err

@@ -318,7 +318,7 @@ def test_projections_are_products_with_three_matrices() -> None:
     np.testing.assert_allclose(found.step("scores"), np.einsum("hqd,hkd->hqk", found.q_HQD, found.k_HKD), rtol=1e-12)
     np.testing.assert_allclose(found.sums, np.einsum("hqk,hkd->hqd", found.weights, found.v_HKE), rtol=1e-12)
     panels = {panel.name: np.array(panel.values) for panel in found.vector_panels(1)}
-    assert list(panels) == ["x", "W_q", "W_k", "W_v", "q", "k", "v"]
+    assert list(panels) == ["x", "W_q", "W_k", "W_v", "q", "k", "v", "W_o"]
     np.testing.assert_allclose(panels["x"] @ panels["W_k"].T, panels["k"], rtol=1e-12)
     plain = of_sentence("a b c", Settings(heads=2, width=8))
     np.testing.assert_array_equal(plain.q_HQD, plain.v_HKE)

@@ -135,7 +135,7 @@ def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_beh
     assert isinstance(chosen.config, TransformerConfig)
     assert (chosen.config.width, chosen.config.depth, chosen.config.hidden) == (512, 3, 11_008)
     assert notes == [
-        "model.hidden is still 11008, which was chosen for model.width = 4096; now model.width = 512. Set --model.hidden, too."
+        "model.hidden is still 11008, which was chosen for model.width = 4096; now model.width = 512. Set model.hidden, too."
     ]
     assert preset("llama-7b").config.width == 4096
 

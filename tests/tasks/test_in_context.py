@@ -111,7 +111,7 @@ def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str,
         (lambda model: model.classify(["x"]), r"classify needs a classifier, but this run is a model that"),
         (lambda model: model.embed(["x"]), r"PointReader has no contextual vectors\. Use a language model,"),
         (lambda model: model.attention("x"), r"this run reads numbers, so there is no text to inspect\. Use"),
-        (lambda model: model.evaluate("some.txt"), r"--data is some\.txt, but this run is evaluated on generated"),
+        (lambda model: model.evaluate("some.txt"), r"path is some\.txt, but this run is evaluated on generated"),
     ],
 )
 def test_what_numbers_cannot_do_is_refused(linear: Run[Any], ask: Callable[[Run[Any]], object], complaint: str) -> None:

@@ -356,7 +356,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     ),
     "translations of nothing": (
         lambda model: model.evaluate(target="b.txt"),
-        r"--target is b\.txt, but the sources are missing\. Give --data,",
+        r"target is b\.txt, but the sources are missing\. Give path,",
     ),
     "a split and a file": (
         lambda model: model.evaluate("a.tsv", split="valid"),

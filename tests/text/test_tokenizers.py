@@ -258,7 +258,7 @@ def test_an_unseen_character_is_named_with_the_remedy() -> None:
     with pytest.raises(DataError) as caught:
         trained("char", "hello").encode("jello\N{EURO SIGN}")
     assert "not in the vocabulary: 'j' '€'." in str(caught.value)
-    assert "--tokenizer.kind=bpe" in str(caught.value)
+    assert "--tokenizer.kind=bpe" in caught.value.for_command()
 
 
 def test_what_is_no_character_is_refused() -> None:

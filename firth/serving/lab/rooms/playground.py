@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, cast
 
+from firth.inspection.own_matrices import read_matrices
 from firth.inspection.playground import (
     EXAMPLES,
     MASKS,
     NAME,
+    OUTPUT,
     POSITIONS,
     ROLES,
     SCORES,
@@ -33,12 +35,13 @@ if TYPE_CHECKING:
     from firth.layers.position import PositionKind
 
 TABLE = "\n".join(f"{name} → {role}" for name, role in ROLES)
+MATRICES = "X = 1 0; 0 1\nW_q = 2 0; 0 2\nW_k = 0 1; 1 0\nW_v = 1 1; 0 1\nW_o = 1 0; 0 1"
 WITH_LIMIT: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents")  # masks that use Settings.limit
 INPUTS = (*EXAMPLES, "sentence", "table")
 _INPUT = {
     "scores": Choice("scores", "example: scores of 112 and 96, scaled by 1/√64", {"controls": []}),
     "roles": Choice("roles", "example: look up a name's role", {"controls": ["query"]}),
-    "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors", "projected"]}),
+    "sentence": Choice("sentence", "your own sentence", {"controls": ["text", "width", "vectors", "projected", "matrices"]}),
     "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "vectors"]}),
 }
 USUAL = Settings()
@@ -60,7 +63,14 @@ MASK_LABELS = {
     "documents": "separate documents",
 }
 POSITION_LABELS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi", "disentangled": "disentangled (DeBERTa)"}
-_STEPS = {"scores": "Scores", "scaled": "Scaled scores", "masked": "Masked scores", "weights": "Softmax", "sums": "Weighted sum"}
+_STEPS = {
+    "scores": "Scores",
+    "scaled": "Scaled scores",
+    "masked": "Masked scores",
+    "weights": "Softmax",
+    "sums": "Weighted sum",
+    "output": "Output",
+}
 
 
 def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -71,6 +81,7 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     played, call = _played(request, library, settings)
     python = (
         f"{'import firth' + chr(10) if 'firth.vectors' in call else ''}"
+        f"{'from firth.inspection.own_matrices import read_matrices' + chr(10) if 'read_matrices' in call else ''}"
         "from firth.inspection.playground import Settings, example, of_sentence, of_table\n\n"
         f"played = {call}\n"
         "print(played.text())\n"
@@ -114,7 +125,9 @@ def _played(request: ViewRequest, library: RunLibrary, settings: Settings) -> tu
     loaded = f", firth.vectors.load({str(library.vectors[name])!r})" if name else ""
     if of == "sentence":
         text = request.text("text", "")
-        return of_sentence(text, settings, vectors), f"of_sentence({text!r}, {settings!r}{loaded})"
+        own = request.text("matrices", "")
+        given = f", matrices=read_matrices({own!r})" if own.strip() else ""
+        return of_sentence(text, settings, vectors, read_matrices(own)), f"of_sentence({text!r}, {settings!r}{loaded}{given})"
     rows, query = read_table(request.text("table", TABLE)), request.text("query", "")
     return of_table(rows, query, settings, vectors), f"of_table({rows!r}, {query!r}, {settings!r}{loaded})"
 
@@ -132,7 +145,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
         "mask": tuple(masks),
         "position": choices(POSITIONS, POSITION_LABELS),
         "vectors": (Choice("", "none: random vectors for a sentence, spelling for a table"), *named(library.vectors)),
-        "steps": choices(STEPS, _STEPS),
+        "steps": choices((*STEPS, OUTPUT), _STEPS),
     }
 
 
@@ -148,6 +161,7 @@ ROOM = Room(
         Example("Look up a name", {"of": "roles", "query": NAME, "shown": "5"}),
         Example("A sentence with a causal mask", {"of": "sentence", "mask": "causal", "shown": "5"}),
         Example("Projections to q, k and v", {"of": "sentence", "projected": "true", "inputs": "true", "shown": "1"}),
+        Example("Your own matrices", {"of": "sentence", "text": "a b", "matrices": MATRICES, "inputs": "true", "shown": "6"}),
     ),
     facts={"usual": asdict(USUAL), "text": "the FBI is chasing a criminal", "table": TABLE, "query": NAME},
 )

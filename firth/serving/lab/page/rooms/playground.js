@@ -20,6 +20,7 @@ const controls = lab => {
     { name: "vectors", label: "Word vectors", kind: "choice", value: "" },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: usual.seed },
     { name: "projected", label: "Project the words to q, k and v", kind: "flag", value: "false" },
+    { name: "matrices", label: "Your own matrices, one per line: X, W_q, W_k, W_v, W_o, Q or P (W_q = 1 0; 0 1)", kind: "area", value: "" },
     { name: "inputs", label: "Show the vectors", kind: "flag", value: "false" },
     { name: "beside", label: "Compare with the unscaled softmax", kind: "flag", value: "false" },
     { name: "shown", label: "Steps shown", kind: "range", min: 1, max: steps, step: 1, value: 1 },
@@ -31,7 +32,7 @@ const controls = lab => {
 // Hides the controls that the chosen input, mask and number of heads do not use.
 function showUsed(lab, made) {
   const used = new Set(lab.chosen("of").controls);
-  for (const name of ["text", "table", "query", "width", "projected"]) lab.show(made[name], used.has(name));
+  for (const name of ["text", "table", "query", "width", "projected", "matrices"]) lab.show(made[name], used.has(name));
   lab.show(made.vectors, used.has("vectors") && lab.info.vectors.length);
   lab.show(made.limit, lab.chosen("mask").limited);
   lab.show(made.head, Number(lab.state.heads) > 1);
@@ -82,12 +83,13 @@ export function mount(root, lab) {
     const result = await lab.ask("steps", settings, { into: out });
     await begin(result, result && inputs === "true");
     caption.textContent = result?.facts.caption ?? "";
-    made.next.disabled = Number(count) >= places.length;
+    const steps = result?.facts.steps ?? [];
+    made.next.disabled = Number(count) >= (steps.length || places.length);
     made.first.disabled = Number(count) <= 1;
     for (const [n, { place, equation, cells }] of places.entries()) {
-      place.hidden = !result || n >= Number(count);
+      const step = steps[n];
+      place.hidden = !step || n >= Number(count);
       if (place.hidden) continue;
-      const step = result.facts.steps[n];
       equation.textContent = step.equation;
       cells.style.maxWidth = `${result.figures[step.name].plot.layout.width}px`; // cells stay square
       await lab.figure(cells, result, step.name);
