@@ -71,8 +71,12 @@ def test_every_front_answers_as_one_process_does(served: Fronted, char_run: Path
         assert reply(begin(connection, "/v1/completions", PROMPT)).json["choices"][0]["text"] == text
         events = streamed(reply(begin(connection, "/v1/completions", PROMPT | {"stream": True})).text)
         assert "".join(event["choices"][0]["text"] for event in events) == text
-        no_chat = reply(begin(connection, "/v1/chat/completions", {"messages": [{"role": "user", "content": "the"}]}))
-        assert (no_chat.status, "trained on conversations" in no_chat.error["message"]) == (400, True)
+        for path, asked in (
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "the"}]}),
+            ("/v1/responses", {"input": "the"}),
+        ):
+            no_chat = reply(begin(connection, path, asked))
+            assert (no_chat.status, "trained on conversations" in no_chat.error["message"]) == (400, True)
 
 
 def test_other_requests_are_answered_by_the_supervisor(served: Fronted, char_run: Path) -> None:

@@ -62,19 +62,19 @@ def test_threads_get_their_own_answers_beside_a_template_that_does_not_end() -> 
     found: dict[int, list[str]] = {}
 
     def ask(thread: int) -> None:
-        found[thread] = [said(f"{thread} {number}") for number in range(10)]
+        found[thread] = [said(f"{thread} {number}") for number in range(5)]
 
     def do_not_end() -> None:
         with pytest.raises(DataError, match="was stopped"):
             ChatTemplate(ENDLESS).render([])
 
     stopped = threading.Thread(target=do_not_end)
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
     for thread in (stopped, *threads):
         thread.start()
     for thread in (stopped, *threads):
         thread.join()
-    assert found == {thread: [f"{thread} {number}" for number in range(10)] for thread in range(6)}
+    assert found == {thread: [f"{thread} {number}" for number in range(5)] for thread in range(4)}
     assert len(workers()) <= template_process.WORKERS
 
 

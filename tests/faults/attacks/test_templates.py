@@ -20,11 +20,9 @@ INPUTS = int(os.environ.get("FIRTH_ATTACK_INPUTS", "40"))
 PATIENCE = 60.0  # seconds for one template of 2, on a busy machine
 OWN = 150 << 20  # bytes of the process that asks, modules included
 ONE_OF_EACH = (
-    "repeated: a text, 1e+12",
     "widths: expandtabs, 1e+08",
-    "widths: tojson, 1e+08",
     "powers: of ten, 1e+11",
-    "doubled: a list, 60 rounds",
+    "doubled: bytes, 60 rounds",
     "multiplied: translate, 1e+05",
     "multiplied: tojson with separators, 1e+05",
     "encoded: utf-32, 1e+07",
