@@ -331,7 +331,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     is_a = "a language model"
     use = "generate or score"
     next_command = "firth generate {run} PROMPT"
-    uses = CONTINUES
+    uses = CONTINUES | {"tokenizer.start"}
     shortest = 2
 
     def check(self) -> None:
@@ -343,9 +343,9 @@ class NextToken(RunningTextTask[NextTokenConfig]):
         return language_model(self.recipe.model, vocab)
 
     def batches(self, data: Prepared) -> Streams | Windows:
-        config = self.recipe.training
+        config, start = self.recipe.training, data.tokenizer.start
         kind = Streams if config.carry else Windows
-        return kind(data.train.ids, config.batch, config.context, config.seed)
+        return kind(data.train.ids, config.batch, config.context, config.seed, start)
 
     def loss(self, data: Prepared) -> Loss:
         return next_token

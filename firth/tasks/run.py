@@ -216,14 +216,18 @@ class Run(ABC, Generic[N]):
         return text.removesuffix("\n") if foreign else text
 
     def begun(self, text: str) -> NDArray[np.int64]:
-        """The ids of `text` after the special tokens that an imported model expects before it."""
+        """The ids of `text` after the special tokens that an imported model expects before it, or after <start>."""
         return np.concatenate((self.tokenizer.opening.astype(np.int64), self.ids(text)))
 
     def opening(self) -> NDArray[np.int64]:
-        """What precedes the first token of a text: the special tokens of an imported model, <eos>, or a newline; nothing where
-        the vocabulary has none of them."""
+        """What precedes the first token of a text: the special tokens of an imported model, <start>, <eos>, or a newline; nothing
+        where the vocabulary has none of them."""
         if len(self.tokenizer.opening):
             return self.tokenizer.opening.astype(np.int64)
+        return self._between()
+
+    def _between(self) -> NDArray[np.int64]:
+        """What separates two texts: <eos>, or a newline."""
         if self.tokenizer.eos is not None:
             return np.asarray([self.tokenizer.eos], dtype=np.int64)
         if not self.tokenizer.unseen("\n"):
@@ -231,9 +235,11 @@ class Run(ABC, Generic[N]):
         return np.zeros(0, dtype=np.int64)
 
     def closing(self) -> NDArray[np.int64]:
-        """What follows the last token of a whole text: the special tokens of an imported model, or what is its `opening`."""
+        """What follows the last token of a whole text: the special tokens of an imported model, <eos>, or a newline."""
         tokenizer = self.tokenizer
-        return np.array(tokenizer.end, np.int64) if tokenizer.begin or tokenizer.end else self.opening()
+        if tokenizer.kind == "imported" and (tokenizer.begin or tokenizer.end):
+            return np.array(tokenizer.end, np.int64)
+        return self._between()
 
     def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
         """The tokens that a generated text continues: those of the prompt, or of an `opening`, with which every prompt of an

@@ -90,6 +90,7 @@ D = TypeVar("D", bound=PreparedData)
 SPECIAL = (
     "tokenizer.joint",
     "tokenizer.vectors",
+    "tokenizer.start",
     "model.characters",
     "model.readout",
     "decoding.beam",

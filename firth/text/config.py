@@ -351,9 +351,14 @@ class TokenizerConfig:
     min_count: int = 1
     joint: bool = False  # learn one vocabulary from both sides of the sentence pairs, instead of one per side
     vectors: bool = False  # add the words of the file `model.vectors` to the vocabulary; only for `kind = "word"`
+    # a token <start> before every text, so that p(x) counts its first character as one of any excerpt; only for language models
+    # with `kind = "char"`
+    start: bool = False
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)
+        if self.start and self.kind != "char":
+            raise ConfigError(f'tokenizer.start is true, but tokenizer.kind is "{self.kind}"; only char tokenizers have <start>')
         if self.vocab is not None and self.vocab < least:
             raise ConfigError(f"tokenizer.vocab is {self.vocab}; expected at least {least} for {self.kind} ({why})")
         if self.min_count < 1:

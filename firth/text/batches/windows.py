@@ -19,6 +19,7 @@ from firth.text.tokenizers.special_tokens import Ids
 Made = TypeVar("Made")
 Transform = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of windows and the windows' numbers
 _ORDER, _OFFSET = 0, 1  # the purposes of an epoch's keys
+_BEGUN = 8  # of so many windows one begins with <start>
 _AHEAD = 2048  # windows whose positions are computed at once; per batch this would cost more than reading the tokens
 
 
@@ -39,11 +40,14 @@ class _Shuffled:
     Each epoch cuts the text at new places: consecutive windows from a random offset below `context`. A window that would
     exceed the end is replaced by the first window of the text in even epochs and by the last in odd ones, so that both ends
     are used. A batch may span epochs; a text with fewer windows than a batch is used repeatedly.
+
+    The first token of every eighth window is `start`, if there is one: what follows it is learned as the beginning of a text.
     """
 
-    def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None) -> None:
         _check(ids, context)
         self.position = 0
+        self._start = start
         self._ids, self._batch, self._context, self._seed = np.asarray(ids), batch, context, seed
         self._count = (len(ids) - 1) // context
         self._ahead: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
@@ -62,7 +66,10 @@ class _Shuffled:
         if not known <= first <= first + self._batch <= known + len(starts):
             known, starts = self._ahead = first, self._starts(first, max(self._batch, _AHEAD))
         self.position += 1
-        return _batch(self._ids, starts[first - known :][: self._batch], self._context, fresh=True)
+        batch = _batch(self._ids, starts[first - known :][: self._batch], self._context, fresh=True)
+        if self._start is not None:
+            batch.input_BT[-first % _BEGUN :: _BEGUN, 0] = self._start  # windows are numbered through all batches
+        return batch
 
     def _starts(self, first: int, count: int) -> NDArray[np.int64]:
         """Where `count` windows begin, from number `first` on; windows are numbered through all epochs."""
@@ -99,12 +106,14 @@ class Streams:
     """`batch` contiguous streams side by side, for truncated backpropagation with carried state.
 
     Every epoch begins fresh, at a small random offset, and drops the tokens that do not fill a window of every stream. If the
-    text is too short for that many streams of one window, the streams overlap.
+    text is too short for that many streams of one window, the streams overlap. The first token of a fresh stream is `start`, if
+    there is one.
     """
 
-    def __init__(self, ids: Ids, batch: int, context: int, seed: int) -> None:
+    def __init__(self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None) -> None:
         _check(ids, context)
         self.position = 0
+        self._start = start
         self._ids, self._context, self._seed = np.asarray(ids), context, seed
         predicted = len(ids) - 1
         self.per_epoch = max(1, predicted // (batch * context))
@@ -121,7 +130,10 @@ class Streams:
         key = keys(self._seed, np.array([epoch], np.uint64), _OFFSET)
         offset = int(key[0] % np.uint64(self._slack + 1))
         self.position += 1
-        return _batch(self._ids, self._origins + (offset + window * self._context), self._context, fresh=window == 0)
+        batch = _batch(self._ids, self._origins + (offset + window * self._context), self._context, fresh=window == 0)
+        if self._start is not None and batch.fresh:
+            batch.input_BT[:, 0] = self._start
+        return batch
 
 
 def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers
 from firth.errors import DataError, setting
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
-from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.special_tokens import EOS, START, UNKNOWN, Ids
 
 ONE_CHARACTER = r"[\s\S]"  # "." would not match a newline
 _REPLACEMENT = 0xFFFD  # how an unknown character is shown
@@ -21,16 +21,18 @@ _NOT_8_BIT = 255  # instead of an id that is larger, or missing
 
 
 def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
-    """Ids in code point order, then <eos> and <unk>. <unk> exists only if something is left out, or may be (min_count > 1)."""
+    """Ids in code point order, then <eos>, <unk> and <start>. <unk> exists only if something is left out, or may be
+    (min_count > 1)."""
     counts = _counted(text) if text.counts is None else text.counts
     eos = text.eos
     kept = [character for character in counts if counts[character] >= config.min_count]
     unknown = len(kept) < len(counts) or config.min_count > 1
-    if config.vocab is not None and len(kept) + eos + unknown > config.vocab:
+    special = eos + bool(config.start)
+    if config.vocab is not None and len(kept) + special + unknown > config.vocab:
         unknown = True
         kept.sort(key=lambda character: (-counts[character], character))
-        del kept[config.vocab - eos - 1 :]
-    names = [*sorted(kept), *([EOS] if eos else []), *([UNKNOWN] if unknown else [])]
+        del kept[max(1, config.vocab - special - 1) :]
+    names = [*sorted(kept), *([EOS] if eos else []), *([UNKNOWN] if unknown else []), *([START] if config.start else [])]
     tokenizer = tokenizers.Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ONE_CHARACTER), "isolated")
     tokenizer.decoder = decoders.Fuse()

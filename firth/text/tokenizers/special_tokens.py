@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 EOS = "<eos>"
 UNKNOWN = "<unk>"
+START = "<start>"  # before the first character of a text, where a char tokenizer has it
 END = "<end>"  # after each message of a conversation
 MARKERS = ("<system>", "<user>", "<assistant>", END)  # before each message, its role
 

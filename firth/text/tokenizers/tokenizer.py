@@ -18,7 +18,7 @@ from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
 from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
-from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, UNKNOWN, DecoderTokens, Ids
+from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, START, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.subwords import with_entries
 from firth.text.tokenizers.tokenizer_json import parsed, refusing
 from firth.text.tokenizers.unigrams import UNIGRAM
@@ -45,6 +45,9 @@ class Tokenizer:
         self.settings = dict(settings or {})  # tokenizer_config.json of an imported tokenizer: special tokens, chat template
         # the special tokens that an imported tokenizer puts before and after every text
         self.begin, self.end = (imported.begin, imported.end) if imported else ((), ())
+        self.start = tokenizer.token_to_id(START) if self.kind == "char" else None  # of a language model over characters
+        if self.start is not None:
+            self.begin = (self.start,)
         self.between = imported.between if imported else ()  # those between two texts that are read as one
         # the ids of an imported tokenizer's own mask and padding tokens
         self.mask = _special(tokenizer, self.settings, "mask_token", "[MASK]", "<mask>") if imported else None
@@ -120,7 +123,7 @@ class Tokenizer:
 
     @property
     def opening(self) -> Ids:
-        """`begin` as ids: what an imported model expects before every text; empty for the other kinds."""
+        """`begin` as ids: what an imported model expects before every text, or <start>; empty for the other kinds."""
         return np.array(self.begin, self.dtype)
 
     def surrounded(self, ids: Ids) -> Ids:
@@ -236,7 +239,7 @@ class Tokenizer:
 
     def token(self, id: int) -> str:
         """One token as a person would write it: its text, <eos>, <unk>, a marker, or <0xE2> for bytes that are no text alone."""
-        names = {id: name for name, id in self.markers.items()} | {self.eos: EOS, self.unknown: UNKNOWN}
+        names = {id: name for name, id in self.markers.items()} | {self.eos: EOS, self.unknown: UNKNOWN, self.start: START}
         return names.get(id) or self._codec.token(id)
 
     def same_tokens(self, other: Tokenizer) -> bool:
