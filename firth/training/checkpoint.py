@@ -174,6 +174,8 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
         else:
             _check_format(folder.model, metadata)
             _check_tokenizers(folder, metadata)
+            for name, tensor in tensors.items():
+                files.expect_finite(tensor, name, str(folder.model))
             return tensors
     elif not found:
         raise RunError(f"{folder.path} has no trained weights yet. Train it with `firth train … --out {folder.path} --resume`")
