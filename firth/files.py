@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.errors import CorruptFile, RunError
+from firth.errors import CorruptFile, DataError, RunError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,6 +126,20 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if expected != _checksum(tensors, metadata):
         raise CorruptFile(f"{path} is damaged: its checksum does not match. Copy or download it again")
     return tensors, metadata
+
+
+def expect_finite(tensor: Tensor, name: str, where: str) -> None:
+    """Refuse weights with NaN or an infinity. A sum is finite only if every term is, and it reads the values once without a copy;
+    only where it is not, which may be an overflow, they are counted."""
+    import torch
+
+    if not tensor.is_floating_point() or torch.isfinite(tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))):
+        return
+    count = int((~tensor.isfinite()).sum())
+    if count:
+        raise DataError(
+            f"{count:,} of {tensor.numel():,} numbers of {name} in {where} are not finite (NaN or infinite). Use other weights."
+        )
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from firth.errors import DataError
 from firth.interop import bert
 from firth.interop.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.foreign_config import ForeignConfig
+from firth.interop.foreign_json import shown
 from firth.interop.weight_map import Weight
 from firth.models import TransformerEncoderConfig
 
@@ -37,11 +38,9 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     width, heads, context = config.size("hidden_size"), config.size("num_attention_heads"), config.size("max_position_embeddings")
     for key, size in (("embedding_size", width), ("pooler_hidden_size", width), ("attention_head_size", width // heads)):
         config.expect(key, size)
-    kinds = config.take("pos_att_type", [])
-    terms = kinds.split("|") if isinstance(kinds, str) else kinds
-    if sorted(terms) != ["c2p", "p2c"]:
-        raise DataError(f"config.json: pos_att_type is {kinds!r}; firth only computes 'p2c|c2p'.")
-    farthest, buckets = config.take("max_relative_positions", -1), config.take("position_buckets", -1)
+    if (kinds := config.take("pos_att_type", [])) not in (["p2c", "c2p"], ["c2p", "p2c"], "p2c|c2p", "c2p|p2c"):
+        raise DataError(f"config.json: pos_att_type is {shown(kinds)}; firth only computes 'p2c|c2p'.")
+    farthest, buckets = config.whole("max_relative_positions", -1), config.whole("position_buckets", -1)
     activation: Any = bert.ACTIVATIONS[config.expect("hidden_act", *bert.ACTIVATIONS)]
     norms = config.take("norm_rel_ebd", "none")
     if norms not in ("none", "layer_norm"):
@@ -53,7 +52,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
         heads=heads,
         hidden=config.size("intermediate_size"),
         context=context,
-        segments=config.take("type_vocab_size", 0),
+        segments=config.whole("type_vocab_size", 0),
         position="disentangled",
         max_distance=farthest if farthest > 0 else context,
         distance_buckets=buckets if buckets > 0 else None,

@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from firth.errors import DataError
+from firth.interop.foreign_json import is_number, shown
+
+_LARGEST = 2**31  # no size reaches it
 
 # Keys that say nothing about the computation of logits in evaluation: names, training, generation, and what a call returns.
 _METADATA = frozenset(
@@ -34,6 +37,11 @@ _METADATA |= {
 }  # fmt: skip
 
 
+def _is(value: Any, other: Any) -> bool:
+    """Equality in which 1 is not true."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+
+
 class ForeignConfig:
     """`take` and `expect` mark a key as read; `finish` refuses what is left. `name` stands in messages, and `tensors` are the
     names of the stored weights."""
@@ -48,15 +56,15 @@ class ForeignConfig:
 
     def optional(self, key: str, default: float | None) -> float | None:
         """The number, or null; `default` only where the key is missing."""
-        value = self._left.pop(key, default)
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        value: float | None = self._left.pop(key, default)
+        if value is None or is_number(value):
             return value
-        raise DataError(f"config.json: {key} is {value!r}; expected a number or null")
+        raise DataError(f"{self.name}: {key} is {shown(value)}; expected a number or null")
 
     def size(self, key: str, default: int | None = None) -> int:
         value = self.take(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DataError(f"{self.name}: {key} is {value!r}; expected a whole number of at least 1")
+        if type(value) is not int or not 1 <= value < _LARGEST:
+            raise DataError(f"{self.name}: {key} is {shown(value)}; expected a whole number of at least 1")
         return value
 
     def one_of(self, key: str, other: str) -> int:
@@ -73,13 +81,27 @@ class ForeignConfig:
         """A copy of the table; empty where the key is missing or null."""
         value = self.take(key, {})
         if not isinstance(value, dict):
-            raise DataError(f"{self.name}: {key} is {value!r}; expected a table")
+            raise DataError(f"{self.name}: {key} is {shown(value)}; expected a table")
         return dict(value)
+
+    def words(self, key: str) -> list[str] | None:
+        """The list of strings; None where the key is missing or null."""
+        value = self.take(key)
+        if value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            return value
+        raise DataError(f"{self.name}: {key} is {shown(value)}; expected a list of strings")
+
+    def whole(self, key: str, default: int) -> int:
+        """A whole number, which may be negative."""
+        value = self.take(key, default)
+        if type(value) is not int or abs(value) >= _LARGEST:
+            raise DataError(f"{self.name}: {key} is {shown(value)}; expected a whole number")
+        return value
 
     def number(self, key: str, default: float) -> float:
         value = self.take(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise DataError(f"{self.name}: {key} is {value!r}; expected a number")
+        if not is_number(value):
+            raise DataError(f"{self.name}: {key} is {shown(value)}; expected a number")
         return float(value)
 
     def positive(self, key: str, default: float) -> float:
@@ -91,22 +113,22 @@ class ForeignConfig:
     def flag(self, key: str, default: bool) -> bool:
         """True or false, where null is false; `default` only where the key is missing."""
         value = self._left.pop(key, default)
-        if value not in (True, False, None):
-            raise DataError(f"{self.name}: {key} is {value!r}; expected true or false")
+        if not isinstance(value, bool | None):
+            raise DataError(f"{self.name}: {key} is {shown(value)}; expected true or false")
         return value is True
 
     def expect(self, key: str, *values: Any) -> Any:
         """The value, which has to be one of `values`; the first is the default."""
         value = self.take(key, values[0])
-        if value not in values:
-            raise DataError(f"{self.name}: {key} is {value!r}; firth only computes {' or '.join(map(repr, values))}.")
+        if not any(_is(value, one) for one in values):
+            raise DataError(f"{self.name}: {key} is {shown(value)}; firth only computes {' or '.join(map(repr, values))}.")
         return value
 
     def same(self, key: str, only: Any, default: Any) -> None:
         """Refuse any value but `only`; `default` is what a missing key means."""
         value = self.take(key, default)
-        if value != only:
-            raise DataError(f"{self.name}: {key} is {value!r}; firth only computes {only!r} here.")
+        if not _is(value, only):
+            raise DataError(f"{self.name}: {key} is {shown(value)}; firth only computes {only!r} here.")
 
     def finish(self) -> None:
         unread = {key: value for key, value in self._left.items() if key not in _METADATA and value not in (None, False, [], {})}

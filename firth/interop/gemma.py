@@ -66,7 +66,7 @@ def read_gemma2(config: ForeignConfig) -> TransformerConfig:
     sizes = _read_sizes(config, 8192)
     depth = sizes["depth"]
     usual = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(depth)]
-    windows = settings_of(config.take("layer_types", usual), config.optional("sliding_window", _SPAN), depth)
+    windows = settings_of(config.words("layer_types") or usual, config.optional("sliding_window", _SPAN), depth)
     scores, cap = _read_scores(config, _per_head(sizes), 30.0), config.optional("attn_logit_softcapping", 50.0)
     return TransformerConfig(**sizes, **windows, **scores, score_cap=cap, **read_rope(config, sizes["context"]))
 
@@ -76,7 +76,7 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
     depth = sizes["depth"]
     period = config.size("sliding_window_pattern", config.size("_sliding_window_pattern", _PERIOD))
     usual = ["sliding_attention" if (layer + 1) % period else "full_attention" for layer in range(depth)]
-    windows = settings_of(config.take("layer_types", usual), config.optional("sliding_window", _SPAN), depth)
+    windows = settings_of(config.words("layer_types") or usual, config.optional("sliding_window", _SPAN), depth)
     scores = _read_scores(config, _per_head(sizes), None)
     config.expect("attn_logit_softcapping", None)  # `transformers` reads it and computes without it
     rope = _read_bases(config, sizes["context"])
@@ -86,10 +86,9 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
 
 
 def _read_bases(config: ForeignConfig, context: int) -> dict[str, Any]:
-    tables = config.table("rope_parameters")
-    everywhere, local = dict(tables.pop("full_attention", None) or {}), dict(tables.pop("sliding_attention", None) or {})
-    if tables:
-        raise DataError(f"config.json: rope_parameters is for {', '.join(tables)}; expected full_attention and sliding_attention")
+    tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")
+    everywhere, local = tables.table("full_attention"), tables.table("sliding_attention")
+    tables.finish()
     everywhere = merged(config.table("rope_scaling"), everywhere)
     settings = rope_settings(everywhere, context, config.number("rope_theta", _BASE))
     in_windows = rope_settings(local, context, config.number("rope_local_base_freq", _LOCAL_BASE))

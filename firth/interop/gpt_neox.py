@@ -72,7 +72,9 @@ def read(config: ForeignConfig) -> TransformerConfig:
 def _read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
     table = rope_table(config)
     base, fraction = config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)
-    fraction = float(table.pop("partial_rotary_factor", fraction))
+    inner = ForeignConfig(table)
+    fraction = inner.positive("partial_rotary_factor", fraction)
+    table.pop("partial_rotary_factor", None)
     return {**rope_settings(table, context, base), "rotary_fraction": None if fraction == 1 else fraction}
 
 

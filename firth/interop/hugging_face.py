@@ -20,8 +20,9 @@ from firth.files import is_file
 from firth.interop import mask_row, sentence_transformers
 from firth.interop.family import Family
 from firth.interop.foreign_config import ForeignConfig
+from firth.interop.foreign_json import read_json
 from firth.interop.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
-from firth.interop.tokenizer_files import ending_json, read_json, read_tokenizer, read_tokenizers, token_name
+from firth.interop.tokenizer_files import ending_json, read_tokenizer, read_tokenizers, token_name
 from firth.interop.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
@@ -29,6 +30,7 @@ from firth.text.tokenizers.imported import ENDS
 from firth.text.tokenizers.special_tokens import DECODER
 from firth.version import __version__
 
+_LABELS = 1_000_000  # classes of a model, at most
 _TOLD = 3  # families whose reasons an error names
 
 
@@ -98,14 +100,17 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     if family.mask_row:
         mask_row.expect(tokenizer)
     model = family.completed(model, weights.shapes)
-    return ForeignModel(folder, family, model, tokenizer, weights, sampling(generation), data, family.objective_settings)
+    decoding = sampling(generation) if family.model == "language" else {}
+    return ForeignModel(folder, family, model, tokenizer, weights, decoding, data, family.objective_settings)
 
 
 def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
     """The classes or tags, in the order of the logits."""
-    table = config.take("id2label", {})
+    table = config.table("id2label")
     count = config.size("num_labels", len(table) or 2)
-    labels = tuple(str(table.get(str(n), table.get(n, f"LABEL_{n}"))) for n in range(count))
+    if count > _LABELS:
+        raise DataError(f"config.json: num_labels is {count:,}; expected at most {_LABELS:,}")
+    labels = tuple(str(table.get(str(n), f"LABEL_{n}")) for n in range(count))
     if len(set(labels)) < 2:
         raise DataError(f"config.json: {family.architecture} has {len(labels)} label; firth needs two different ones or more")
     return labels
@@ -113,8 +118,7 @@ def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
 
 def _family(table: Mapping[str, Any], families: Sequence[Family], objective: str | None = None) -> Family:
     """The family of a config.json; with `objective`, the one of its model type that has it, whatever the architecture."""
-    listed = table.get("architectures")
-    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    names = table.get("architectures") or []
     for family in families:
         of_type = table.get("model_type") == family.model_type
         if objective is not None:

@@ -80,7 +80,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
 def _pattern(config: ForeignConfig, depth: int) -> str:
     """The shortest one, such as "GLL"."""
     every = config.size("global_attn_every_n_layers", 3)
-    kinds = config.take("layer_types") or [_LOCAL if n % every else _GLOBAL for n in range(depth)]
+    kinds = config.words("layer_types") or [_LOCAL if n % every else _GLOBAL for n in range(depth)]
     if len(kinds) != depth or not set(kinds) <= set(_LETTERS):
         raise DataError(
             f"config.json: layer_types is {str(kinds)[:60]}; expected {_GLOBAL} or {_LOCAL} for each of {depth} layers"
@@ -93,13 +93,14 @@ def _bases(config: ForeignConfig) -> tuple[float, float]:
     """Of the wavelengths, in layers that attend to the whole text and to a window."""
     config.expect("rope_scaling", None)
     old = config.number("global_rope_theta", 160_000.0), config.number("local_rope_theta", 10_000.0)
-    tables = config.take("rope_parameters", {})
+    tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")
     found = []
     for kind, base in zip((_GLOBAL, _LOCAL), old, strict=True):
-        inner = ForeignConfig(tables.get(kind) or {})
+        inner = ForeignConfig(tables.table(kind), f"config.json: rope_parameters.{kind}")
         inner.expect("rope_type", "default")
         found.append(inner.number("rope_theta", base))
         inner.finish()
+    tables.finish()
     return found[0], found[1]
 
 

@@ -22,7 +22,7 @@ def _read(config: ForeignConfig, head_width: int | None, **settings: Any) -> Tra
     if not config.expect("use_sliding_window", False, True):
         span = None
     usual = ["full_attention" if span is None or layer < first else "sliding_attention" for layer in range(depth)]
-    windows = settings_of(config.take("layer_types", usual), span, depth)
+    windows = settings_of(config.words("layer_types") or usual, span, depth)
     return TransformerConfig(kind="transformer", **sizes, **settings, **windows, **read_rope(config, sizes["context"]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.foreign_config import ForeignConfig
+from firth.interop.foreign_json import shown
 from firth.layers.position.rotary_scaling import FAST, LLAMA_FAST, LLAMA_SLOW, SLOW
 
 ROPE_FREE = frozenset({"position_base", "rotary_context", "rotary_factor"})  # settings that config.json can express
@@ -29,24 +30,26 @@ def merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     if "type" in old:
         old.setdefault("rope_type", old.pop("type"))
     if new and any(new.get(key) != value for key, value in old.items()):
-        raise DataError(f"config.json: rope_scaling is {old!r}, but rope_parameters is {dict(new)!r}. Remove the wrong one.")
+        raise DataError(
+            f"config.json: rope_scaling is {shown(old)}, but rope_parameters is {shown(dict(new))}. Remove the wrong one."
+        )
     return {**old, **new}
 
 
 def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dict[str, Any]:
     """The settings for one table of rope_parameters; `default` is the base if it names none."""
-    table = dict(table)
-    base = table.pop("rope_theta", None) or default
-    kind = table.pop("rope_type", None) or table.pop("type", None) or "default"
-    table.pop("type", None)
-    if (fraction := table.pop("partial_rotary_factor", None)) not in (None, 1):
-        raise DataError(f"config.json: partial_rotary_factor is {fraction!r}; for this family firth only computes 1.")
-    if kind == "default":
-        return {"position_base": float(base)}
-    if kind not in _KINDS:
-        raise DataError(f"config.json: rope_type is {kind!r}; firth only computes {', '.join(['default', *_KINDS])}.")
     inner = ForeignConfig(table)
-    factor = inner.number("factor", 1.0)
+    base = inner.positive("rope_theta", default)
+    kind = inner.take("rope_type") or inner.take("type") or "default"
+    inner.take("type")
+    if (fraction := inner.take("partial_rotary_factor")) not in (None, 1):
+        raise DataError(f"config.json: partial_rotary_factor is {shown(fraction)}; for this family firth only computes 1.")
+    if kind == "default":
+        inner.finish()
+        return {"position_base": base}
+    if kind not in _KINDS:
+        raise DataError(f"config.json: rope_type is {shown(kind)}; firth only computes {', '.join(['default', *_KINDS])}.")
+    factor = inner.positive("factor", 1.0)
     trained = inner.size("original_max_position_embeddings", max(1, int(context / factor)) if kind == "linear" else context)
     match kind:
         case "yarn":
@@ -57,7 +60,7 @@ def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dic
             inner.expect("high_freq_factor", LLAMA_FAST)
             inner.expect("low_freq_factor", LLAMA_SLOW)
     inner.finish()
-    return {"position_base": float(base), "rotary_scaling": kind, "rotary_context": trained, "rotary_factor": factor}
+    return {"position_base": base, "rotary_scaling": kind, "rotary_context": trained, "rotary_factor": factor}
 
 
 def write_rope(model: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 from firth import files
 from firth.errors import DataError
 from firth.files import is_file
-from firth.interop.tokenizer_files import read_json
+from firth.interop.foreign_json import is_inside, parse_json, read_json, read_text, shown
 from firth.layers.pool import PoolKind
 from firth.version import __version__
 
@@ -67,29 +67,30 @@ def _longest(encoder: Path, settings: Mapping[str, Any]) -> int | None:
     """After how many tokens texts are cut."""
     tokenizer = read_json(encoder / "tokenizer_config.json", {})
     given = settings.get("max_seq_length") or tokenizer.get("model_max_length")
-    return int(given) if isinstance(given, int | float) and 0 < given < _UNLIMITED else None
+    return int(given) if given and 0 < given < _UNLIMITED else None
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
     """The kind of each module, and its folder."""
     path = folder / MODULES
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-        found = [(str(one["type"]).rsplit(".", 1)[-1], str(one.get("path", ""))) for one in listed]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        found = [
+            (str(one["type"]).rsplit(".", 1)[-1], str(one.get("path", ""))) for one in parse_json(read_text(path), str(path))
+        ]
+    except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} does not list modules with a type and a path. Download it again.") from error
     for _, name in found:
-        if name and Path(name).name != name:
-            raise DataError(f"{path} names the folder {name!r}, which is not in it. Download it again.")
+        if name and not is_inside(name):
+            raise DataError(f"{path} names the folder {shown(name)}, which is not in it. Download it again.")
     return [(kind, folder / name) for kind, name in found]
 
 
 def _pool(folder: Path) -> PoolKind:
-    table = read_json(folder / "config.json")
+    table = read_json(folder / "config.json", schema="1_Pooling/config.json")
     modes = table.get("pooling_mode", [mode for key, mode in _OLD.items() if table.get(key)] or "mean")
     mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
     if not isinstance(mode, str) or mode not in _POOLS:
-        shown = mode if isinstance(mode, str) else " and ".join(map(str, mode))
+        shown = mode if isinstance(mode, str) else " and ".join(mode) or "missing"
         raise DataError(f"{folder}: the pooling is {shown}; firth only computes one of {', '.join(_POOLS)}.")
     if table.get("include_prompt") is False:
         raise DataError(f"{folder}: include_prompt is false; firth only computes pooling over the prompt, too.")

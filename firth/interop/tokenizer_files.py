@@ -5,7 +5,6 @@ tokenizer_config.json is kept as it is, with a chat template that has a file of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.errors import DataError
+from firth.interop.foreign_json import COUNT, read_json, read_text
 from firth.interop.sentencepiece_file import SentencePiece
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
@@ -28,7 +28,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab: int, more: Ma
     settings = read_json(folder / "tokenizer_config.json", {})
     template = folder / "chat_template.jinja"
     if template.is_file():
-        settings["chat_template"] = template.read_text(encoding="utf-8")
+        settings["chat_template"] = read_text(template)
     return _read(folder, _json_of(folder, settings, vocab), settings, config, vocab, more)
 
 
@@ -52,7 +52,7 @@ def _numbered(path: Path) -> dict[int, str]:
     """The tokens of a vocab.json by id."""
     if not path.is_file():
         raise DataError(f"{path} is missing, which numbers the pieces of source.spm and target.spm. Download it.")
-    names = {id: name for name, id in read_json(path).items() if isinstance(id, int) and id >= 0}
+    names = {id: name for name, id in read_json(path).items() if COUNT.fits(id)}
     if not names or max(names) >= 2 * len(names):
         raise DataError(f"{path} does not number its tokens from 0 on. Download it again.")
     return names
@@ -69,24 +69,9 @@ def _read(
     return Tokenizer.imported(text, {**settings, "eos_token": eos, **several, **(more or {})}, vocab)
 
 
-def read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The table in a file; `default` where there is none."""
-    if default is not None and not path.is_file():
-        return dict(default)
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not valid JSON: {error}. Download it again.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{path} is not a table. Download it again.")
-    return found
-
-
 def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
     if (folder / "tokenizer.json").is_file():
-        return (folder / "tokenizer.json").read_text(encoding="utf-8", errors="replace")
+        return read_text(folder / "tokenizer.json")
     special = read_json(folder / "special_tokens_map.json", {}) | dict(settings)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         check_ids(list(read_json(folder / "vocab.json").items()), str(folder / "vocab.json"), vocab)
@@ -141,7 +126,7 @@ def _t5_pieces(path: Path, special: Mapping[str, Any], vocab: int) -> tokenizers
     """T5's: the pieces, then <extra_id_99> … <extra_id_0>, as many as the embedding has room for."""
     model = SentencePiece.of(path)
     pieces = [text for text, _, _ in model.pieces]
-    extra = max(0, min(int(special.get("extra_ids", 100)), vocab - len(pieces)))
+    extra = max(0, min(special.get("extra_ids", 100), vocab - len(pieces)))
     names = dict(enumerate([*pieces, *(f"<extra_id_{n}>" for n in reversed(range(extra)))]))
     found = model.tokenizer(
         names, token_name(special.get("unk_token")) or "<unk>", token_name(special.get("eos_token")) or "</s>"
@@ -170,7 +155,7 @@ def _ends(tokenizer: tokenizers.Tokenizer, config: Mapping[str, Any], generation
     """The tokens at which generation ends, with their ids."""
     listed = generation.get("eos_token_id", config.get("eos_token_id"))
     ids = listed if isinstance(listed, list) else [listed]
-    return {name: id for id in ids if isinstance(id, int) and id >= 0 and (name := tokenizer.id_to_token(id)) is not None}
+    return {name: id for id in ids if COUNT.fits(id) and (name := tokenizer.id_to_token(id)) is not None}
 
 
 def _eos(settings: Mapping[str, Any], names: Sequence[str]) -> str | None:

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from firth.errors import CorruptFile, DataError
+from firth.files import expect_finite
+from firth.interop.foreign_json import is_inside, read_json, shown
 
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -75,17 +77,27 @@ def _header(path: Path) -> dict[str, Any]:
                 raise CorruptFile(
                     f"{path} is truncated or damaged: it declares a header of {length:,} bytes, but has {size:,} in all."
                 )
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length), object_pairs_hook=_once)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"{path} is not a safetensors file: its header is not JSON. Download it again.") from error
+        raise CorruptFile(
+            f"{path} is not a safetensors file: its header is not JSON, or names a tensor twice. Download it again."
+        ) from error
     if not isinstance(header, dict):
         raise CorruptFile(f"{path} is not a safetensors file: its header is no table. Download it again.")
     header.pop("__metadata__", None)
     for name, entry in header.items():
         _check_entry(path, name, entry, size - 8 - length)
     return dict(header)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table in which no name occurs twice: another reader would take the other one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
 
 
 def _check_entry(path: Path, name: str, entry: Any, room: int) -> None:
@@ -117,6 +129,9 @@ class TorchFile:
         if not isinstance(self._tensors, dict) or not all(isinstance(one, Tensor) for one in self._tensors.values()):
             raise DataError(f"{path} is not a table of tensors. {_CONVERT}")
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+        for name, tensor in self._tensors.items():  # one number may pretend to be a matrix of any size
+            if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+                raise CorruptFile(f"{path} is damaged: {name} has the shape {tuple(tensor.shape)}, but fewer values.")
 
     def dtype(self, name: str) -> torch.dtype | str:
         found = self._tensors[name].dtype
@@ -143,12 +158,12 @@ class WeightFiles:
     @classmethod
     def of(cls, folder: Path) -> WeightFiles:
         for name, kind in (("model.safetensors", SafetensorsFile), ("pytorch_model.bin", TorchFile)):
-            index = folder / f"{name}.index.json"
-            if index.is_file():
-                return cls(_sharded(folder, index, kind))
             if (folder / name).is_file():
                 file: WeightFile = kind(folder / name)
                 return cls(dict.fromkeys(file.shapes, file))
+            index = folder / f"{name}.index.json"
+            if index.is_file():
+                return cls(_sharded(folder, index, kind))
         other = sorted(path.name for glob in _OTHER for path in folder.glob(glob))
         if other:
             raise DataError(f"{folder} has no model.safetensors or pytorch_model.bin, only {other[0]}. {_CONVERT}")
@@ -170,7 +185,9 @@ class WeightFiles:
 
     def tensor(self, name: str) -> Tensor:
         file, old = self._files[name]
-        return file.tensor(old)
+        found = file.tensor(old)
+        expect_finite(found, old, str(file.path))
+        return found
 
 
 def _present(name: str) -> str:
@@ -181,19 +198,24 @@ def _present(name: str) -> str:
 
 
 def _sharded(folder: Path, index: Path, kind: type[SafetensorsFile] | type[TorchFile]) -> dict[str, WeightFile]:
-    try:
-        table: Mapping[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        names = sorted(set(table.values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{index} has no readable weight_map. Download it again.") from error
+    table: Mapping[str, str] | None = read_json(index).get("weight_map")
+    if not table:
+        raise DataError(f"{index} has no readable weight_map. Download it again.")
+    names = sorted(set(table.values()))
     for name in names:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise DataError(f"{index} names the file {str(name)!r}, which is not in its folder. Download it again.")
+        if not is_inside(name):
+            raise DataError(f"{index} names the file {shown(name)}, which is not in its folder. Download it again.")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise DataError(f"{len(missing)} of {len(names)} weight files are missing, the first is {missing[0]}. Download them.")
     files: dict[str, WeightFile] = {name: kind(folder / name) for name in names}
-    for name, file in table.items():
-        if name not in files[file].shapes:
-            raise DataError(f"{index.name} says that {file} holds {name}, but it does not. Download both again.")
-    return {name: file for file in files.values() for name in file.shapes}
+    for tensor, name in table.items():
+        if tensor not in files[name].shapes:
+            raise DataError(f"{index.name} says that {name} holds {shown(tensor)}, but it does not. Download both again.")
+    found: dict[str, WeightFile] = {}
+    for file in files.values():
+        for tensor in file.shapes:
+            if tensor in found:
+                raise DataError(f"{tensor} is in both {found[tensor].path.name} and {file.path.name}. Download both again.")
+            found[tensor] = file
+    return found

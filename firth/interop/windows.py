@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from firth.errors import DataError
+from firth.interop.foreign_json import shown
 from firth.models import TransformerConfig
 
 _LETTERS = {"sliding_attention": "L", "full_attention": "G"}
@@ -13,15 +14,15 @@ WINDOWS_FREE = frozenset({"span", "window_pattern"})
 MASKS = ("causal", "window")  # of `mask`
 
 
-def settings_of(types: Any, span: Any, depth: int) -> dict[str, Any]:
+def settings_of(types: Sequence[str], span: Any, depth: int) -> dict[str, Any]:
     """The settings of [model] for layers of these types."""
-    if not isinstance(types, Sequence) or len(types) != depth or not all(one in _LETTERS for one in types):
-        raise DataError(f"config.json: layer_types is {types!r}; expected {' or '.join(map(repr, _LETTERS))} for each layer")
+    if len(types) != depth or not all(one in _LETTERS for one in types):
+        raise DataError(f"config.json: layer_types is {shown(types)}; expected {' or '.join(map(repr, _LETTERS))} for each layer")
     letters = "".join(_LETTERS[one] for one in types)
     if "L" not in letters:
         return {}
-    if not isinstance(span, int) or isinstance(span, bool) or span < 1:
-        raise DataError(f"config.json: sliding_window is {span!r}; expected a whole number of at least 1")
+    if type(span) is not int or span < 1:
+        raise DataError(f"config.json: sliding_window is {shown(span)}; expected a whole number of at least 1")
     return {"mask": "window", "span": span, "window_pattern": _shortest(letters) if "G" in letters else None}
 
 

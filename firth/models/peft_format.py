@@ -12,6 +12,7 @@ Letters: m rows of a module there, d columns, r rank.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -29,6 +30,23 @@ from firth.models.adapters import adaptable, adapted, insert, trained_names
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
+# Keys of adapter_config.json that say how an adapter was made, or what its tensors say as well.
+_NEUTRAL = frozenset(
+    {
+        "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "eva_config", "exclude_modules", "fan_in_fan_out",
+        "inference_mode", "layers_pattern", "layers_to_transform", "loftq_config", "lora_dropout", "megatron_core",
+        "modules_to_save", "peft_type", "peft_version", "qalora_group_size", "r", "rank_pattern", "revision", "target_modules",
+        "task_type", "velora_config",
+    }
+)  # fmt: skip
+_READ = frozenset({"alpha_pattern", "lora_alpha", "use_rslora"})
+# Keys with the values that change nothing. Other ways to begin, such as "pissa", change the weights that are adapted, too.
+_HARMLESS: Mapping[str, tuple[Any, ...]] = {
+    "bias": ("none",),
+    "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal"),
+}
+_PLAIN_PATTERN = re.compile(r"(?:[\w.\-^$|\\\[\]()]|(?<!\))[*+?])*")  # no repeated group, whose matching may take forever
+_REPEATS = 3  # in a pattern, at most, for the same reason
 
 
 @dataclass(frozen=True)
@@ -199,17 +217,28 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise DataError(f"{folder} holds no readable adapter: {error}") from error
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise DataError(f"{folder / CONFIG} does not describe a LoRA adapter; other kinds are not supported")
-    for key, harmless in (("use_dora", (False, None)), ("bias", ("none", None)), ("lora_bias", (False, None))):
-        if config.get(key) not in harmless:
-            raise DataError(f"{folder / CONFIG} has {key} = {config[key]!r}, which is not supported")
+    for name, tensor in tensors.items():
+        files.expect_finite(tensor, name, str(folder / WEIGHTS))
+    for key, value in config.items():
+        if key not in _NEUTRAL | _READ and value not in (None, False, {}, [], *_HARMLESS.get(key, ())):
+            raise DataError(f"{folder / CONFIG} has {key} = {repr(value)[:60]}, which is not supported")
     return config, {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
+
+
+def _is_plain(pattern: str) -> bool:
+    return len(pattern) <= 1000 and sum(map(pattern.count, "*+?")) <= _REPEATS and bool(_PLAIN_PATTERN.fullmatch(pattern))
 
 
 def _scale(config: Mapping[str, Any], name: str, rank: int) -> float:
     """α / r, or α / √r as in rsLoRA (Kalajdzievski 2023)."""
     patterns, alpha = config.get("alpha_pattern") or {}, config.get("lora_alpha")
     try:
+        if unclear := [key for key in patterns if not _is_plain(key)]:
+            raise DataError(f"{CONFIG}: the key {unclear[0][:40]!r} of alpha_pattern is no plain pattern. Name the modules.")
         alpha = next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", name)), alpha)
-        return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)  # type: ignore[arg-type]
+        scale = float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)  # type: ignore[arg-type]
+        if not math.isfinite(scale):
+            raise ValueError(f"{alpha} is not finite")
+        return scale
     except (AttributeError, TypeError, ValueError, ArithmeticError, re.error) as error:
         raise DataError(f"{CONFIG} has no usable lora_alpha or alpha_pattern for {name}: {error}") from error

@@ -217,6 +217,8 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
         else:
             _check_format(folder.model, metadata)
             _check_tokenizers(folder, metadata)
+            for name, tensor in tensors.items():
+                files.expect_finite(tensor, name, str(folder.model))
             return tensors
     elif not found:
         train = option(f"firth.train(…, {str(folder.path)!r}, resume=True)", f"`firth train … --out {folder.path} --resume`")

@@ -4,6 +4,8 @@ and 4 × the size of its files + 256 MB of memory.
     python tests/faults/bad_files.py COUNT [FIRST] [READER …]      tries COUNT inputs per reader, from number FIRST on
     python tests/faults/bad_files.py --show NUMBER READER          tries one input and shows how it ends
 
+Attacks, whose names begin so, are only tried where they are named.
+
 An input is made from the name of its reader and its number alone. One process imports everything; each reader runs in a fork of
 it, so that a crash costs one input."""
 
@@ -16,6 +18,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,13 +30,36 @@ from types import FrameType
 from typing import Any
 
 HERE = Path(__file__).parent
-for place in (HERE, HERE.parent, HERE.parent / "interop"):
+for place in (HERE, HERE / "attacks", HERE.parent, HERE.parent / "interop"):
     sys.path.insert(0, str(place))
 
+ATTACK = "attack"  # how the names of readers begin that `make attack` tries
 SECONDS = 10  # of processor time for one input
 PATIENCE = 120  # seconds that the clock may show, on a busy machine
 ROOM = 256 << 20  # bytes for one input, besides 4 × its size
 CEILING = 3 << 30  # bytes that a process may reserve on top: before the machine suffers, an allocation fails
+
+
+def tried(count: int, first: int, *names: str) -> list[dict[str, Any]]:
+    """The outcomes of each reader's inputs, found in a process of its own."""
+    command = [sys.executable, str(Path(__file__)), str(count), str(first), *names]
+    found = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found.append(json.loads(line))
+            print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
+    assert process.returncode == 0
+    return found
+
+
+def assert_none_failed(found: list[dict[str, Any]]) -> None:
+    failures = [
+        f"{one['reader']}, input {failure['number']}: {failure['outcome']}\n{failure['what']}"
+        for one in found
+        for failure in one["failures"]
+    ]
+    assert not failures, f"{len(failures)} inputs failed\n\n" + "\n\n".join(failures[:20])
 
 
 class Slow(BaseException):
@@ -47,17 +73,23 @@ def main() -> None:
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     wanted = set(sys.argv[3:])
     import torch._dynamo  # noqa: F401 (imported before the forks, not in each of them)
-    from fault_readers import readers
 
     import firth.cli.translate
     import firth.vectors.trainer  # noqa: F401
 
-    known = readers()
+    known = _readers()
     unknown = wanted - {reader.name for reader in known}
     assert not unknown, f"no readers: {sorted(unknown)}"
     for reader in known:
-        if not wanted or reader.name in wanted:
+        if reader.name in wanted or not (wanted or reader.name.startswith(ATTACK)):
             print(json.dumps(_tried(reader, first, count)), flush=True)
+
+
+def _readers() -> list[Any]:
+    from fault_readers import readers
+    from foreign_attacks import attacks
+
+    return [*readers(), *attacks()]
 
 
 def _tried(reader: Any, first: int, count: int) -> dict[str, Any]:
@@ -151,7 +183,7 @@ def expect_read(reader: Any, good: Path, folder: Path) -> None:
 @contextlib.contextmanager
 def _input(reader: Any, good: Path, number: int, folder: Path) -> Iterator[tuple[Path, int]]:
     """A copy of the good files with some of them damaged, and their size."""
-    from mutations import mutated, resealed
+    from mutations import resealed
 
     draw = random.Random(f"{reader.name} {number}")
     case = folder / "case"
@@ -164,7 +196,7 @@ def _input(reader: Any, good: Path, number: int, folder: Path) -> Iterator[tuple
         if "resealed" in reader.name:
             resealed(path, draw)
         else:
-            path.write_bytes(mutated(path.read_bytes(), path.name, draw))
+            path.write_bytes(reader.damage(path.read_bytes(), path.name, draw))
     yield case, sum(path.stat().st_size for path in case.rglob("*") if path.is_file())
     shutil.rmtree(case, ignore_errors=True)
 
@@ -213,9 +245,7 @@ def status(key: str) -> int:
 
 
 def _show(name: str, number: int) -> None:
-    from fault_readers import readers
-
-    reader = next(reader for reader in readers() if reader.name == name)
+    reader = next(reader for reader in _readers() if reader.name == name)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["FIRTH_CACHE"] = str(folder / "cache")

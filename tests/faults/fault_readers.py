@@ -11,6 +11,7 @@ import io
 import json
 import lzma
 import os
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 from captioned import caption_table, write_captions
 from chat_lines import chat
+from mutations import mutated
 from questions import RECORDS, answer_table, write_questions
 from reviews import classifier_table
 from reviews import write as write_reviews
@@ -46,6 +48,7 @@ class Reader:
     make: Callable[[Path], None]
     read: Callable[[Path], object]
     damaged: tuple[str, ...] = ("*",)  # patterns of files
+    damage: Callable[[bytes, str, random.Random], bytes] = mutated
 
 
 def readers() -> list[Reader]:

@@ -4,16 +4,13 @@ FIRTH_FAULT_INPUTS sets how many inputs each reader gets in the long test: 200 u
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
+from bad_files import assert_none_failed, tried
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and limits of POSIX")
 INPUTS = int(os.environ.get("FIRTH_FAULT_INPUTS", "200"))
@@ -42,28 +39,6 @@ KNOWN = {
     "captions": (62, 114),
     "vectors v.firth": (133, 139),
 }
-
-
-def tried(count: int, first: int, *readers: str) -> list[dict[str, Any]]:
-    command = [sys.executable, Path(__file__).parent / "bad_files.py", str(count), str(first), *readers]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    found = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            found.append(json.loads(line))
-            print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
-    assert process.returncode == 0
-    return found
-
-
-def assert_none_failed(found: list[dict[str, Any]]) -> None:
-    failures = [
-        f"{one['reader']}, input {failure['number']}: {failure['outcome']}\n{failure['what']}"
-        for one in found
-        for failure in one["failures"]
-    ]
-    assert not failures, f"{len(failures)} inputs failed\n\n" + "\n\n".join(failures[:20])
 
 
 def test_a_few_damaged_files() -> None:

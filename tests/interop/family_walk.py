@@ -347,12 +347,17 @@ def their_outputs(case: Case, model: Any) -> list[Tensor]:
         case "ForSequenceClassification":
             return [out.logits]
         case "ForQuestionAnswering":
-            seen_BT = seen_BT & (torch.arange(20) >= 3)
+            seen_BT = _passage(seen_BT)
             return [out.start_logits[seen_BT], out.end_logits[seen_BT]]
         case "ForPreTraining" if case.name == "Bert":
             return [out.prediction_logits[seen_BT]]
         case _:
             return [out.logits[seen_BT]]
+
+
+def _passage(seen_BT: Tensor) -> Tensor:
+    """The tokens after a question of three, without the last, [SEP]."""
+    return seen_BT & (torch.arange(20) >= 3) & seen_BT.roll(-1, 1)
 
 
 @torch.inference_mode()
@@ -374,7 +379,7 @@ def our_outputs(run: Any) -> list[Tensor]:
             every_BT = torch.arange(20).expand(2, 20)
             return [network(token_BT, length_B, every_BT, torch.zeros(2, 20, 1, dtype=torch.int64))[seen_BT]]
         case ReaderRun():
-            seen_BT = seen_BT & (torch.arange(20) >= 3)
+            seen_BT = _passage(seen_BT)
             start_BT, end_BT = network(token_BT, length_B, torch.tensor([3, 3]))
             return [start_BT[seen_BT], end_BT[seen_BT]]
     found = network(token_BT, length_B)

@@ -12,10 +12,25 @@ from typing import Any
 
 import pytest
 import torch
-from foreign_folders import bloom, byte_level, fast, gemma2, gemma3, gpt2, gpt_neox, llama, mistral, qwen2, qwen3, saved
+from foreign_folders import (
+    bloom,
+    byte_level,
+    fast,
+    gemma2,
+    gemma3,
+    gpt2,
+    gpt_neox,
+    llama,
+    mistral,
+    qwen2,
+    qwen3,
+    saved,
+    transformers,
+)
 from safetensors.torch import load_file, save_file
 
 import firth
+from firth import files
 from firth.api import import_model, train
 from firth.errors import ConfigError, DataError, FirthError
 
@@ -63,6 +78,30 @@ def leaves(folder: Path) -> None:
     table = json.loads(path.read_text())
     table["weight_map"]["lm_head.weight"] = "../other.safetensors"
     path.write_text(json.dumps(table))
+
+
+def twice(folder: Path) -> None:
+    """A tensor of the first shard in the second as well, with other values."""
+    first = load_file(sorted(folder.glob("model-*.safetensors"))[0])
+    name = sorted(first)[0]
+    save_file({**load_file(shard(folder)), name: first[name] + 1}, shard(folder))
+
+
+def same_name(folder: Path) -> None:
+    entry = '{"dtype": "F32", "shape": [1], "data_offsets": [%d, %d]}'
+    header = f'{{"x": {entry % (0, 4)}, "x": {entry % (4, 8)}}}'.encode()
+    shard(folder).write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+
+
+def in_a_circle(folder: Path) -> None:
+    path = shard(folder)
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def one_number(folder: Path) -> None:
+    no_weights(folder)
+    torch.save({"model.norm.weight": torch.ones(1).expand(1 << 40)}, folder / "pytorch_model.bin")
 
 
 def rewritten(edit: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
@@ -114,10 +153,14 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "huge header": (huge_header, r"declares a header of 1,152,921,504,606,846,976 bytes"),
     "huge tensor": (huge_tensor, r"x ends at byte 4398046511104, but only 0 are there"),
     "other shape": (other_shape, r"x has 8 bytes, which do not fit its shape \(3,\)"),
-    "header is no JSON": (lambda folder: shard(folder).write_bytes(struct.pack("<Q", 4) + b"abcd"), "its header is not JSON"),
+    "header is no JSON": (lambda folder: shard(folder).write_bytes(struct.pack("<Q", 4) + b"abcd"), "its header is not JSON, or"),
     "empty file": (lambda folder: shard(folder).write_bytes(b""), "truncated or damaged"),
     "index leaves the folder": (leaves, r"names the file '\.\./other\.safetensors', which is not in its folder"),
-    "index is no table": (lambda folder: (folder / "model.safetensors.index.json").write_text("[]"), "no readable weight_map"),
+    "index is no table": (lambda folder: (folder / "model.safetensors.index.json").write_text("[]"), "index.json is not a table"),
+    "tensor in two shards": (twice, r"is in both model-00001.* and model-00002.*\. Download both again"),
+    "name twice in a header": (same_name, "or names a tensor twice"),
+    "link to itself": (in_a_circle, r"1 of \d+ weight files are missing"),
+    "one number as a matrix": (one_number, r"model\.norm\.weight has the shape \(1099511627776,\), but fewer values"),
     "no weights": (no_weights, "has no weights; expected model.safetensors"),
     "pickled": (pickled, "holds pickled Python objects, which could run any code. Convert it"),
     "pickled object": (pickled_object, "holds pickled Python objects"),
@@ -128,6 +171,10 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "misshaped tensor": (
         rewritten(lambda tensors: tensors.update({Q: torch.ones(2, 3)})),
         rf"of another shape: {Q} is \(2, 3\) instead of \(32, 32\)",
+    ),
+    "not finite": (
+        rewritten(lambda tensors: tensors[Q][0, :3].fill_(float("nan"))),
+        rf"3 of 1,024 numbers of {Q} in .*model\.safetensors are not finite \(NaN or infinite\)\. Use other weights\.",
     ),
     "quantised": (rewritten(lambda tensors: tensors.update({Q: torch.ones(32, 32, dtype=torch.int8)})), "is stored as I8"),
     "unknown architecture": (
@@ -183,6 +230,95 @@ def test_a_bad_folder_is_refused_in_one_line_and_nothing_is_written(name: str, g
             attempt()
         assert "\n" not in str(caught.value)
     assert list((tmp_path / "runs").glob("*")) == []
+
+
+# A value of another kind than firth expects, in one of the JSON files.
+KINDS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "config.json",
+        {"eos_token_id": {"a": 1}},
+        r"config\.json: eos_token_id is \{'a': 1\}; expected the id of a token or a list",
+    ),
+    ("config.json", {"eos_token_id": 2**64}, "eos_token_id is 18446744073709551616; expected the id of a token"),
+    ("config.json", {"tie_word_embeddings": 0}, "tie_word_embeddings is 0; firth only computes False or True"),
+    ("config.json", {"architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM'; expected a list: a string each"),
+    ("config.json", {"num_hidden_layers": [3]}, r"num_hidden_layers is \[3\]; expected a whole number of at least 1"),
+    ("config.json", {"rms_norm_eps": {"a": 1}}, r"rms_norm_eps is \{'a': 1\}; expected a number"),
+    ("config.json", {"rms_norm_eps": 10**400}, "rms_norm_eps is 1000000000.*…; expected a number"),
+    ("config.json", {"rope_parameters": [1]}, r"rope_parameters is \[1\]; expected a table"),
+    ("config.json", {"rope_parameters": {"rope_theta": {}}}, r"rope_theta is \{\}; expected a number"),
+    ("config.json", {"_name_or_path": "\ud800"}, "config.json is damaged: a string holds half of a surrogate pair"),
+    ("generation_config.json", {"do_sample": True, "top_k": "many"}, "top_k is 'many'; expected a whole number"),
+    ("generation_config.json", {"do_sample": True, "temperature": []}, r"temperature is \[\]; expected a number"),
+    ("generation_config.json", {"eos_token_id": ["a"]}, r"eos_token_id is \['a'\]; expected the id of a token or a list"),
+    ("tokenizer_config.json", {"eos_token": [1]}, r"eos_token is \[1\]; expected a token"),
+    ("tokenizer_config.json", {"eos_token": "\udc00"}, "tokenizer_config.json is damaged: a string holds half of a surrogate"),
+    ("tokenizer_config.json", {"chat_template": {"a": 1}}, r"chat_template is \{'a': 1\}; expected a string or a list of named"),
+    ("model.safetensors.index.json", {"weight_map": {"a": 1}}, r"weight_map is \{'a': 1\}; expected a table: a string each"),
+    ("model.safetensors.index.json", {"weight_map": {"a": ".."}}, r"names the file '\.\.', which is not in its folder"),
+    ("model.safetensors.index.json", {"weight_map": {"a": "/etc/passwd"}}, "names the file '/etc/passwd', which is not in its"),
+]
+
+
+@pytest.mark.parametrize(("file", "keys", "message"), KINDS)
+def test_a_value_of_another_kind_is_refused_by_its_key(
+    file: str, keys: dict[str, Any], message: str, good: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    changed(folder / file, **keys)
+    with pytest.raises(FirthError, match=message) as caught:
+        firth.load(folder, "cpu")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_number_that_is_not_json_is_refused(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good, tmp_path / "model")
+    changed(tmp_path / "model" / "config.json", rms_norm_eps=float("nan"))
+    with pytest.raises(DataError, match=r"is not valid JSON: NaN is not a number of JSON\. Download it again"):
+        firth.load(tmp_path / "model", "cpu")
+
+
+PANICS: dict[str, dict[str, Any]] = {
+    "a template with a second text": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "B", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+            "special_tokens": {},
+        }
+    },
+    "nothing replaced": {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "xxxx"}},
+    "pieces of no length": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+}
+
+
+@pytest.mark.parametrize("name", PANICS)
+def test_a_tokenizer_that_makes_rust_panic_is_refused_in_one_line(
+    name: str, good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(good, tmp_path / "model")
+    changed(tmp_path / "model" / "tokenizer.json", **PANICS[name])
+    with pytest.raises(DataError, match=r"tokenizer\.json cannot encode a text: ") as caught:
+        firth.load(tmp_path / "model", "cpu")
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_run_whose_weights_are_not_finite_is_refused(good: Path, tmp_path: Path) -> None:
+    run = import_model(good, tmp_path / "run")
+    tensors, metadata = files.load_tensors(run / "model.safetensors")
+    tensors["norm.weight"][4] = float("-inf")
+    files.save_tensors(run / "model.safetensors", tensors, metadata)
+    with pytest.raises(DataError, match=r"1 of 32 numbers of norm\.weight in .* are not finite"):
+        firth.load(run, "cpu")
+
+
+def test_finite_weights_whose_sum_overflows_are_read() -> None:
+    files.expect_finite(torch.full((4,), 3e38), "x", "file")
+    files.expect_finite(torch.full((4,), 60_000.0, dtype=torch.float16), "x", "file")
+    with pytest.raises(DataError, match="2 of 4 numbers of x in file"):
+        files.expect_finite(torch.tensor([1.0, float("inf"), 2.0, float("-inf")], dtype=torch.bfloat16), "x", "file")
 
 
 @pytest.mark.parametrize(
@@ -261,3 +397,14 @@ def test_a_missing_token_that_ends_a_text_is_refused(good: Path, tmp_path: Path)
     (tmp_path / "model" / "generation_config.json").unlink()
     with pytest.raises(DataError, match=r'the tokenizer has no token "</s>", which ends a text'):
         firth.load(tmp_path / "model", "cpu")
+
+
+def test_of_a_file_and_shards_the_file_is_read_as_by_transformers(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good, tmp_path / "model")
+    weights = {name: tensor for path in good.glob("model-*.safetensors") for name, tensor in load_file(path).items()}
+    weights["model.norm.weight"] = torch.full((32,), 7.0)
+    save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    ours = firth.load(tmp_path / "model", "cpu").network.state_dict()["norm.weight"]
+    assert torch.equal(ours, theirs.model.norm.weight.data)
+    assert ours[0] == 7

@@ -398,3 +398,30 @@ def test_configs_as_they_were_published_are_read_as_transformers_reads_them(name
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
     with torch.inference_mode():
         close(run.network(tokens())[0], theirs(tokens()).logits)
+
+
+def test_settings_of_generation_that_firth_does_not_apply_are_named(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", llama())
+    settings: dict[str, Any] = {
+        "eos_token_id": 0,
+        "do_sample": True,
+        "top_k": 7,
+        "typical_p": 1.0,
+        "num_beams": 1,
+        "min_length": 0,
+    }
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    assert loaded(folder).recipe.decoding.top_k == 7
+    for key, value in {
+        "typical_p": 0.5,
+        "num_beams": 3,
+        "no_repeat_ngram_size": 1,
+        "bad_words_ids": [[1]],
+        "of_tomorrow": 2,
+    }.items():
+        (folder / "generation_config.json").write_text(json.dumps(settings | {key: value}))
+        with pytest.warns(UserWarning, match=f"does not apply these settings of the model's generation: {key} = "):
+            loaded(folder)
+    (folder / "generation_config.json").write_text(json.dumps({"repetition_penalty": 1.3}))  # greedily, too
+    with pytest.warns(UserWarning, match=r"repetition_penalty = 1\.3"):
+        loaded(folder)

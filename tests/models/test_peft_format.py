@@ -159,3 +159,35 @@ def test_an_adapter_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / WEIGHTS).write_bytes(b"no")
     with pytest.raises(DataError, match="no readable adapter"):
         load_adapter(language(), tmp_path / "a")
+
+
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "init_lora_weights": ("pissa", "init_lora_weights = 'pissa', which is not supported"),
+    "alora_invocation_tokens": ([1], r"alora_invocation_tokens = \[1\]"),
+    "layer_replication": ([[0, 2]], "layer_replication"),
+    "a_key_of_tomorrow": (2, "a_key_of_tomorrow = 2, which is not supported"),
+    "lora_alpha": (float("nan"), "no usable lora_alpha .* nan is not finite"),
+    "alpha_pattern": ({"(.*a)*b": 1}, r"the key '\(\.\*a\)\*b' of alpha_pattern is no plain pattern"),
+}
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_an_adapter_with_settings_that_change_the_computation_is_refused(key: str, tmp_path: Path) -> None:
+    value, message = HOSTILE[key]
+    model = language()
+    adapt(model, lora(), torch.Generator().manual_seed(0))
+    save_adapter(model, tmp_path)
+    told = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps(told | {key: value}))
+    with pytest.raises(DataError, match=message):
+        load_adapter(language(), tmp_path)
+
+
+def test_an_adapter_with_numbers_that_are_not_finite_is_refused(tmp_path: Path) -> None:
+    model = language()
+    adapt(model, lora(), torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        next(one for name, one in model.named_parameters() if name.endswith(".a"))[0, 0] = float("inf")
+    save_adapter(model, tmp_path)
+    with pytest.raises(DataError, match=r"1 of \d+ numbers of base_model.* in .*adapter_model\.safetensors are not finite"):
+        load_adapter(language(), tmp_path)

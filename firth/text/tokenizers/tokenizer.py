@@ -20,7 +20,7 @@ from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, START, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.subwords import with_entries
-from firth.text.tokenizers.tokenizer_json import parsed, refusing
+from firth.text.tokenizers.tokenizer_json import panics_held, parsed, refusing, try_out
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
@@ -87,14 +87,16 @@ class Tokenizer:
         """The tokenizer.json of a public model, whose embedding has `vocab` rows. `settings` is its tokenizer_config.json, whose
         eos_token ends a text."""
         tokenizer = parsed(text, rows=vocab)
+        _check_decoder(settings.get(DECODER), vocab)
         given = settings.get("eos_token")
         eos = given.get("content") if isinstance(given, Mapping) else given
         if eos is not None and not isinstance(eos, str):
             raise DataError(f"eos_token in tokenizer_config.json is {str(eos)[:40]}; expected a token. Correct it.")
         if eos is not None and tokenizer.token_to_id(eos) is None:
             raise DataError(f'the tokenizer has no token "{eos}", which ends a text. Correct eos_token in tokenizer_config.json.')
-        with refusing("tokenizer.json cannot encode a text"):
+        with refusing("tokenizer.json cannot encode a text"), panics_held():
             codec = ImportedCodec(tokenizer, None if eos is None else tokenizer.token_to_id(eos))
+            try_out(tokenizer)
         if (highest := max((*codec.begin, *codec.end, *codec.between), default=0)) >= vocab:
             raise DataError(f"tokenizer.json puts the token {highest:,} around texts, but the embedding has {vocab:,} rows.")
         return cls(tokenizer, codec, vocab, settings)
@@ -252,6 +254,17 @@ class Tokenizer:
     def unseen(self, text: str) -> list[str]:
         """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""
         return self._codec.unseen(text)
+
+
+def _check_decoder(given: Mapping[str, Any] | None, vocab: int) -> None:
+    """Refuse tokens of DecoderTokens that the embedding has no rows for."""
+    ids = () if given is None else (given["start"], given.get("first"), *given.get("banned", ()))
+    for id in ids:
+        if id is not None and not 0 <= id < vocab:
+            raise DataError(
+                f"the decoder begins with or never writes the token {id:,}, but the embedding has {vocab:,} rows. "
+                "Correct decoder_start_token_id, forced_bos_token_id or bad_words_ids."
+            )
 
 
 def _special(tokenizer: tokenizers.Tokenizer, settings: Mapping[str, Any], role: str, *usual: str) -> int | None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ import tokenizers
 
 from firth.errors import DataError
 
+_PANIC = "PanicException"  # Rust's, which derives from BaseException
+_SAMPLE = "A text, naïve 日本 😀 12\n\tand  its end."
 _SHOWN = 40  # characters of a token in a message
 
 
@@ -37,10 +42,44 @@ def parsed(text: str, where: str = "tokenizer.json", rows: int | None = None) ->
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not a tokenizer.json: {error}") from error
     check_ids(_ids(table), where, rows)
-    with refusing(f"{where} is not a tokenizer.json"):
+    with refusing(f"{where} is not a tokenizer.json"), panics_held():
         tokenizer = tokenizers.Tokenizer.from_str(text)
         assert isinstance(tokenizer, tokenizers.Tokenizer)
         return tokenizer
+
+
+_HELD = threading.Lock()  # descriptor 2 belongs to the whole process
+
+
+@contextlib.contextmanager
+def panics_held() -> Iterator[None]:
+    """Rust prints a panic to stderr before it becomes an exception. The exception says enough: what was written to stderr
+    meanwhile is passed on only if there is none."""
+    with _HELD, tempfile.TemporaryFile() as held:
+        try:
+            before = os.dup(2)
+        except OSError:  # closed: nobody would see it
+            yield
+            return
+        try:
+            os.dup2(held.fileno(), 2)
+            yield
+        except BaseException as error:
+            if type(error).__name__ == _PANIC:
+                held.truncate(0)
+            raise
+        finally:
+            os.dup2(before, 2)
+            held.seek(0)
+            os.write(before, held.read())
+            os.close(before)
+
+
+def try_out(tokenizer: tokenizers.Tokenizer) -> None:
+    """Encode and decode a text, so that a panic comes now, where it is held, and not with the first text of a user. An error is
+    none yet: a vocabulary may lack these characters."""
+    with contextlib.suppress(Exception):
+        tokenizer.decode(tokenizer.encode(_SAMPLE, add_special_tokens=False).ids)
 
 
 @contextlib.contextmanager
@@ -53,7 +92,7 @@ def refusing(what: str) -> Iterator[None]:
     except Exception as error:
         raise DataError(f"{what}: {error}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # Rust's, which derives from BaseException
+        if type(error).__name__ != _PANIC:
             raise
         raise DataError(f"{what}: {error}") from error
 
