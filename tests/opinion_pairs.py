@@ -1,8 +1,8 @@
 """Forty pairs of opinions, the first positive, the second negative, in the words of people rather than of a grammar.
 
-They were written before the data set "opinions" and are in none of firth's data. The first draft of its grammar was then compared
-with them once: "tastes", "feels", "sounds" and "disappointed by" were added, "worth the money" removed. The settings of the
-recipe were chosen by its validation accuracy."""
+They were written before the data set "opinions" and are in none of firth's data. The first draft of its grammar was then
+compared with them once: "tastes", "feels", "sounds" and "disappointed by" were added, "worth the money" removed. The settings of
+the recipe were chosen by its validation accuracy."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def fit(p_N: NDArray[np.float64], is_label_N: NDArray[np.bool_], label: str, wis
         )
     threshold_K, hits_K, false_K = _counts(p_N, is_label_N)
     missed_K = is_label_N.sum() - hits_K
-    precision_K = hits_K / (hits_K + false_K)  # at least one text reaches each threshold
+    precision_K = hits_K / np.maximum(hits_K + false_K, 1)  # 0 where no text reaches the threshold
     f1_K = 2 * hits_K / (2 * hits_K + false_K + missed_K)
     cost_K = None
     match wish.aim:
@@ -126,6 +126,12 @@ def _counts(
     hits_K, all_K = (np.bincount(of_N, weights, minlength=len(p_K)) for weights in (is_label_N, np.ones(len(p_N))))
     reached_K, reaching_K = hits_K[::-1].cumsum()[::-1], all_K[::-1].cumsum()[::-1]
     middle_K = (np.concatenate(([0.0], p_K[:-1])) + p_K) / 2
+    if p_K[-1] < 1:  # and one that no text reaches
+        middle_K, reached_K, reaching_K = (
+            np.append(middle_K, (p_K[-1] + 1) / 2),
+            np.append(reached_K, 0),
+            np.append(reaching_K, 0),
+        )
     return middle_K, reached_K.astype(np.int64), (reaching_K - reached_K).astype(np.int64)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from reviews import classifier_table, write
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from tiny_runs import assert_identical, outcome, stopping_at, tiny, undisturbed
 from torch import Tensor
 
@@ -16,6 +19,7 @@ from firth.api import Watcher, compose, load, train_recipe
 from firth.api.recipe import Recipe
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
+from firth.tasks.classification import ClassifierRun
 from firth.training import checkpoint
 from firth.training.loop import Training
 
@@ -101,3 +105,21 @@ def test_what_cannot_be_frozen_is_refused_before_anything_is_written(
 def test_adapters_freeze_by_themselves() -> None:
     with pytest.raises(ConfigError, match=r"training\.lora is 2, which freezes .* Remove training\.freeze"):
         tiny("transformer", lora=2, init="runs/x", freeze=("embedding",))
+
+
+def test_a_linear_probe_is_logistic_regression_on_the_vectors_of_the_frozen_encoder(tmp_path: Path) -> None:
+    """Labels without a pattern, so that the best weights are finite: no loss is lower than that of sklearn's."""
+    draw = np.random.default_rng(0)
+    texts = [" ".join(draw.choice(list("abcdefgh"), draw.integers(1, 6))) for _ in range(80)]
+    labels = [str(label) for label in draw.integers(0, 2, 80)]
+    path = write(tmp_path / "r.csv", list(zip(texts, labels, strict=True)))
+    table = classifier_table(path) | {"model": MODEL, "data": {"path": str(path), "valid": 0.0}}
+    table["training"] = {"steps": 100, "batch": 80, "rate": 0.3, "final_rate_ratio": 0.0, "freeze": ["encoder"], "device": "cpu"}
+    model: ClassifierRun = load(train_recipe(compose(table), tmp_path / "run").path)
+    features = model.embed(texts)
+    best = LogisticRegression(C=1e9, max_iter=10_000, tol=1e-9).fit(features, labels)
+    expected = log_loss(labels, best.predict_proba(features))
+    found = model.evaluate(split="train")["loss"]
+    assert expected - 1e-5 <= found <= expected + 1e-3
+    p_N = [one.probabilities["1"] for one in model.classify(texts)]
+    np.testing.assert_allclose(p_N, best.predict_proba(features)[:, 1], atol=0.03)

@@ -35,7 +35,7 @@ def test_f1_and_recall_at_a_precision_are_the_best_on_sklearns_curve(seed: int) 
         assert found.recall == pytest.approx(recall_K[precision_K >= least].max())
 
 
-@pytest.mark.parametrize(("false_positive", "false_negative"), [(1, 1), (5, 1), (1, 10), (0.5, None)])
+@pytest.mark.parametrize(("false_positive", "false_negative"), [(1, 1), (5, 1), (1, 10), (0.5, None), (1000, 1)])
 def test_no_threshold_costs_less(false_positive: float, false_negative: float | None) -> None:
     p_N, is_label_N = drawn(7)
     found = fit(p_N, is_label_N, "spam", Wish("cost", None, false_positive, false_negative), "valid")
@@ -45,7 +45,13 @@ def test_no_threshold_costs_less(false_positive: float, false_negative: float | 
         return float(false_positive * wrong + (1.0 if false_negative is None else false_negative) * missed) / len(p_N)
 
     assert found.cost == pytest.approx(cost(found.threshold))
-    assert found.cost == pytest.approx(min(map(cost, np.unique(p_N))))
+    assert found.cost == pytest.approx(min(map(cost, [*np.unique(p_N), 1.1])))
+
+
+def test_the_best_may_be_to_find_nothing() -> None:
+    found = fit(np.array([0.9, 0.2]), np.array([False, True]), "spam", Wish("cost", None, 1000), "valid")
+    assert (found.recall, found.precision, found.cost) == (0.0, 0.0, 0.5)
+    assert 0.9 < found.threshold < 1
 
 
 def test_a_threshold_decides_for_its_class_or_the_most_probable_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,6 +59,11 @@ def test_classes_tags_and_answers_are_those_of_the_runs(served: Served) -> None:
     (found,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
     assert (found["label"], found["probability"]) == (expected.label, pytest.approx(expected.probability))
     assert found["probabilities"] == pytest.approx(expected.probabilities)
+    threshold = {"label": expected.label, "threshold": expected.probability + 0.01}
+    (classifier.path / "threshold.json").write_text(json.dumps(threshold))
+    (found,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
+    assert found["label"] == classifier.classify(["a great film"])[0].label != expected.label
+    classifier.remove_threshold()
 
     tagger: Any = run_of(served, "tags")
     expected = tagger.tag(["the light bag", "she falls"])
