@@ -16,7 +16,7 @@ _ENVIRONMENT = "FIRTH_LIMITS"
 _SHOWN = 60  # characters of a name in a message
 _RESERVE = 1 << 30  # bytes of a disk that copies of pipes leave free; of a small disk, …
 _PART = 20  # … this part
-_OF_THE_SYSTEM = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
+_OF_THE_SYSTEM = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))  # in the last, /dev/shm may hold text
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def expect_text_file(path: Path) -> None:
     if kind is not None:
         raise DataError(f"{shortened(path)} is {kind}, which has no end or no text. Choose a file, a folder or a pipe.")
     place = path.resolve()
-    own = place == place.parent or any(place == system or system in place.parents for system in _OF_THE_SYSTEM)
-    if stat.S_ISDIR(mode) and own:
-        raise DataError(f"{shortened(path)} is a folder of the system. Choose the folder that holds your text.")
+    own = place in (Path(place.anchor), *_OF_THE_SYSTEM) or any(folder in place.parents for folder in _OF_THE_SYSTEM[:2])
+    if own and not stat.S_ISFIFO(mode):
+        raise DataError(f"{shortened(path)} belongs to the system. Choose the file or folder that holds your text.")
 
 
 _KINDS = ((stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"), (stat.S_ISSOCK, "a socket"))

@@ -14,6 +14,7 @@ import shutil
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import tracemalloc
 import zlib
@@ -100,7 +101,7 @@ def test_score_says_how_to_give_a_text(firth: Firth, char_run: Path) -> None:
     refused(firth("score", char_run, LONG), "does not exist. Give the name of a file, or - to read the text from standard input.")
 
 
-@pytest.mark.parametrize("place", ["/", "/proc", "/dev", "/dev/zero", "/dev/null", "/dev/random", "SOCKET"])
+@pytest.mark.parametrize("place", ["/", "/proc", "/dev", "/proc/meminfo", "/dev/zero", "/dev/random", "SOCKET"])
 def test_the_system_and_its_devices_are_no_text(place: str, firth: Firth, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         own = Path(os.path.relpath(tmp_path / "s"))  # a socket's name may be 107 bytes long
@@ -110,8 +111,16 @@ def test_the_system_and_its_devices_are_no_text(place: str, firth: Firth, tmp_pa
             pytest.skip(f"no socket with such a long name: {error}")
         given = str(own) if place == "SOCKET" else place
         answer = firth("train", "hello", "--out", tmp_path / "out", f"--data.path={given}")
-    refused(answer, "is a folder of the system" if place in ("/", "/proc", "/dev") else "is a ")
+    refused(answer, "is a " if place in ("/dev/zero", "/dev/random", "SOCKET") else "belongs to the system")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_shared_memory_is_read() -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("this system has no /dev/shm to write to")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        Path(folder, "a.txt").write_text("some text")
+        assert len(find(folder).files) == 1
 
 
 def test_a_device_is_no_file_of_lines() -> None:
