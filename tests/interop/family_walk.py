@@ -357,7 +357,8 @@ def their_outputs(case: Case, model: Any) -> list[Tensor]:
 
 def _passage(seen_BT: Tensor) -> Tensor:
     """The tokens after a question of three, without the last, [SEP]."""
-    return seen_BT & (torch.arange(20) >= 3) & seen_BT.roll(-1, 1)
+    last_B = seen_BT.sum(1, keepdim=True) - 1
+    return (torch.arange(20) >= 3) & (torch.arange(20) < last_B)
 
 
 @torch.inference_mode()
