@@ -63,8 +63,12 @@ class Fronted:
 
     def children(self) -> list[psutil.Process]:
         """Engines and fronts."""
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        return [one for one in found if "resource_tracker" not in " ".join(one.cmdline())]
+        found = []
+        for one in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                if "resource_tracker" not in " ".join(one.cmdline()):
+                    found.append(one)
+        return found
 
     def front_of(self, connection: http.client.HTTPConnection) -> psutil.Process | None:
         """The process that has the other end of a connection."""

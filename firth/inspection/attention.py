@@ -237,6 +237,8 @@ class Attention(Drawn):
 def attention(reading: Reading, part: str | None = None, layers: Sequence[int] | None = None) -> Attention:
     """Run the model once on its usual kernel, and record the attention calls of the given layers, or of all."""
     network = reading.network
+    if layers is not None and not len(layers):
+        raise ConfigError("layers is empty; name at least one layer, or leave it out for all of them")
     if isinstance(network, RecurrentDecoder) and network.config.attention == "none":
         raise ConfigError(
             'this model has no attention (model.attention = "none"): its decoder gets one fixed vector. Use a run with attention'

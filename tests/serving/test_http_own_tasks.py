@@ -86,6 +86,8 @@ def test_attention_is_that_of_the_run(served: Served, name: str, text: str) -> N
     assert (tuple(found["queries"]), tuple(found["keys"])) == (expected.queries, expected.keys)
     for layer, weights in zip(expected.layers, found["weights"], strict=True):
         np.testing.assert_allclose(weights, expected.weights(layer), atol=1e-6)
+    refused = served.post("/v1/attention", {"model": name, "input": text, "layers": []})
+    assert (refused.status, "layers is empty" in refused.error["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -101,6 +101,19 @@ def test_work_that_nobody_waits_for_ends_at_its_next_report_or_piece(worker: Wor
     assert batches == [AT_ONCE, AT_ONCE]
 
 
+@pytest.mark.parametrize("error", [StopIteration(), ValueError("a mistake")])
+def test_an_error_of_any_kind_reaches_the_one_who_asked(worker: Worker, error: Exception) -> None:
+    def fails(inputs: list[int], progress: Progress) -> list[int]:
+        raise error
+
+    async def story() -> None:
+        with pytest.raises(ValueError if isinstance(error, ValueError) else RuntimeError):
+            await worker.ask("wrong", fails, [1])
+        assert await worker.ask("right", lambda inputs, progress: inputs, [1]) == [1]
+
+    run(story)
+
+
 def test_the_tokens_of_inputs_are_bounded(char_run: Path) -> None:
     """A recurrent model has no context that would bound them."""
     with serving(char_run, limits=Limits(input_tokens=40, all_input_tokens=100)) as served:

@@ -54,8 +54,8 @@ class _Request:
         def settle() -> None:
             if self.future.done():
                 return
-            if isinstance(result, Exception):
-                self.future.set_exception(result)
+            if isinstance(result, Exception):  # a future does not take a StopIteration, and its request would wait for ever
+                self.future.set_exception(RuntimeError("no next") if isinstance(result, StopIteration) else result)
             else:
                 self.future.set_result(result)
 
