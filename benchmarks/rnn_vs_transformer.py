@@ -31,12 +31,12 @@ def main() -> None:
         expected_format(given.save)
     device = torch.device(given.device)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
-    print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads, float32; best of {given.rounds}\n")
+    print(f"{where}; torch {torch.__version__}, one core, float32; best of {given.rounds}\n")
     lengths, widths = doubled(64, given.longest), doubled(32, given.widest)
     costs = timed(lengths, widths, n=given.n, d=given.d, rounds=given.rounds, device=device)
     for one in costs.timings:
         print(f"{one.layer:<28}n {one.n:>6}  d {one.d:>5}{1e3 * one.seconds:>12.3f} ms{one.steps:>8} steps")
-    print(f"\nexponents along n at d = {given.d}, and along d at n = {given.n}, of the larger half of the sizes\n{costs.text()}")
+    print(f"\nexponents along n at d = {given.d}, and along d at n = {given.n}, of the largest sizes\n{costs.text()}")
     if given.save is not None:
         costs.figure().save(given.save)
         print(given.save)

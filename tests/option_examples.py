@@ -690,7 +690,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
 # Options whose values may give the same bytes, and why.
 NEUTRAL: dict[str, dict[str, str]] = {
     "compare cost": dict.fromkeys(
-        ("--longest", "--widest", "--rounds", "--device", "--save"), "prints times, which differ anyway: test_compare.py"
+        ("--longest", "--widest", "--seconds", "--rounds", "--device", "--save"),
+        "prints times: test_compare.py",
     ),
     "data encode": {"--workers": "the number of threads"},
     "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},

@@ -54,8 +54,14 @@ def flow(
 
 @verb(within=group)
 def cost(
-    longest: Annotated[int, typer.Option(help="Longest text to time, in tokens; lengths double from 64.", min=128)] = 1024,
-    widest: Annotated[int, typer.Option(help="Largest width to time; widths double from 32.", min=64)] = 512,
+    longest: Annotated[
+        int | None,
+        typer.Option(help="Longest text, in tokens; lengths double from 64. [default: until n's exponent settles]", min=128),
+    ] = None,
+    widest: Annotated[
+        int | None, typer.Option(help="Largest width; widths double from 32. [default: until d's exponent settles]", min=64)
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Go no further once a call takes this long.", min=0.001)] = 0.5,
     rounds: Annotated[int, typer.Option(help="Repetitions; the best one counts.", min=1)] = 3,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     save: Save = None,
@@ -64,23 +70,17 @@ def cost(
     """Time one layer against length n and width d on this machine.
 
     Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer and for linear
-    attention, O(n²·d) for attention."""
+    attention, O(n²·d) for attention. Sizes grow until an exponent has settled; one that cannot be seen is left out."""
     from firth.cli.progress import Display
-    from firth.inspection.timing import doubled, timed
+    from firth.inspection.timing import measured
 
     with Display() as display:
-        costs = timed(doubled(64, longest), doubled(32, widest), rounds=rounds, device=device, progress=display.work)
+        costs = measured(longest=longest, widest=widest, seconds=seconds, rounds=rounds, device=device, progress=display.work)
     if save is not None:
         lead = f"Time of one layer on one text: against n with d = {costs.d}, and against d with n = {costs.n}."
         save_figures(save, "Cost of a layer", [section("Time against n and d", lead, [costs.figure()])], "firth compare cost")
     if as_json:
-        print_json(
-            {
-                str(name): {"n": costs.exponent(name, "n"), "d": costs.exponent(name, "d"), "n_counted": costs.theory(name, "n")}
-                | {"d_counted": costs.theory(name, "d")}
-                for name in costs.layers
-            }
-        )
+        print_json(costs.facts())
         return
     print(costs.text())
 

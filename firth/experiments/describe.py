@@ -124,7 +124,7 @@ def _of_preset(name: str, chosen: Preset) -> Description:
 def preset_network(chosen: Preset) -> Network:
     """The module of a preset, its weights not yet drawn."""
     task = task_class(chosen.objective)
-    tables = Tables(data=task.Data(text=""), model=chosen.config, objective=task.Objective(kind=task.name))
+    tables = Tables(data=task.Data(text=""), model=chosen.config, objective=task.Objective(kind=task.name, **chosen.settings))
     return task(tables).network(chosen.vocab, chosen.vocab)
 
 

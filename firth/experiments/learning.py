@@ -38,10 +38,33 @@ class Learning:
         goal = max(lines[-1]["valid"]["loss"] for lines in self.logs.values())
         rows = [f"{'model':<13}{'held-out':>9}{'steps':>8}{'tokens':>11}{'seconds':>9}{'tokens/s':>10}"]
         for kind, lines in self.logs.items():
-            first, last = self.reached(kind, goal), lines[-1]
-            reached = f"{first['step']:>8,}{first['tokens']:>11,}{first['seconds']:>9.1f}"
-            rows.append(f"{kind:<13}{last['valid']['loss']:>9.3f}{reached}{last['tokens_per_second']:>10,.0f}")
-        return "\n".join([*rows, f"held-out: nats per character at the end; steps, tokens and seconds: until it is {goal:.3f}"])
+            last = lines[-1]
+            rows.append(f"{kind:<13}{last['valid']['loss']:>9.3f}{self._reached(kind, goal)}{last['tokens_per_second']:>10,.0f}")
+        notes = [f"held-out: nats per character at the end; steps, tokens and seconds: until it is {goal:.3f}"]
+        if any(self._at_once(kind, goal) for kind in self.logs):
+            notes.append("≤: already at the first measurement, so that nobody can tell when before")
+        if idle := [kind for kind in self.logs if not self._learned(kind)]:
+            notes.append(f"–: {', '.join(idle)} did not get below the first measurement and learned nothing. Raise --steps.")
+        return "\n".join([*rows, *notes])
+
+    def _reached(self, kind: str, goal: float) -> str:
+        if not self._learned(kind):
+            return f"{'–':>8}{'–':>11}{'–':>9}"
+        first, before = self.reached(kind, goal), "≤" if self._at_once(kind, goal) else ""
+        tokens, seconds = f"{before}{first['tokens']:,}", f"{before}{first['seconds']:.1f}"
+        return f"{before + format(first['step'], ','):>8}{tokens:>11}{seconds:>9}"
+
+    def _validations(self, kind: str) -> list[Mapping[str, Any]]:
+        return [line for line in self.logs[kind] if "valid" in line]
+
+    def _at_once(self, kind: str, goal: float) -> bool:
+        """Whether the first measurement is below `goal`: it says no more than that it took no longer."""
+        return self._learned(kind) and bool(self._validations(kind)[0]["valid"]["loss"] <= goal)
+
+    def _learned(self, kind: str) -> bool:
+        """Whether the held-out loss fell after the first measurement."""
+        losses = [line["valid"]["loss"] for line in self._validations(kind)]
+        return bool(losses[-1] < losses[0])
 
     def reached(self, kind: str, goal: float) -> Mapping[str, Any]:
         """The first validation at which the held-out loss is at most `goal`."""

@@ -4,14 +4,15 @@
     self-attention     O(n²·d) operations in one step; its projections add O(n·d²)
     linear attention   O(n·d²) operations, divided by the number of heads; its chunks are scanned in O(log n) steps
 
-Timings come from benchmarks/rnn_vs_transformer.py. This module counts operations and fits exponents to both.
+Timings come from inspection/timing.py. This module counts operations and fits exponents to both. An exponent is that of large
+sizes: at small ones constant overhead hides the growth. So it is only told where it has settled, with its standard error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +27,10 @@ LinearLayer = Literal["linear attention", "gated linear attention"]
 Layer = CellKind | AttentionLayer | LinearLayer
 LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer), *get_args(LinearLayer))
 HEADS = 4
-_OVERHEAD = 2  # times the time of the smallest size: below that, constant overhead hides the growth
+FITTED = 4  # sizes, the largest ones, to which an exponent is fitted
+_OVERHEAD = 8  # times the time of the smallest size: below that, constant overhead hides the growth
+_SURE = 0.1  # largest standard error of an exponent that is told
+_RISING = 0.15  # more by the last doubling than by the first: overhead still hides some of the growth
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,17 @@ class Timing:
 
 def operations(layer: Layer, n: int, d: int) -> int:
     """Multiply–add operations of a forward pass: W x and U h of each gate; q·k and the weighted sum of v; q, k, v and o; and of
-    linear attention, for each number of its state: φ(k) vᵀ, φ(q)ᵀ S and, if it is gated, g S."""
+    linear attention, for each number of its state, φ(k) vᵀ, φ(q)ᵀ S and, if it is gated, g S once in each chunk, within which it
+    is attention."""
     match layer:
         case "attention":
             return 2 * n * n * d
         case "attention with projections":
             return 2 * n * n * d + 4 * n * d * d
-        case "linear attention":
-            return 2 * n * d * d // HEADS
-        case "gated linear attention":
-            return 3 * n * d * d // HEADS
+        case "linear attention" | "gated linear attention":
+            chunk = min(n, CHUNK)
+            gating = n // chunk * d * d // HEADS if layer == "gated linear attention" else 0
+            return 2 * n * d * d // HEADS + 2 * n * chunk * d + gating
         case kind:
             cell = cell_class(kind)
             return (2 if cell.has_hidden_weights else 1) * len(cell.gates) * n * d * d
@@ -83,6 +88,38 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(slope)
 
 
+@dataclass(frozen=True)
+class Fit:
+    """seconds = a · size^exponent, fitted to the largest sizes."""
+
+    exponent: float
+    error: float  # standard error of the exponent
+    counted: float  # the exponent of the operation counts at the same sizes
+    sizes: tuple[int, ...]
+    rise: float  # the exponent of the last doubling minus that of the first one
+    grown: float  # the first time that is fitted over that of the smallest size
+
+    @property
+    def settled(self) -> bool:
+        """Whether the exponent can be seen: what is fitted is far beyond the overhead, and larger sizes would not change it."""
+        return self.grown >= _OVERHEAD and self.error <= _SURE and self.rise <= _RISING
+
+
+def fitted(timings: Sequence[Timing], axis: Literal["n", "d"]) -> Fit | None:
+    """None for fewer sizes than are fitted."""
+    some = timings[-FITTED:]
+    if len(some) < FITTED:
+        return None
+    size, seconds = [int(getattr(one, axis)) for one in some], [one.seconds for one in some]
+    counted = exponent(size, [float(one.operations) for one in some])
+    x, y = np.log(size), np.log(seconds)
+    slope = exponent(size, seconds)
+    residual = y - y.mean() - slope * (x - x.mean())
+    error = float(np.sqrt((residual**2).sum() / (len(some) - 2) / ((x - x.mean()) ** 2).sum()))
+    rise = exponent(size[-2:], seconds[-2:]) - exponent(size[:2], seconds[:2])
+    return Fit(slope, error, counted, tuple(size), rise, seconds[0] / timings[0].seconds)
+
+
 @dataclass(frozen=True, repr=False)
 class Costs(Drawn):
     """Timings along n at a fixed d, and along d at a fixed n."""
@@ -99,27 +136,14 @@ class Costs(Drawn):
             raise ConfigError(f'no timings of "{layer}" along {axis}. Measure some at {fixed} = {held}')
         return sorted(found, key=lambda one: int(getattr(one, axis)))
 
-    def exponent(self, layer: Layer, axis: Literal["n", "d"]) -> float:
-        """The exponent fitted to the larger half of the sizes: constant overhead hides the growth at small ones."""
-        some = self.along(layer, axis)
-        some = some[(len(some) - 1) // 2 :]
-        return exponent([getattr(one, axis) for one in some], [one.seconds for one in some])
-
-    def theory(self, layer: Layer, axis: Literal["n", "d"]) -> float:
-        """The exponent of the operation counts, at the same sizes."""
-        some = self.along(layer, axis)
-        some = some[(len(some) - 1) // 2 :]
-        return exponent([getattr(one, axis) for one in some], [float(one.operations) for one in some])
+    def fit(self, layer: Layer, axis: Literal["n", "d"]) -> Fit | None:
+        """The exponent along one axis; None for fewer sizes than are fitted."""
+        return fitted(self.along(layer, axis), axis)
 
     def growth(self, layer: Layer, axis: Literal["n", "d"]) -> float | None:
-        """The exponent of the largest sizes, or None where it cannot be measured: a layer that takes hardly longer at its largest
-        size than at its smallest spends its time on overhead, and so does one whose time does not grow from size to size."""
-        some = self.along(layer, axis)
-        some = [one for one in some if one.seconds >= _OVERHEAD * some[0].seconds][-3:]
-        seconds = [one.seconds for one in some]
-        if len(some) < 2 or seconds != sorted(seconds):
-            return None
-        return exponent([getattr(one, axis) for one in some], seconds)
+        """The exponent, or None where it cannot be seen."""
+        found = self.fit(layer, axis)
+        return found.exponent if found is not None and found.settled else None
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -131,10 +155,36 @@ class Costs(Drawn):
         return cost_curves(along, exponents, self.n, self.d)
 
     def text(self) -> str:
-        """Measured exponents next to those of the operation counts."""
-        lines = [f"{'layer':<28}{'n measured':>11}{'counted':>9}{'d measured':>12}{'counted':>9}{'steps':>8}"]
+        """Measured exponents with their errors next to those of the operation counts."""
+        head = (
+            f"{'layer':<28}{'n measured':>13}{'counted':>9}{'sizes':>13}{'d measured':>14}{'counted':>9}{'sizes':>13}{'steps':>9}"
+        )
+        lines = [head]
         for name in self.layers:
-            found = [f(name, axis) for axis in ("n", "d") for f in (self.exponent, self.theory)]
-            last = self.along(name, "n")[-1]
-            lines.append(f"{name:<28}{found[0]:>11.2f}{found[1]:>9.2f}{found[2]:>12.2f}{found[3]:>9.2f}{last.steps:>8}")
-        return "\n".join(lines)
+            cells = "".join(self._cells(name, axis, gap) for axis, gap in (("n", 0), ("d", 1)))  # type: ignore[arg-type]
+            lines.append(f"{name:<28}{cells}{self.along(name, 'n')[-1].steps:>9,}")
+        notes = [f"seconds ∝ n^b at d = {self.d}, and ∝ d^b at n = {self.n}; ± is the standard error of b"]
+        if any(self.growth(name, axis) is None for name in self.layers for axis in ("n", "d")):
+            notes.append("–: not to be seen up to this size: overhead hides the growth, or the times vary too much")
+        return "\n".join(lines + notes)
+
+    def _cells(self, layer: Layer, axis: Literal["n", "d"], gap: int) -> str:
+        found = self.fit(layer, axis)
+        if found is None or not found.settled:
+            return f"{'–':>{13 + gap}}{'':>9}{f'…{getattr(self.along(layer, axis)[-1], axis):,}':>13}"
+        measured, sizes = f"{found.exponent:.2f} ± {found.error:.2f}", f"{found.sizes[0]:,}…{found.sizes[-1]:,}"
+        return f"{measured:>{13 + gap}}{found.counted:>9.2f}{sizes:>13}"
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """For JSON: an exponent that cannot be seen is null."""
+        return {str(name): self._of_axis(name, "n") | self._of_axis(name, "d") for name in self.layers}
+
+    def _of_axis(self, layer: Layer, axis: Literal["n", "d"]) -> dict[str, Any]:
+        found, times = self.fit(layer, axis), self.along(layer, axis)
+        seen = found is not None and found.settled
+        return {
+            axis: found.exponent if found is not None and seen else None,
+            f"{axis}_error": found.error if found is not None and seen else None,
+            f"{axis}_counted": None if found is None else found.counted,
+            f"{axis}_seconds": {getattr(one, axis): one.seconds for one in times},
+        }

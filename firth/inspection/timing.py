@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from firth.inspection.cost import HEADS, LAYERS, Costs, Layer, Timing
+from firth.inspection.cost import HEADS, LAYERS, Costs, Layer, Timing, fitted, operations
 from firth.layers.attention import attend, mask
 from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.recurrent import Recurrent
@@ -17,6 +19,12 @@ from firth.progress import Progress, silent
 
 _LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
 _MOST_CALLS = 64
+_ENOUGH = 0.02  # standard error of an exponent at which no larger size is measured
+_FIRST_N, _FIRST_D = 64, 32
+_LONGEST, _WIDEST = 65_536, 8192
+_MOST_BYTES = 1 << 29  # of the weights of a layer
+_SLOW = 0.1  # seconds; a call that takes longer is repeated only once
+Axis = Literal["n", "d"]
 
 
 def doubled(first: int, last: int) -> list[int]:
@@ -24,6 +32,18 @@ def doubled(first: int, last: int) -> list[int]:
     return [first << n for n in range((last // first).bit_length())]
 
 
+@contextlib.contextmanager
+def _one_core() -> Iterator[None]:
+    """Torch shares out large products among cores and small ones not, which would look like slower growth."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_core()
 @torch.inference_mode()
 def timed(
     lengths: Sequence[int],
@@ -43,6 +63,57 @@ def timed(
         progress("timing", number, len(sizes))
         found += _at(length, width, torch.device(device), rounds)
     return Costs(tuple(found), n, d)
+
+
+@_one_core()
+@torch.inference_mode()
+def measured(
+    *,
+    n: int = 128,
+    d: int = 128,
+    longest: int | None = None,
+    widest: int | None = None,
+    seconds: float = 0.5,
+    rounds: int = 3,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> Costs:
+    """Time every layer at lengths that double from 64 with width d, and at widths that double from 32 with length n, until its
+    exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. Of each size,
+    the best of `rounds` counts."""
+    where = torch.device(device)
+    axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
+    found: list[Timing] = []
+    for number, layer in enumerate(LAYERS):
+        for axis, first, last in axes:
+            progress("timing", 2 * number + (axis == "d"), 2 * len(LAYERS))
+            found += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
+    return Costs(tuple({(one.layer, one.n, one.d): one for one in found}.values()), n, d)
+
+
+def _grown(
+    layer: Layer, axis: Axis, sizes: Sequence[int], other: int, seconds: float, device: torch.device, rounds: int
+) -> list[Timing]:
+    """A layer at larger and larger sizes."""
+    found: list[Timing] = []
+    for size in sizes:
+        n, d = (size, other) if axis == "n" else (other, size)
+        if 4 * operations(layer, 1, d) > _MOST_BYTES:  # for one token, each weight is used once
+            break
+        found.append(_of_layer(layer, n, d, device, rounds))
+        fit = fitted(found, axis)
+        if found[-1].seconds > seconds or (fit is not None and fit.settled and fit.error <= _ENOUGH):
+            break
+    return found
+
+
+def _of_layer(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -> Timing:
+    x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
+    run = _built(layer, d, device)
+    run(x_1Td)  # what is only done once
+    first = _seconds(run, x_1Td)
+    again = (_seconds(run, x_1Td) for _ in range(1, rounds if first < _SLOW else min(rounds, 2)))
+    return Timing(layer, n, d, min(first, *again) if rounds > 1 else first)
 
 
 def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
@@ -78,15 +149,16 @@ def _by_head(x_1Td: Tensor) -> Tensor:
 
 
 def _seconds(run: Callable[[Tensor], object], x_1Td: Tensor) -> float:
-    """Seconds per call, over enough calls to measure reliably."""
+    """Seconds per call, over enough calls to measure reliably. On a CPU those of this thread, whatever else the machine does."""
+    clock = time.perf_counter if x_1Td.is_cuda else time.thread_time
     calls = 1
     while True:
-        began = time.perf_counter()
+        began = clock()
         for _ in range(calls):
             run(x_1Td)
         if x_1Td.is_cuda:
             torch.cuda.synchronize()
-        taken = time.perf_counter() - began
+        taken = clock() - began
         if taken > _LONG_ENOUGH or calls >= _MOST_CALLS:
             return taken / calls
         calls *= 4

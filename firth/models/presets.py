@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from firth.config import Assignment, Notice, build, override, split_assignment, to_table, with_changes
@@ -28,6 +28,7 @@ class Preset:
     objective: str
     matrices_only: bool = False  # count without norms and biases, as textbooks do
     differs: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of its objective
 
 
 def preset(name: str) -> Preset:
@@ -155,6 +156,13 @@ def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: 
     return Preset(summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary")
 
 
+def _electra() -> Preset:
+    """The discriminator, which is what was published as electra-base: a head of its own, and no output layer over the
+    vocabulary. <mask> is one of the 30,522 tokens, and our embedding has its row beside the vocabulary."""
+    bert = _bert(768, 12, 12, 30_521, "ELECTRA, base: the discriminator, a BERT (Clark et al. 2020)")
+    return dataclasses.replace(bert, objective="electra", differs="", settings={"generator": 0.0})
+
+
 def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
     config = TransformerEncoderConfig(
         kind="transformer",
@@ -247,7 +255,7 @@ PRESETS: dict[str, Callable[[], Preset]] = {
     "bloom": _bloom,
     "deberta-v3-base": lambda: _deberta(768, 12, 12, "base"),
     "deberta-v3-large": lambda: _deberta(1024, 24, 16, "large"),
-    "electra-base": lambda: _bert(768, 12, 12, 30_522, "ELECTRA, base: its discriminator is a BERT (Clark et al. 2020)"),
+    "electra-base": _electra,
     "gpt2": lambda: _gpt2(768, 12, 12, "small"),
     "gpt2-medium": lambda: _gpt2(1024, 24, 16, "medium"),
     "gpt2-large": lambda: _gpt2(1280, 36, 20, "large"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from runs import TEXT
 from shell import Firth
 
@@ -33,10 +32,13 @@ def test_flow_is_that_of_the_four_models(firth: Firth, tmp_path: Path) -> None:
 def test_cost_prints_an_exponent_for_each_layer(firth: Firth) -> None:
     given = ("compare", "cost", "--longest", 128, "--widest", 64, "--rounds", 1)
     told = json.loads(firth(*given, "--json").out)
-    assert told["lstm"]["n_counted"] == pytest.approx(1)
-    assert told["lstm"]["d_counted"] == pytest.approx(2)
-    assert told["attention"]["n_counted"] == pytest.approx(2)
-    assert firth(*given).out.splitlines()[0].split() == ["layer", "n", "measured", "counted", "d", "measured", "counted", "steps"]
+    assert list(told["lstm"]["n_seconds"]) == ["64", "128"]
+    assert list(told["lstm"]["d_seconds"]) == ["32", "64", "128"]  # the last one is also along n
+    assert told["lstm"]["n"] is None, "two sizes show no exponent"
+    head, *lines = firth(*given).out.splitlines()
+    assert head.split() == ["layer", "n", "measured", "counted", "sizes", "d", "measured", "counted", "sizes", "steps"]
+    assert lines[0].split() == ["rnn", "–", "…128", "–", "…128", "128"]
+    assert lines[-1].startswith("–: not to be seen up to this size")
 
 
 def test_learning_trains_each_kind_and_draws_its_log(firth: Firth, tmp_path: Path) -> None:
@@ -66,3 +68,17 @@ def test_what_is_told_is_the_first_time_that_all_have_learned_as_much() -> None:
     assert told[1].split() == ["slow", "2.000", "3", "300", "1.5", "200"]
     assert told[2].split() == ["fast", "1.500", "2", "200", "1.0", "200"]
     assert told[-1].endswith("until it is 2.000")
+
+
+def test_the_first_measurement_says_only_that_it_took_no_longer_and_a_model_that_learned_nothing_has_no_number() -> None:
+    def lines(*losses: float) -> list[dict[str, object]]:
+        return [
+            {"step": 10 * n, "tokens": 100 * n, "seconds": n / 2, "tokens_per_second": 200, "valid": {"loss": loss}}
+            for n, loss in enumerate(losses, start=1)
+        ]
+
+    told = Learning({"idle": lines(3.0, 3.1, 3.2), "quick": lines(2.0, 1.9, 1.5)}).text().splitlines()
+    assert told[1].split() == ["idle", "3.200", "–", "–", "–", "200"]
+    assert told[2].split() == ["quick", "1.500", "≤10", "≤100", "≤0.5", "200"]
+    assert told[4] == "≤: already at the first measurement, so that nobody can tell when before"
+    assert told[5] == "–: idle did not get below the first measurement and learned nothing. Raise --steps."

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import linregress
 from torch.utils.flop_counter import FlopCounterMode
 
 from firth.errors import ConfigError, DataError
-from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, operations, steps
+from firth.inspection import timing
+from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, fitted, operations, steps
 from firth.layers.attention import attend
 from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.self_attention import SelfAttention
 
+SIZES = tuple(64 << n for n in range(7))
 
-def made(n: int = 64, d: int = 32) -> Costs:
+
+def made(n: int = 64, d: int = 64) -> Costs:
     """Timings that are exactly the counts, a thousand operations a second."""
-    sizes = [(length, d) for length in (16, 32, 64, 128, 256)] + [(n, width) for width in (8, 16, 64, 128)]
+    sizes = [(length, d) for length in SIZES] + [(n, width) for width in SIZES if width != d]
     return Costs(tuple(Timing(name, n, d, operations(name, n, d) / 1000) for name in LAYERS for n, d in sizes), n, d)
 
 
@@ -45,28 +50,69 @@ def test_an_exponent_is_found_again() -> None:
 def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() -> None:
     costs = made()
     assert costs.layers == LAYERS
+    growth = {name: (costs.growth(name, "n"), costs.growth(name, "d")) for name in LAYERS}
     for layer in ("rnn", "lstm", "gru"):
-        assert costs.exponent(layer, "n") == pytest.approx(1)
-        assert costs.exponent(layer, "d") == pytest.approx(2)
-    assert costs.exponent("attention", "n") == pytest.approx(2)
-    assert costs.exponent("attention", "d") == pytest.approx(1)
-    assert 1 < costs.exponent("attention with projections", "n") < 2
-    assert costs.theory("attention", "n") == pytest.approx(2)
+        assert growth[layer] == (pytest.approx(1), pytest.approx(2))
+    assert growth["attention"] == (pytest.approx(2), pytest.approx(1))
+    between, _ = growth["attention with projections"]
+    assert between is not None
+    assert 1 < between < 2
     for layer in ("linear attention", "gated linear attention"):
-        assert costs.exponent(layer, "n") == pytest.approx(1)  # type: ignore[arg-type]
-        assert costs.exponent(layer, "d") == pytest.approx(2)  # type: ignore[arg-type]
+        assert growth[layer][0] == pytest.approx(1)
+    for name in LAYERS:
+        for axis in ("n", "d"):
+            fit = costs.fit(name, axis)  # type: ignore[arg-type]
+            assert fit is not None
+            assert fit.exponent == pytest.approx(fit.counted)
 
 
 def test_a_growth_that_overhead_hides_is_not_told() -> None:
     def costs(*seconds: float) -> Costs:
         along = [Timing("attention", 64 << n, 128, one) for n, one in enumerate(seconds)]
-        return Costs((*along, *(Timing("attention", 256, 16 << n, 1.0 * 2**n) for n in range(3))), 256, 128)
+        return Costs((*along, *(Timing("attention", 256, 17 << n, 1.0 * 2**n) for n in range(7))), 256, 128)
 
-    assert costs(1, 1.1, 4, 16, 64).growth("attention", "n") == pytest.approx(2)  # the first two sizes are overhead
+    assert costs(1, 1.1, 8, 32, 128, 512).growth("attention", "n") == pytest.approx(2)  # the first two sizes are overhead
+    assert costs(1, 1.1, 4, 16, 64, 256).growth("attention", "n") is None  # a quarter of the third is overhead as well
     assert costs(1, 1, 1.5, 1.6, 1.9).growth("attention", "n") is None  # all of them are
-    assert costs(1, 4, 16, 9, 30).growth("attention", "n") is None  # another program was busy
+    assert costs(1, 9, 16, 9, 30).growth("attention", "n") is None  # another program was busy
+    assert costs(1, 9, 18, 36, 72 * 2**0.3).growth("attention", "n") is None  # it still rises
+    assert costs(1, 9, 18).growth("attention", "n") is None  # too few
     names = {trace.name for trace in costs(1, 1, 1, 1, 1).figure().plot.data}
     assert names == {"attention: d^1.00"}
+    assert "–" in costs(1, 1, 1, 1, 1).text()
+    assert costs(1, 1, 1, 1, 1).facts()["attention"]["n"] is None
+
+
+def test_the_error_is_the_standard_error_of_a_line() -> None:
+    """Against scipy's line through the logarithms."""
+    seconds = [1.0, 9.0, 19.0, 37.0, 80.0]
+    fit = fitted([Timing("rnn", 64 << n, 8, one) for n, one in enumerate(seconds)], "n")
+    line = linregress(np.log([128, 256, 512, 1024]), np.log(seconds[1:]))
+    assert fit is not None
+    assert (fit.exponent, fit.error) == (pytest.approx(line.slope), pytest.approx(line.stderr))
+    assert fit.sizes == (128, 256, 512, 1024)
+
+
+def test_sizes_grow_until_the_exponent_has_settled_or_a_call_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with an overhead of 1 ms that multiplies 10⁹ times a second."""
+
+    def taken(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -> Timing:
+        return Timing(layer, n, d, 0.001 + operations(layer, n, d) / 1e9)
+
+    monkeypatch.setattr(timing, "_of_layer", taken)
+    costs = timing.measured(seconds=2.0)
+    for layer in LAYERS:
+        for axis in ("n", "d"):
+            fit = costs.fit(layer, axis)  # type: ignore[arg-type]
+            assert fit is not None
+            assert not fit.settled or fit.exponent == pytest.approx(fit.counted, abs=0.1)
+            assert costs.along(layer, axis)[-2].seconds <= 2.0  # type: ignore[arg-type]
+    assert costs.growth("attention", "n") == pytest.approx(2, abs=0.05)
+    assert costs.growth("rnn", "d") == pytest.approx(2, abs=0.05)
+    hurried = timing.measured(seconds=0.002)
+    assert hurried.growth("attention", "n") is None
+    assert hurried.along("rnn", "n")[-1].n < costs.along("rnn", "n")[-1].n
+    assert {one.n for one in timing.measured(longest=128, widest=64).timings} == {64, 128}
 
 
 def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> None:
@@ -74,15 +120,14 @@ def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> 
     x_1HTD = torch.zeros(1, 4, 6, 2)
     with FlopCounterMode(display=False) as counter:
         linear_attend(x_1HTD, x_1HTD, x_1HTD, features=IDENTITY, normalised=False, form="recurrent")
-    assert operations("linear attention", 6, 8) == 2 * (counter.get_total_flops() // 2)
-    assert operations("gated linear attention", 6, 8) == 3 * (counter.get_total_flops() // 2)
+    of_state, within_chunk = counter.get_total_flops() // 2, 2 * 6 * 6 * 8
+    assert operations("linear attention", 6, 8) == 2 * of_state + within_chunk
+    assert operations("gated linear attention", 6, 8) == 2 * of_state + within_chunk + of_state // 6  # one chunk
     assert [steps("linear attention", n) for n in (1, 64, 65, 1024)] == [1, 1, 2, 5]
 
 
-def test_only_the_larger_half_is_fitted() -> None:
-    times = {16: 9.0, 32: 9.0, 64: 9.0, 128: 18.0, 256: 36.0}  # a constant hides the growth of the small ones
-    costs = Costs(tuple(Timing("rnn", n, 8, seconds) for n, seconds in times.items()), 64, 8)
-    assert costs.exponent("rnn", "n") == pytest.approx(1)
+def test_timings_that_are_not_there_are_asked_for() -> None:
+    costs = Costs((Timing("rnn", 64, 8, 1.0),), 64, 8)
     with pytest.raises(ConfigError, match=r'no timings of "lstm" along d\. Measure some at n = 64'):
         costs.along("lstm", "d")
 
@@ -91,11 +136,36 @@ def test_the_figure_has_both_axes_and_the_table_every_timing() -> None:
     figure = made().figure()
     assert len(figure.plot.data) == 2 * len(LAYERS)
     assert figure.plot.data[0].name == "rnn: n^1.00, d^2.00"
-    assert figure.plot.data[0].x == (16, 32, 64, 128, 256)
-    assert figure.plot.data[1].x == (8, 16, 32, 64, 128)
+    assert figure.plot.data[0].x == SIZES
+    assert figure.plot.data[1].x == SIZES
     assert figure.plot.layout.xaxis.type == figure.plot.layout.yaxis2.type == "log"
-    assert len(figure.table.rows) == len(LAYERS) * 10
+    assert len(figure.table.rows) == len(LAYERS) * 2 * len(SIZES)
     lines = made().text().splitlines()
-    assert lines[1].split() == ["rnn", "1.00", "1.00", "2.00", "2.00", "256"]
-    assert lines[4].split() == ["mingru", "1.00", "1.00", "2.00", "2.00", "8"]
-    assert lines[5].split() == ["attention", "2.00", "2.00", "1.00", "1.00", "1"]
+    assert lines[1].split() == [
+        "rnn",
+        "1.00",
+        "±",
+        "0.00",
+        "1.00",
+        "512…4,096",
+        "2.00",
+        "±",
+        "0.00",
+        "2.00",
+        "512…4,096",
+        "4,096",
+    ]
+    assert lines[5].split() == [
+        "attention",
+        "2.00",
+        "±",
+        "0.00",
+        "2.00",
+        "512…4,096",
+        "1.00",
+        "±",
+        "0.00",
+        "1.00",
+        "512…4,096",
+        "1",
+    ]

@@ -52,8 +52,13 @@ def test_gpt3_as_the_lecture_counts_it() -> None:
 
 PEERS = {
     "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config()),
+    "gpt2-medium": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1024, n_layer=24, n_head=16)),
+    "gpt2-large": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1280, n_layer=36, n_head=20)),
     "gpt2-xl": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
     "llama-7b": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig()),
+    "llama-13b": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(hidden_size=5120, intermediate_size=13_824, num_hidden_layers=40, num_attention_heads=40)
+    ),
     "llama2-70b": lambda: transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             hidden_size=8192, num_hidden_layers=80, num_attention_heads=64, num_key_value_heads=8, intermediate_size=28_672
@@ -61,6 +66,9 @@ PEERS = {
     ),
     "bloom": lambda: transformers.BloomForCausalLM(
         transformers.BloomConfig(vocab_size=250_880, hidden_size=14_336, n_layer=70, n_head=112)
+    ),
+    "electra-base": lambda: transformers.ElectraForPreTraining(
+        transformers.ElectraConfig(embedding_size=768, hidden_size=768, num_attention_heads=12, intermediate_size=3072)
     ),
     "t5-small": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config()),
     "t5-base": lambda: transformers.T5ForConditionalGeneration(
@@ -84,6 +92,9 @@ def theirs(peer: Any) -> int:
 def test_what_a_preset_says_it_lacks_is_what_it_lacks() -> None:
     with torch.device("meta"):
         bert = transformers.BertForMaskedLM(transformers.BertConfig())
+        roberta = transformers.RobertaForMaskedLM(
+            transformers.RobertaConfig(vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1)
+        )
         bart = transformers.BartForConditionalGeneration(
             transformers.BartConfig(
                 d_model=768,
@@ -96,7 +107,8 @@ def test_what_a_preset_says_it_lacks_is_what_it_lacks() -> None:
             )
         )
     mask_row, two_places_a_side = 768, 4 * 768
-    assert counted("bert-base").parameters == theirs(bert) + mask_row
+    for name, peer in (("bert-base", bert), ("roberta-base", roberta)):
+        assert counted(name).parameters == theirs(peer) + mask_row
     assert counted("bart-base").parameters == theirs(bart) - two_places_a_side
 
 
@@ -105,7 +117,10 @@ def test_every_preset_can_be_counted(name: str) -> None:
     found = counted(name)
     assert found.parameters >= found.weights > 1_000_000
     assert found.matrices == sum(part.count for part in found.parts if part.is_matrix)
-    assert "other" not in {part.name for part in found.parts} or preset(name).objective == "masked"  # BERT's W before E
+    assert "other" not in {part.name for part in found.parts} or preset(name).objective in (
+        "masked",
+        "electra",
+    )  # BERT's W before E
 
 
 @pytest.mark.parametrize(("L", "d", "H", "V"), [(2, 12_288, 96, 50_257), (3, 64, 4, 100), (1, 48, 3, 50_257)])

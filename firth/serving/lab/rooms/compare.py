@@ -12,7 +12,7 @@ from firth.figures.figure import COLOURS
 from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.inspection.gradient_flow import KINDS, Flow, compare_flow, flows_figure
-from firth.inspection.timing import doubled, timed
+from firth.inspection.timing import measured
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -21,7 +21,7 @@ from firth.serving.lab.room import Choice, Example, Room, named
 from firth.serving.lab.run_facts import RunFacts
 
 MOST_RUNS = len(COLOURS)
-N, D, ROUNDS = 256, 128, 3  # length, width and repetitions of the timings
+SECONDS, ROUNDS = 0.1, 3  # the longest call, and the repetitions of the timings
 
 
 def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -46,12 +46,12 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The time that one layer takes against the length and the width of its input, on this machine."""
-    longest = request.number("longest", int, 1024, least=128, most=8192)
-    widest = request.number("widest", int, 512, least=64, most=2048)
-    costs = timed(doubled(64, longest), doubled(32, widest), n=N, d=D, rounds=ROUNDS, progress=progress)
+    longest = request.number("longest", int, 8192, least=128, most=8192)
+    widest = request.number("widest", int, 2048, least=64, most=2048)
+    costs = measured(longest=longest, widest=widest, seconds=SECONDS, rounds=ROUNDS, progress=progress)
     python = (
-        "from firth.inspection.timing import doubled, timed\n\n"
-        f"costs = timed(doubled(64, {longest}), doubled(32, {widest}), n={N}, d={D}, rounds={ROUNDS})\n"
+        "from firth.inspection.timing import measured\n\n"
+        f"costs = measured(longest={longest}, widest={widest}, seconds={SECONDS}, rounds={ROUNDS})\n"
         "print(costs.text())\nfigure = costs.figure()\nfigure.plot\n"
     )
     return ViewResult({"cost": costs.figure()}, python)
@@ -147,7 +147,8 @@ VIEWS = (
         {
             "controls": ["longest", "widest"],
             "about": "The time of one layer on one text, on this machine: O(n·d²) in n sequential steps for a recurrent layer, "
-            "O(n²·d) in a single step for attention.",
+            "O(n²·d) in a single step for attention. Sizes grow until the exponent of a layer has settled; the legend leaves out "
+            "those that cannot be seen.",
         },
     ),
     Choice(
