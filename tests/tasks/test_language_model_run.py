@@ -420,9 +420,9 @@ def copied(char_run: Path, tmp_path: Path) -> Path:
 
 
 def test_a_place_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"nowhere is not a folder; expected a run made by `firth train"):
+    with pytest.raises(RunError, match=r"nowhere is not a folder; expected a run made by firth\.train"):
         load(tmp_path / "nowhere")
-    with pytest.raises(RunError, match="is not a run: it has no `format` file; expected a folder made by `firth train"):
+    with pytest.raises(RunError, match=r"is not a run: it has no `format` file; expected a folder made by firth\.train"):
         load(tmp_path)
 
 
