@@ -21,6 +21,7 @@ from tiny_runs import assert_identical, assert_no_temporaries, outcome, steps_sa
 from firth import files
 from firth.api import Watcher, load, train_recipe
 from firth.errors import RunError
+from firth.text import sealed
 from firth.training.log import Log
 
 RECIPE = tiny(dropout=0.2, steps=4, checkpoint_every=2, evaluate_every=2, keep=1)
@@ -102,6 +103,7 @@ def _half_of_a_tensor_file(real: Any, tensors: Any, path: Path, **kwargs: Any) -
 
 def run_on(disk: Disk, folder: Path, notices: list[str] | None = None) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealed, "SETTLED", float("inf"))  # no notes about the cache, whatever its age: they are no part of a run
         disk.install(patch)
         train_recipe(RECIPE, folder, resume=True, watcher=Watcher(notice=(notices if notices is not None else []).append))
 
