@@ -31,7 +31,9 @@ def write_text(path: Path, text: str) -> None:
 def seal(path: Path, sha256: str) -> None:
     """Remember the hash of a file that has just been written."""
     with contextlib.suppress(DataError):  # no space: then the file is made again the next time
-        cache.write_text(_seal_of(path), json.dumps({"sha256": sha256, "state": _state(path)}))
+        note = _seal_of(path)
+        cache.sweep_abandoned(note.parent)
+        cache.write_text(note, json.dumps({"sha256": sha256, "state": _state(path)}))
 
 
 def whole(path: Path, sha256: str | None = None) -> bool:

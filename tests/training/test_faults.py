@@ -103,6 +103,7 @@ def _half_of_a_tensor_file(real: Any, tensors: Any, path: Path, **kwargs: Any) -
 
 def run_on(disk: Disk, folder: Path, notices: list[str] | None = None) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealed, "SETTLED", float("inf"))  # no notes about the cache, whatever its age: they are no part of a run
         disk.install(patch)
         train_recipe(RECIPE, folder, resume=True, watcher=Watcher(notice=(notices if notices is not None else []).append))
 
