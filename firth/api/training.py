@@ -175,7 +175,8 @@ def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> R
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
     training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))
     checkpoint.restore(training, folder, watcher.notice)
-    history.record(folder, training.step, training.device)
+    if training.step < recipe.training.steps:
+        history.record(folder, training.step, training.device)
     watcher.begin(training, recipe)
     trainer.train(
         training,
