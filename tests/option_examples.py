@@ -137,6 +137,10 @@ class Shelf:
 
         return export_model(self["bpe"], self.folder / "hf")
 
+    @property
+    def projections(self) -> Path:
+        return self._file("projections.json", json.dumps({"W_k": [[3, 0], [0, 1]]}))
+
     @functools.cached_property
     def recipe(self) -> Path:
         return recipe_file(tiny(steps=2), self.folder)
@@ -456,6 +460,11 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--seed": ("--seed 1", "--seed 2"),
             "--projected": ("", "--projected"),
         },
+        "'the list the' --width 2": {
+            "--matrix": ("", "--matrix 'W_q=2 0; 0 1'", "--matrix 'W_q=1 0; 0 2'"),
+            "--matrices": ("", "--matrices {projections}"),
+            "--inputs": ("", "--inputs"),
+        },
         "'the list the' --mask window": {"--limit": ("--limit 1", "--limit 2")},
         "'the list the' --mask documents": {"--limit": ("--limit 1", "--limit 2")},
         "": {"--example": ("--example scores", "--example roles")},
@@ -711,6 +720,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
 NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
     "classify": {"--all": "JSON always has every class"},
     "results": {"--brief": "JSON always has every column"},
+    "playground": {"--inputs": "JSON always has q, k and v"},
     "tag": {"--conll": "refused: two output formats"},
     "threshold": {"--remove": "refused: nothing is chosen"},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from runs import TEXT
 from shell import Firth
 
@@ -41,6 +42,7 @@ def test_cost_prints_an_exponent_for_each_layer(firth: Firth) -> None:
     assert lines[-1].startswith("–: not to be seen up to this size")
 
 
+@pytest.mark.long
 def test_learning_trains_each_kind_and_draws_its_log(firth: Firth, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     given = ("--steps", 10, "--kinds", "rnn, mingru", "--data", tmp_path / "text.txt", "--save", tmp_path / "page.html")

@@ -321,6 +321,7 @@ def test_two_processes_may_build_one_cache(nursery: Nursery, tmp_path: Path) -> 
     assert not list(Path(cache).glob(".writing-*"))
 
 
+@pytest.mark.long
 def test_the_second_process_of_a_run_is_refused_and_a_killed_one_leaves_no_lock(nursery: Nursery, tmp_path: Path) -> None:
     recipe = recipe_file(tiny(steps=100_000, checkpoint_every=3, schedule="constant"), tmp_path)
     run = tmp_path / "run"

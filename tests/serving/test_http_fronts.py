@@ -33,7 +33,10 @@ from firth.serving.http.supervisor import default_processes
 from firth.serving.lab.library import RunLibrary
 from firth.tasks.next_token import LanguageModelRun
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets"),
+]
 OLD_RUNS = Path(__file__).parents[1] / "old_runs"
 PROMPT: dict[str, Any] = {"model": "char", "prompt": "the", "max_tokens": 20, "temperature": 0}
 
