@@ -29,7 +29,7 @@ def classify(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Choose --label where its probability is at least this. [default: what firth threshold stored, if anything]"
+            help="Predict --label if its probability is at least this. [default: the threshold stored by `firth threshold`]"
         ),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Class that --threshold is for. [default: the last of two classes]")] = None,

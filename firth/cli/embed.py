@@ -36,6 +36,8 @@ def embed(
     lines = [line for line in given(texts, file) if line.strip()]
     if not lines:
         raise ConfigError("there are no texts to embed. Give some, or --file.")
+    if out is not None and out.suffix.lower() != ".npy":
+        raise ConfigError(f"--out writes a NumPy file, but {out.name} does not end in .npy. Rename it.")
     if pool in ("words", "sentence"):
         raise ConfigError(f"--pool {pool} is not possible here. Choose first, last, mean or max, or leave it out.")
     options: dict[str, Any] = {} if pool is None else {"pool": pool}

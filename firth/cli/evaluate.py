@@ -49,7 +49,7 @@ def evaluate(
     ] = False,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Classifiers: choose --label where its probability is at least this. [default: the stored one]"),
+        typer.Option(help="Classifiers: predict --label if its probability is at least this. [default: the stored one]"),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Class that --threshold is for. [default: the last of two classes]")] = None,
     report: Annotated[

@@ -31,7 +31,7 @@ def serve(
         int | None, typer.Option(help="Tokens that a prompt may have. [default: the model's context]", min=1)
     ] = None,
     max_body: Annotated[int, typer.Option(help="Bytes that a request may have.", min=1)] = 4 << 20,
-    connections: Annotated[int, typer.Option(help="Connections that the server keeps open at once.", min=1)] = 4096,
+    connections: Annotated[int, typer.Option(help="Maximum number of open connections.", min=1)] = 4096,
     per_address: Annotated[
         int | None,
         typer.Option(

@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 def threshold(
     run: Annotated[Path, typer.Argument(help="Run folder of a classifier.")],
     aim: Annotated[
-        str, typer.Option("--for", help="Highest f1, recall at a least precision, or lowest cost of mistakes.")
+        str, typer.Option("--for", help="What to optimise: f1, precision (best recall at --precision) or cost.")
     ] = "f1",
     label: Annotated[str | None, typer.Option(help="Class to find. [default: the last of two classes]")] = None,
-    precision: Annotated[float | None, typer.Option(help="With --for precision: the least precision.")] = None,
-    false_positive: Annotated[
-        float | None, typer.Option(help="With --for cost: cost of taking another class for --label. [default: 1]")
-    ] = None,
-    false_negative: Annotated[
-        float | None, typer.Option(help="With --for cost: cost of missing a text of --label. [default: 1]")
-    ] = None,
+    precision: Annotated[float | None, typer.Option(help="Minimum precision (with --for precision).")] = None,
+    false_positive: Annotated[float | None, typer.Option(help="Cost of a false positive (with --for cost). [default: 1]")] = None,
+    false_negative: Annotated[float | None, typer.Option(help="Cost of a false negative (with --for cost). [default: 1]")] = None,
     data: Annotated[str | None, typer.Option(help="File to choose it on. [default: the run's validation data]")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Forget the stored threshold.")] = False,
     as_json: Json = False,

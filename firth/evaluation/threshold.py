@@ -67,7 +67,7 @@ class Wish:
         if (self.precision is not None) != (self.aim == "precision"):
             raise ConfigError("a least precision and the aim precision go together. Give both, or neither.")
         if self.precision is not None and not 0 < self.precision <= 1:
-            raise ConfigError(f"the least precision is {self.precision}; expected 0 < precision ≤ 1")
+            raise ConfigError(f"the minimum precision is {self.precision}; expected 0 < precision ≤ 1")
         costs = (self.false_positive, self.false_negative)
         if any(cost is not None for cost in costs) and self.aim != "cost":
             raise ConfigError("costs of mistakes only apply to the aim cost. Choose it, or remove them.")

@@ -157,7 +157,7 @@ def _matrix(name: str, value: Any) -> Array:
     try:
         found = np.asarray(value, np.float64)
     except (ValueError, TypeError, OverflowError):
-        raise DataError(f"{name} is no matrix; {expected}") from None
+        raise DataError(f"{name} is not a matrix; {expected}") from None
     if found.ndim != 2 or 0 in found.shape:
         raise DataError(f"{name} has the shape {' × '.join(map(str, found.shape)) or 'of one number'}; {expected}")
     if max(found.shape) > LARGEST:

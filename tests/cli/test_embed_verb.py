@@ -39,3 +39,10 @@ def test_an_unknown_pooling_is_refused(firth: Firth, bpe_run: Path, options: tup
     answer = firth("embed", bpe_run, "a", *options)
     assert answer.code == 2
     assert options[1] in answer.err
+
+
+def test_a_suffix_that_lies_is_refused_and_nothing_is_written(firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
+    answer = firth("embed", bpe_run, "the list", "--out", tmp_path / "v.csv")
+    assert answer.code == 2
+    assert "--out writes a NumPy file, but v.csv does not end in .npy" in answer.err
+    assert not list(tmp_path.iterdir())
