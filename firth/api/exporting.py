@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from firth.interop.model_card import Card
 from firth.interop.outgoing import Outgoing
 from firth.models import TransformerSeq2Seq
 from firth.progress import Progress, silent
+from firth.tasks.classification import ClassifierRun
 from firth.text import Tokenizer
 from firth.text.chat_template import MARKER_TEMPLATE
 from firth.training import log
@@ -60,6 +62,12 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
     """The run in a folder as the formats get it."""
     run = load(path, "cpu", dtype=dtype)
     recipe = run.recipe
+    if isinstance(run, ClassifierRun) and (stored := run.threshold) is not None:
+        warnings.warn(
+            f'no format holds the threshold of this run, {stored.threshold:.4g} for "{stored.label}". Apply it to what the '
+            "exported model predicts.",
+            stacklevel=3,
+        )
     pairs = isinstance(run.network, TransformerSeq2Seq) and recipe.task.two_sides
     card = Card(
         name=name,

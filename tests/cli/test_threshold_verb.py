@@ -148,3 +148,12 @@ def test_the_csv_report_has_sklearns_numbers(firth: Firth, run: Path, char_run: 
         assert (refused.code, refused.out) == (2, "")
         assert message in refused.err
     assert not (tmp_path / "r.html").exists()
+
+
+def test_an_export_says_that_the_threshold_stays_behind(firth: Firth, run: Path, tmp_path: Path) -> None:
+    export = ("export", run, "--format", "safetensors")
+    assert "threshold" not in firth(*export, "--out", tmp_path / "before").err
+    assert firth("threshold", run).code == 0
+    answer = firth(*export, "--out", tmp_path / "after")
+    assert answer.code == 0, answer.err
+    assert "no format holds the threshold of this run" in answer.err
