@@ -85,6 +85,7 @@ def compare(ours: Search, theirs: Search, sources: list[list[int]], batch: int, 
 
 def firth(run: Any, options: argparse.Namespace) -> Search:
     from firth.decoding.beam import beam
+    from firth.decoding.config import DecodingConfig
 
     model, end = run.network, run.tokenizer.eos
 
@@ -96,10 +97,9 @@ def firth(run: Any, options: argparse.Namespace) -> Search:
             Endless(model, end) if options.length else model,
             model.start(model.encode(source_BS, length_B)),
             torch.full((len(sources), 1), end),
-            size=options.beam,
+            DecodingConfig(beam=options.beam, penalty=0.0),
             limits=[options.length or options.tokens] * len(sources),
             end=end,
-            penalty=0.0,
             unfinished=True,
         )
         return [tuple(token for token in one[0].tokens if token != end) for one in best]

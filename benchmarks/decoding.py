@@ -33,8 +33,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.interop.family import Family
 from firth.interop.gpt2 import GPT2
 from firth.interop.llama import LLAMA

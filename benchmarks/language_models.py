@@ -30,8 +30,8 @@ from torch import nn
 
 from firth.api import find_recipe
 from firth.api.recipe import Recipe
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token

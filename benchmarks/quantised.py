@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.layers.quantised import Int4Linear, Int8Linear, QuantisedLinear, gpu
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.quantisation import held_bytes, quantise

@@ -256,8 +256,8 @@ def engine_alone(folder: Path, clients: int, slots: int, options: argparse.Names
 
 
 def engine_round(engine: Any, clients: int, turn: int, options: argparse.Namespace) -> Measured:
+    from firth.decoding.config import DecodingConfig
     from firth.decoding.engine import Finished, Job
-    from firth.decoding.sample import DecodingConfig
 
     config = DecodingConfig(tokens=options.tokens, temperature=0)
     first, whole, done = [], [], threading.Semaphore(0)

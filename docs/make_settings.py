@@ -22,7 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import tomli_w
 
 from firth.api.recipe import Expected, Recipe
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
 from firth.models import ModelConfig
 from firth.models.config import TransformerSettings

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.engine import Engine, Event, Finished, Job, Written
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel
 
 VOCAB, CONTEXT = 23, 12

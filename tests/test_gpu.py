@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searches import beam, greedy
 
 from firth.api import compose, load, train_recipe
-from firth.decoding.beam import beam
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import decode, greedy
 from firth.errors import Diverged
 from firth.layers.attention import attend, mask
 from firth.models import (
@@ -131,7 +130,7 @@ def test_translation_is_learned_on_a_gpu_as_on_a_cpu_and_written_the_same(name: 
         with torch.inference_mode():
             state = one.start(one.encode(source_BS, length_B))
         best = beam(one, state, prompt_B1, size=4, limits=[12] * 16, end=0, unfinished=True)
-        greedily = decode(one, state, prompt_B1, greedy, limits=[12] * 16, end=0)
+        greedily = greedy(one, state, prompt_B1, limits=[12] * 16, end=0)
         written.append(([found[0].tokens for found in best], [found.tokens for found in greedily]))
     assert written[0] == written[1]
 

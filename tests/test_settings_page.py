@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from firth.api.recipe import Expected
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
 from firth.models.config import RecurrentConfig
 from firth.shipped import shipped

@@ -11,7 +11,7 @@ from firth.api.importing import Precision, appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
 from firth.config import to_table
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.interop.formats import FORMATS
 from firth.interop.gguf_quantised import GGUFQuantisation, check_quantisation

@@ -13,7 +13,7 @@ import torch
 
 from firth import files, interop
 from firth.api.recipe import Recipe
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import RunError
 from firth.interop import ForeignModel
 from firth.models import Network

@@ -28,7 +28,7 @@ from firth.cli.decoding_options import (
 from firth.cli.lines import given
 
 if TYPE_CHECKING:
-    from firth.decoding.sample import DecodingConfig
+    from firth.decoding.config import DecodingConfig
     from firth.tasks.next_token import LanguageModelRun
     from firth.text.conversation import Message
 

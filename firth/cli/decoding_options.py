@@ -13,7 +13,7 @@ from firth.cli.app import refuse_given
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.decoding.sample import DecodingConfig
+    from firth.decoding.config import DecodingConfig
     from firth.layers.quantised import Quantisation
     from firth.tasks.run import Run
 

@@ -44,7 +44,7 @@ def _names() -> dict[str, set[str]]:
     """The settings of each table of a recipe, whatever the task and the model."""
     from typing import get_args
 
-    from firth.decoding.sample import DecodingConfig
+    from firth.decoding.config import DecodingConfig
     from firth.models import ModelConfig
     from firth.tasks import TASKS, names_of
     from firth.text.config import TokenizerConfig

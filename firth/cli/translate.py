@@ -30,7 +30,7 @@ from firth.errors import ConfigError
 from firth.files import is_file
 
 if TYPE_CHECKING:
-    from firth.decoding.sample import DecodingConfig
+    from firth.decoding.config import DecodingConfig
     from firth.tasks.abilities.translator import Translation
     from firth.tasks.translation import TranslatorRun
 

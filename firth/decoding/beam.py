@@ -26,8 +26,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from firth.decoding.config import BeamRules, DecodingConfig
 from firth.decoding.considered import Note, considered
-from firth.decoding.sample import BeamRules, forced, penalise
+from firth.decoding.sampling.choice import penalised
+from firth.decoding.sampling.draw import forced
 from firth.layers.cpu import log_normaliser
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
@@ -53,50 +55,44 @@ def beam(
     model: StepwiseModel,
     state: Any,
     prompt_BT: Tensor,
+    config: DecodingConfig,
     *,
-    size: int,
     limits: Sequence[int],
     end: int,
-    penalty: float = 0.0,
     unfinished: bool = False,
     limit_ends: bool = False,
-    groups: int = 1,
-    diversity: float = 0.0,
-    repetition: float = 1.0,
     seen_BP: Tensor | None = None,
     ended: Ended | None = None,
-    rules: BeamRules = "wu",
-    early: bool = False,
     first: int | None = None,
     banned: Sequence[int] = (),
     note: Note | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `size` highest-scoring finished continuations of each text, best first, with at most limits[b] tokens.
+    """The config.beam highest-scoring finished continuations of each text, best first, with at most limits[b] tokens.
 
     A hypothesis that ends with `end`, or for which `ended` is true, is finished: it keeps its score and leaves the beam. log p
-    only falls with length, so without a length penalty a text is done when no live hypothesis can beat the worst of `size`
+    only falls with length, so without a length penalty a text is done when no live hypothesis can beat the worst of config.beam
     finished ones. With a penalty a score can still rise with length; as usual, a text is then done when no live hypothesis would
     beat it by ending now, because certainty would take many more steps. With `unfinished`, a text without a finished hypothesis
     returns its live ones. With `limit_ends`, a hypothesis of limits[b] tokens competes with the finished ones.
 
-    `groups` of size / groups beams each search as described above; texts found by several of them are returned once. A
-    `repetition` other than 1 searches with penalised logits (see `penalise`) for the tokens in seen_BP and the generated ones.
-    With `first`, every text begins with that token, at no cost; `banned` tokens are never generated. `early`: with the rules
-    "transformers", a text is done with `size` finished hypotheses. `note` is called with the candidates of every step."""
-    assert size % groups == 0
-    found = [[_BestHypotheses(size // groups, limit, penalty, rules, early) for _ in range(groups)] for limit in limits]
+    The groups of a beam each search as described above; texts found by several of them are returned once. Filters that penalise
+    repetition look at the tokens in seen_BP and the generated ones. With `first`, every text begins with that token, at no cost;
+    `banned` tokens are never generated. With the rules "transformers" and early_stopping, a text is done with config.beam
+    finished hypotheses. `note` is called with the candidates of every step."""
+    groups = config.beam_groups
+    found = [[_BestHypotheses(config, limit) for _ in range(groups)] for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     live = _Live.first(len(prompt_BT), logits_BTV.device)
     logits = logits_BTV[:, -1] if first is None else forced(logits_BTV[:, -1], first)  # of R rows
     while True:
         own = None
-        if repetition != 1:
-            own, logits = logits, penalise(logits.float(), live.past_RN(seen_BP), repetition)
+        if config.reads_text:
+            own, logits = logits, penalised(logits.float(), config, live.past_RN(seen_BP))
         parts, used_AV = [], None
         for group in range(groups):
             kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended, banned, note)
-            if diversity and group + 1 < groups:
-                used_AV = kept.added_to(used_AV, diversity, logits.shape[-1])
+            if config.diversity and group + 1 < groups:
+                used_AV = kept.added_to(used_AV, config.diversity, logits.shape[-1])
             parts.append(kept)
         before, live = live.score_AS.shape[1], _Live.joined(parts)
         on_A = live.going(found)
@@ -242,8 +238,9 @@ def length_penalty(tokens: int, alpha: float, rules: BeamRules = "wu") -> float:
 class _BestHypotheses:
     """The best finished hypotheses of one group of a text."""
 
-    def __init__(self, size: int, limit: int, penalty: float, rules: BeamRules, early: bool) -> None:
-        self.size, self.limit, self.penalty, self.rules, self.early = size, limit, penalty, rules, early
+    def __init__(self, config: DecodingConfig, limit: int) -> None:
+        self.size, self.limit = config.beam // config.beam_groups, limit
+        self.penalty, self.rules, self.early = config.penalty, config.beam_rules, config.early_stopping
         self.open = True  # false: done, while other groups of the text are not
         self._heap: list[tuple[float, int, Hypothesis]] = []  # the worst of them first
         self._number = 0

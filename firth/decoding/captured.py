@@ -25,8 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.recorded import advance_in_place, overwritten
-from firth.decoding.sample import DecodingConfig, pick
+from firth.decoding.sampling.choice import pick
 from firth.layers.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
@@ -157,7 +158,7 @@ class Captured:
 
     @torch.inference_mode()
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
-        """sample.pick, replayed where the logits are those of a recorded step."""
+        """choice.pick, replayed where the logits are those of a recorded step."""
         step = self._last
         if config.temperature == 0 or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
@@ -272,7 +273,7 @@ class _Step:
 
 
 class _Pick:
-    """A graph of sample.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
+    """A graph of choice.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
 
     def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()

@@ -31,8 +31,8 @@ from firth.decoding.jobs import (
     Ticket,
     Written,
 )
-from firth.decoding.row_choice import Choosing, RowChoice
 from firth.decoding.row_memory import RowMemory
+from firth.decoding.sampling.choice import Choosing, RowChoice
 from firth.decoding.stream import Stream
 from firth.errors import ConfigError
 from firth.models import LanguageModel
@@ -262,9 +262,9 @@ class Engine:
 
     def _begin_writing(self, streams: list[Stream], logits_BV: Tensor) -> None:
         chosen = RowChoice(streams, self._device).choose(logits_BV)
-        for stream, id, log_p, top in zip(streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+        for stream, id, log_p, share, top in chosen.of(streams):
             before = stream.written
-            reason = stream.write(id, log_p, top) if stream.job.continues else "length"
+            reason = stream.write(id, log_p, share, top) if stream.job.continues else "length"
             self._counts["tokens_generated"] += stream.written - before
             if reason is not None:
                 self._leave(stream, reason)
@@ -298,7 +298,7 @@ class Engine:
 
     def _may_look_ahead(self, launched: _Launched) -> bool:
         """Whether the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
-        if not self._looks_ahead or self._choice is None or self._choice.penalised:
+        if not self._looks_ahead or self._choice is None or self._choice.reads_text:
             return False
         streams, limit = launched.streams, self.network.context
         if not all(self._memory.has_room(stream, 2) and (limit is None or len(stream.window) < limit) for stream in streams):
@@ -308,12 +308,12 @@ class Engine:
     def _write(self, launched: _Launched) -> None:
         """Append the tokens of a step to the texts that are still in work."""
         chosen = launched.choosing.read()
-        for stream, id, log_p, top in zip(launched.streams, chosen.ids, chosen.log_probabilities, chosen.top, strict=True):
+        for stream, id, log_p, share, top in chosen.of(launched.streams):
             if self._streams.get(stream.ticket) is not stream:
                 continue
             before = stream.written
             stream.read += 1
-            reason = stream.write(id, log_p, top)
+            reason = stream.write(id, log_p, share, top)
             self._counts["tokens_generated"] += stream.written - before
             if reason is not None:
                 self._leave(stream, reason)

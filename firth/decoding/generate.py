@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from firth.decoding.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
+from firth.decoding.config import DecodingConfig
 from firth.decoding.prefill import prefill
-from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers
+from firth.decoding.sampling.choice import Chain, pick
+from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.rows import Text
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
@@ -36,14 +39,17 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
 
 def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
     endless, rows = EndlessText(model), len(prompt_BT)
-    past_BN, token_BT, state = prompt_BT, prompt_BT, endless.start(rows)
+    token_BT, state = prompt_BT, endless.start(rows)
+    chain = Chain([Text(config, tokens) for tokens in prompt_BT.tolist()], prompt_BT.device) if config.reads_text else None
     for u_B in _uniform(config, rows, prompt_BT.device):
         logits_B1V, state = endless.step(token_BT, state)
-        token_B = endless.pick(penalise(logits_B1V[:, -1], past_BN, config.repetition_penalty), config, u_B)
+        if chain is None:
+            token_B = endless.pick(logits_B1V[:, -1], config, u_B)
+        else:
+            token_B, share_B = chain.choose(logits_B1V[:, -1], u_B)
+            chain.add(token_B, share_B)
         yield token_B
         token_BT = token_B.unsqueeze(1)
-        if config.repetition_penalty != 1:
-            past_BN = torch.cat((past_BN, token_BT), dim=1)
 
 
 def _uniform(config: DecodingConfig, rows: int, device: torch.device) -> Iterator[Tensor]:
@@ -102,7 +108,7 @@ class EndlessText:
         return self._advance(token_BT, again)
 
     def pick(self, logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
-        """sample.pick, replayed on a GPU."""
+        """choice.pick, replayed on a GPU."""
         return (pick if self.captured is None else self.captured.pick)(logits_BV, config, u_B)
 
     @torch.inference_mode()

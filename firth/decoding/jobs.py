@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, FirthError
 
 Reason = Literal["stop", "length", "cancelled", "timeout", "failed", "lost"]
@@ -30,8 +30,8 @@ class EngineRestarts(FirthError):
 
 @dataclass(frozen=True)
 class Job:
-    """A prompt to continue. `config` gives the number of tokens and how they are chosen: temperature, top_k, top_p, min_p,
-    repetition_penalty (which counts the prompt's tokens, too) and seed; beam search does not apply.
+    """A prompt to continue. `config` gives the number of tokens, the filters by which they are chosen (which count the prompt's
+    tokens, too) and the seed; beam search does not apply.
 
     The draws come from the generator that (seed, number) seeds, as in sequences.py: the text does not depend on its batch."""
 

@@ -6,8 +6,8 @@
     if none is rejected, draw one more from p, which is the same rule with q = 0
 
 (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2). The tokens have the target's distribution whatever the draft
-proposes; a good draft only makes them come faster. Temperature, top_k, top_p, min_p and the repetition penalty change p and q
-alike. At temperature 0 both have all their mass on one token, and the rule becomes: accept what the target would have written.
+proposes; a good draft only makes them come faster. Sampling filters change p and q alike. At temperature 0 both have all their
+mass on one token, and the rule becomes: accept what the target would have written.
 
 Letters: k proposed tokens, T tokens of a step, V vocabulary, N tokens so far.
 """
@@ -24,9 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.decoding.captured import Captured, can_capture, lend, room_for
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText, Window, begun
 from firth.decoding.prefill import prefill
-from firth.decoding.sample import DecodingConfig, at_quantile, penalise, random_numbers, restricted
+from firth.decoding.sampling.choice import penalised, probabilities
+from firth.decoding.sampling.draw import at_quantile, random_numbers
 from firth.layers.state import AttentionState, FixedKeyValue, can_be_cut
 from firth.models import LanguageModel
 
@@ -64,7 +66,7 @@ def speculate(
     while left:
         count = min(k, left - 1, target.room(), proposer.room())
         u_n = torch.from_numpy(random.random(2 * count + 1)).to(_wide(target.device))
-        past_N = torch.tensor(text if config.repetition_penalty != 1 else [], dtype=torch.long)
+        past_N = torch.tensor(text if config.reads_text else [], dtype=torch.long)
         token_k, q_kV = proposer.propose(past_N, u_n[:count], config)
         logits_TV = target.verify(token_k)
         token_k, q_kV, u_T, past_N = (x.to(logits_TV.device) for x in (token_k, q_kV, u_n[count:], past_N))
@@ -96,14 +98,11 @@ def accepted(token_k: Tensor, q_kV: Tensor, p_TV: Tensor, u_T: Tensor) -> list[i
 def distributions(logits_TV: Tensor, past_N: Tensor, config: DecodingConfig) -> Tensor:
     """p_TV that the tokens are drawn from: the last row's with all of past_N before it, the one before it with one token less.
     In float64, where a device has it."""
-    T, N, theta = len(logits_TV), len(past_N), config.repetition_penalty
-    if theta != 1:
-        rows = [penalise(logits_TV[t : t + 1], past_N[: N - T + 1 + t].unsqueeze(0), theta) for t in range(T)]
+    T, N = len(logits_TV), len(past_N)
+    if config.reads_text:
+        rows = [penalised(logits_TV[t : t + 1], config, past_N[: N - T + 1 + t].unsqueeze(0)) for t in range(T)]
         logits_TV = torch.cat(rows)
-    wide = _wide(logits_TV.device)
-    if config.temperature == 0:
-        return F.one_hot(logits_TV.argmax(-1), logits_TV.shape[-1]).to(wide)
-    return torch.softmax(restricted(logits_TV.float() / config.temperature, config), -1, dtype=wide)
+    return probabilities(logits_TV, config, _wide(logits_TV.device))
 
 
 def _wide(device: torch.device) -> torch.dtype:

@@ -14,8 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.jobs import Event, Job, Reason, Ticket, Written
-from firth.decoding.sample import DecodingConfig, random_numbers
+from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.rows import Text
 from firth.models import LanguageModel
 
 _SCORED_AT_ONCE = 32  # tokens whose logits, in float64, are in memory at the same time
@@ -54,10 +56,7 @@ class Stream:
         self.ticket, self.job = ticket, ticket.job
         self.model, self.device = model, device
         self.generator = random_numbers(self.config.seed, self.job.number)
-        self.seen_V: Tensor | None = None
-        if self.config.repetition_penalty != 1:
-            self.seen_V = torch.zeros(model.vocab, dtype=torch.bool, device=device)
-            self.seen_V[torch.tensor(self.job.prompt, device=device)] = True
+        self.text = Text(self.config, self.job.prompt)
         self.events: list[Event] = []
         self.written = 0
         self.window: list[int] = []
@@ -109,8 +108,8 @@ class Stream:
             return end - first, None, state
         return end - first, self.model.readout(x_1Td[:, -1:])[:, 0], state
 
-    def write(self, id: int, log_probability: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
-        """Append a chosen token to the text, unless it ends the text. Why it ends, if it does."""
+    def write(self, id: int, log_probability: float, share: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
+        """Append a token that was drawn with the probability `share`, unless it ends the text. Why it ends, if it does."""
         if not math.isfinite(log_probability):
             return "failed"
         if id in self.job.ends:
@@ -118,8 +117,7 @@ class Stream:
         self.events.append(Written(id, log_probability, top))
         self.written += 1
         self.window.append(id)
-        if self.seen_V is not None:
-            self.seen_V[id] = True
+        self.text.add(id, share)
         return "length" if self.written == self.config.tokens else None
 
     def take_events(self) -> list[Event]:

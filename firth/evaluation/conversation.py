@@ -12,8 +12,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText
-from firth.decoding.sequences import decode, greedy
+from firth.decoding.sequences import decode
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import LanguageModel
 from firth.progress import Progress, silent
@@ -23,6 +24,8 @@ from firth.text.data.conversations import Conversations
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.distributed import all_added, all_merged, mine
 from firth.training.loop import precision
+
+_GREEDY = DecodingConfig(temperature=0.0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ def answers(
                     continue
                 prompt_BT = torch.from_numpy(np.stack([prompts[n] for n in rows]).astype(np.int64)).to(device)
                 state = endless.start(len(rows))
-                written = decode(endless, state, prompt_BT, greedy, limits=[tokens] * len(rows), end=format.end)
+                limits = [tokens] * len(rows)
+                written = decode(endless, state, prompt_BT, _GREEDY, range(len(rows)), limits=limits, end=format.end)
                 for n, one_answer in zip(rows, written, strict=True):
                     ids = one_answer.tokens[:-1] if one_answer.finished else one_answer.tokens
                     found[n] = format.tokenizer.decode(ids).strip()

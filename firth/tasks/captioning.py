@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.evaluation.inference import with_progress
 from firth.evaluation.pairs import Likelihood, likelihood_of

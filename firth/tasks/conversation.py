@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.decoding.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape

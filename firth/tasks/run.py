@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, over
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.inspection.attention import Attention, attention
 from firth.inspection.inputs import Reading

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.models import (
     AverageConfig,

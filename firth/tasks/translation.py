@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.pairs import likelihood
 from firth.inspection.alignment import Alignment

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
-from firth.decoding.beam import BLOCK, Hypothesis, _candidates, beam
+from firth.decoding.beam import BLOCK, Hypothesis, _candidates
 from firth.models import LanguageModel
 
 VOCAB, STEPS, END = 5, 4, 0

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
-from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.beam import Hypothesis
 from firth.decoding.replayed import Replayed
 from firth.models import PrefixConfig, Seq2Seq, seq2seq
 from firth.models.initialise import initialise

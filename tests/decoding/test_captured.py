@@ -12,8 +12,8 @@ from torch import Tensor
 from firth.decoding import row_views
 from firth.decoding.captured import Captured, lend, padded_step, padded_width, room_for
 from firth.decoding.captured_prompts import CapturedPrompts
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.decoding.slots import Slots
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

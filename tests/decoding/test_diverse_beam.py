@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from small_models import random_model
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.beam import Hypothesis
 from firth.models import LanguageModel
 
 VOCAB, END, LIMIT = 7, 0, 6

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
-from firth.decoding.beam import beam
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText, generate
-from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel
 
 VOCAB, CONTEXT, B = 23, 12, 3

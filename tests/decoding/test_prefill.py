@@ -14,9 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from firth.decoding import prefill as module
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
 from firth.decoding.prefill import prefill
-from firth.decoding.sample import DecodingConfig
 from firth.layers.state import AttentionState, KeyValue
 from firth.models import LanguageModel, TransformerConfig, language_model
 from tests.small_models import CONFIGS, random_model

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.adapters import Lora, adapt, merged_weights
 

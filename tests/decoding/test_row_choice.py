@@ -1,4 +1,4 @@
-"""Rows with settings of their own choose as the functions of sample.py and sequences.py choose for one setting."""
+"""Rows with settings of their own choose as if each were alone."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from firth.decoding.row_choice import RowChoice
-from firth.decoding.sample import DecodingConfig, penalise
-from firth.decoding.sequences import sampling
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.choice import Chain, RowChoice
+from firth.decoding.sampling.rows import Text
 
 VOCAB = 40
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
-    config: DecodingConfig
+    text: Text
     generator: np.random.Generator
-    seen_V: Tensor | None = None
     top: int = 0
+
+
+OTHERS = ({}, {"typical_p": 0.7, "xtc_probability": 0.5}, {"mirostat": 3.0}, {"dry_multiplier": 0.8, "dry_allowed_length": 1})
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["", "ties"])
 def test_every_row_chooses_as_if_it_were_alone(ties: bool) -> None:
     generator = torch.Generator().manual_seed(0)
-    options = itertools.product((0.0, 0.6, 1.7), (0, 5, 100), (1.0, 0.5), (0.0, 0.3), (1.0, 1.5))
+    options = itertools.product((0.0, 0.6, 1.7), (0, 5, 100), (1.0, 0.5), (0.0, 0.3), (1.0, 1.5), OTHERS)
     configs = [
-        DecodingConfig(temperature=t, top_k=k, top_p=p, min_p=m, repetition_penalty=r, seed=4) for t, k, p, m, r in options
+        DecodingConfig(temperature=t, top_k=k, top_p=p, min_p=m, repetition_penalty=r, seed=4, **others)
+        for t, k, p, m, r, others in options
     ]
-    rows, chooses = [], []
-    seen_nV = torch.rand((len(configs), VOCAB), generator=generator) < 0.3
-    for number, config in enumerate(configs):
-        seen_V = seen_nV[number] if config.repetition_penalty != 1 else None
-        rows.append(Row(config, np.random.default_rng((4, number)), seen_V))
-        chooses.append(sampling(config, [number]))
-    choice = RowChoice(rows, torch.device("cpu"))
+    past = [torch.randint(VOCAB, (12,), generator=generator).tolist() for _ in configs]
+    rows, alone = (
+        [Row(Text(config, past[n]), np.random.default_rng((4, n))) for n, config in enumerate(configs)] for _ in range(2)
+    )
+    choice, device = RowChoice(rows, torch.device("cpu")), torch.device("cpu")
     for _ in range(4):
         logits_nV = torch.randn((len(rows), VOCAB), generator=generator) * 3
         logits_nV = logits_nV.round() if ties else logits_nV
-        chosen = choice.choose(logits_nV)
-        for row in range(len(rows)):
-            seen_1N = seen_nV[row].nonzero().T
-            x_1V = penalise(logits_nV[row : row + 1], seen_1N, rows[row].config.repetition_penalty)
-            assert chosen.ids[row] == int(chooses[row](x_1V, [0]))
-            log_p_V = torch.log_softmax(logits_nV[row], -1)
-            assert chosen.log_probabilities[row] == pytest.approx(float(log_p_V[chosen.ids[row]]), abs=1e-5)
+        for row, id, log_p, share, _ in choice.choose(logits_nV).of(rows):
+            n = rows.index(row)
+            own, u_1 = Chain([alone[n].text], device), torch.tensor([alone[n].generator.random()], dtype=torch.float64)
+            token_1, share_1 = own.choose(logits_nV[n : n + 1], u_1)
+            assert (id, share) == (int(token_1), pytest.approx(1.0 if share_1 is None else float(share_1)))
+            own.add(token_1, share_1)
+            row.text.add(id, share)
+            assert log_p == pytest.approx(float(torch.log_softmax(logits_nV[n], -1)[id]), abs=1e-5)

@@ -10,7 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig, at_least, penalise, pick, random_numbers, restrict, restricted
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.candidates import Candidates
+from firth.decoding.sampling.choice import penalised, pick
+from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.rows import Rows, Text
 from firth.errors import ConfigError
 
 B, V = 6, 40
@@ -26,6 +30,18 @@ def uniform(rows: int, seed: int = 0) -> Tensor:
 
 def logits(rows: int = B, vocab: int = V, seed: int = 3) -> Tensor:
     return 2 * torch.randn(rows, vocab, generator=generator(seed), dtype=torch.float64)
+
+
+def filtered(logits_BV: Tensor, config: DecodingConfig) -> Tensor:
+    """The logits after all filters of sampling that act."""
+    found, rows = Candidates(logits_BV), Rows([Text(config)], logits_BV.device)
+    for one in config.acting():
+        found = one.apply(found, rows)
+    return found.logits()
+
+
+def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:
+    return filtered(logits_BV, DecodingConfig(top_k=top_k, top_p=top_p))
 
 
 def kept(logits_BV: Tensor, top_k: int, top_p: float) -> list[set[int]]:
@@ -72,7 +88,7 @@ def test_top_k_and_top_p_equal_hugging_face(top_k: int, top_p: float) -> None:
 
 @pytest.mark.parametrize("min_p", [0.001, 0.02, 0.1, 0.5, 0.99, 1.0])
 def test_min_p_equals_hugging_face_and_its_definition(min_p: float) -> None:
-    found_BV = at_least(logits(), min_p)
+    found_BV = filtered(logits(), DecodingConfig(min_p=min_p))
     assert torch.equal(found_BV, hugging_face().MinPLogitsWarper(min_p)(None, logits()))
     for row, cut in zip(logits().tolist(), found_BV.tolist(), strict=True):
         assert [x > -math.inf for x in cut] == [math.exp(x - max(row)) >= min_p for x in row]
@@ -82,7 +98,7 @@ def test_top_k_and_top_p_and_min_p_act_together_as_in_hugging_face() -> None:
     process, theirs_BV = hugging_face(), logits()
     for warper in (process.TopKLogitsWarper(20), process.TopPLogitsWarper(0.95), process.MinPLogitsWarper(0.08)):
         theirs_BV = warper(None, theirs_BV)
-    found_BV = restricted(logits(), DecodingConfig(top_k=20, top_p=0.95, min_p=0.08))
+    found_BV = filtered(logits(), DecodingConfig(top_k=20, top_p=0.95, min_p=0.08))
     assert torch.equal(found_BV, theirs_BV)
     assert 1 < int(found_BV.isfinite().sum(1).min()) < 20
 
@@ -92,13 +108,14 @@ def test_the_repetition_penalty_equals_hugging_face(penalty: float) -> None:
     token_BN = torch.randint(V, (B, 9), generator=generator(1))
     assert any(len(set(row)) < 9 for row in token_BN.tolist()), "or no token occurs twice"
     theirs_BV = hugging_face().RepetitionPenaltyLogitsProcessor(penalty)(token_BN, logits())
-    assert torch.equal(penalise(logits(), token_BN, penalty), theirs_BV)
+    assert torch.equal(penalised(logits(), DecodingConfig(repetition_penalty=penalty), token_BN), theirs_BV)
 
 
 def test_a_repetition_penalty_lowers_positive_and_negative_logits_once() -> None:
     x_1V = torch.tensor([[3.0, -3.0, 1.0, -1.0]])
-    assert penalise(x_1V, torch.tensor([[0, 1, 1, 0, 0]]), 1.5).tolist() == [[2.0, -4.5, 1.0, -1.0]]
-    assert torch.equal(penalise(x_1V, torch.zeros(1, 0, dtype=torch.long), 1.5), x_1V)
+    config = DecodingConfig(repetition_penalty=1.5)
+    assert penalised(x_1V, config, torch.tensor([[0, 1, 1, 0, 0]])).tolist() == [[2.0, -4.5, 1.0, -1.0]]
+    assert torch.equal(penalised(x_1V, config, torch.zeros(1, 0, dtype=torch.long)), x_1V)
 
 
 def test_what_stays_keeps_its_logit() -> None:

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
-from firth.decoding.beam import Hypothesis, beam
-from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import decode, greedy, sampling
+from firth.decoding.beam import Hypothesis
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.choice import Chain
+from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.rows import Text
+from firth.decoding.sequences import decode
 from firth.models import Seq2Seq
 
 SOURCE_V, VOCAB, END = 11, 9, 0
@@ -29,13 +33,23 @@ def sources() -> tuple[Tensor, Tensor]:
     return source_BS, torch.tensor(LENGTHS)
 
 
-def written(model: Seq2Seq, choose: Any = greedy, rows: list[int] | None = None, limits: list[int] | None = None) -> Any:
+GREEDY = DecodingConfig(temperature=0.0)
+
+
+def written(
+    model: Seq2Seq,
+    config: DecodingConfig = GREEDY,
+    rows: list[int] | None = None,
+    limits: list[int] | None = None,
+    numbers: list[int] | None = None,
+) -> Any:
     source_BS, length_B = sources()
     chosen = torch.tensor(rows if rows is not None else list(range(len(LENGTHS))))
     length_B = length_B[chosen]
     state = model.start(model.encode(source_BS[chosen, : int(length_B.max())], length_B))
     prompt_B1 = torch.full((len(chosen), 1), END)
-    return decode(model, state, prompt_B1, choose, limits=limits or [LIMITS[int(n)] for n in chosen], end=END)
+    limits = limits or [LIMITS[int(n)] for n in chosen]
+    return decode(model, state, prompt_B1, config, numbers or chosen.tolist(), limits=limits, end=END)
 
 
 def log_p(model: Seq2Seq, text: int, tokens: tuple[int, ...]) -> Tensor:
@@ -101,14 +115,14 @@ class Nothing:
 def test_texts_that_have_ended_are_given_up() -> None:
     """With limits 1 … 20 for ever-lasting texts, 210 tokens are needed, and 400 rows would be read if none were given up."""
     model, limits = Counting(30), list(range(1, 21))
-    found = decode(model, Nothing(), torch.full((20, 1), END), greedy, limits=limits, end=-1)
+    found = decode(model, Nothing(), torch.full((20, 1), END), GREEDY, range(20), limits=limits, end=-1)
     assert [h.tokens for h in found] == [tuple(range(1, limit + 1)) for limit in limits]
     assert 210 <= model.rows < 260
 
 
 def test_no_limit_no_step() -> None:
     model = Counting(3)
-    assert decode(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), greedy, limits=[], end=END) == []
+    assert decode(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), GREEDY, [], limits=[], end=END) == []
     assert model.rows == 0
 
 
@@ -118,7 +132,8 @@ def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_mo
     source_BS, length_B = sources()
     state = model.start(model.encode(source_BS, length_B))
     prompt_B1 = torch.full((len(LENGTHS), 1), END)
-    found = decode(model, state, prompt_B1, greedy, limits=LIMITS, end=END, repetition=theta)
+    config = DecodingConfig(temperature=0.0, repetition_penalty=theta)
+    found = decode(model, state, prompt_B1, config, range(len(LENGTHS)), limits=LIMITS, end=END)
     for text, (hypothesis, limit) in enumerate(zip(found, LIMITS, strict=True)):
         tokens: tuple[int, ...] = ()
         while len(tokens) < limit and END not in tokens:
@@ -140,8 +155,7 @@ def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_mo
 
 
 def drawn(model: Seq2Seq, rows: list[int], numbers: list[int], **options: Any) -> list[tuple[int, ...]]:
-    choose = sampling(DecodingConfig(**options), numbers)
-    return [h.tokens for h in written(model, choose, rows, [12] * len(rows))]
+    return [h.tokens for h in written(model, DecodingConfig(**options), rows, [12] * len(rows), numbers)]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -163,7 +177,7 @@ def test_another_seed_and_another_number_draw_another_text() -> None:
 def test_temperature_zero_and_top_k_of_one_are_greedy(options: dict[str, Any]) -> None:
     model = random_translator("transformer", SOURCE_V, VOCAB)
     rows = list(range(8))
-    assert drawn(model, rows, rows, **options) == [h.tokens for h in written(model, greedy, rows, [12] * 8)]
+    assert drawn(model, rows, rows, **options) == [h.tokens for h in written(model, GREEDY, rows, [12] * 8)]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +200,8 @@ def test_frequencies_follow_the_distribution_over_the_numbers_of_texts(options: 
         weight = [w if n < most else 0.0 for n, w in enumerate(weight)]
     expected = [draws * w / sum(weight) for w in weight]
     logits_AV = torch.tensor([math.log(8 - n) for n in range(8)]).expand(draws, -1)
-    token_A = sampling(config, range(draws))(logits_AV, list(range(draws)))
+    u_A = torch.tensor([random_numbers(config.seed, number).random() for number in range(draws)], dtype=torch.float64)
+    token_A, _ = Chain([Text(config)] * draws, torch.device("cpu")).choose(logits_AV, u_A)
     seen = torch.bincount(token_A, minlength=8).tolist()
     assert all(count == 0 for count, e in zip(seen, expected, strict=True) if e == 0)
     assert sum((count - e) ** 2 / e for count, e in zip(seen, expected, strict=True) if e > 0) < limit
@@ -194,9 +209,9 @@ def test_frequencies_follow_the_distribution_over_the_numbers_of_texts(options: 
 
 def test_the_draws_of_one_text_follow_the_distribution_from_token_to_token() -> None:
     """And successive ones are independent: of p = (¼, ¾), the four pairs have p = 1/16, 3/16, 3/16, 9/16."""
-    choose, draws = sampling(DecodingConfig(seed=3), [17]), 4_000
+    chain, random, draws = Chain([Text(DecodingConfig())], torch.device("cpu")), random_numbers(3, 17), 4_000
     logits_1V = torch.tensor([[0.25, 0.75]]).log()
-    tokens = [int(choose(logits_1V, [0])) for _ in range(2 * draws)]
+    tokens = [int(chain.choose(logits_1V, torch.tensor([random.random()]))[0]) for _ in range(2 * draws)]
     seen = torch.bincount(torch.tensor(tokens[::2]) * 2 + torch.tensor(tokens[1::2]), minlength=4).tolist()
     expected = [draws * p / 16 for p in (1, 3, 3, 9)]
     assert sum((count - e) ** 2 / e for count, e in zip(seen, expected, strict=True)) < 21.1  # once in 10⁴, 3 degrees of freedom

@@ -14,8 +14,9 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from firth.decoding import speculative
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig, penalise, restricted
+from firth.decoding.sampling.choice import penalised, probabilities
 from firth.decoding.speculative import Acceptance, accepted, speculate
 from firth.models import LanguageModel
 from tests.small_models import CONFIGS, random_model
@@ -169,8 +170,8 @@ def exact(model: LanguageModel, given: list[int], config: DecodingConfig) -> dic
         for n, token in enumerate(tokens):
             text = torch.tensor([[*given, *tokens[:n]]])
             with torch.no_grad():
-                logits_1V = penalise(model(text)[0][:, -1], text, config.repetition_penalty).float()
-            p *= float(torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0, token])
+                logits_1V = penalised(model(text)[0][:, -1], config, text).float()
+            p *= float(probabilities(logits_1V, config)[0, token])
         found[tokens] = p
     return found
 

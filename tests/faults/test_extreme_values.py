@@ -19,7 +19,8 @@ from tiny_runs import tiny, watching
 import firth
 from firth.api import train_recipe
 from firth.config import to_table
-from firth.decoding.sample import DecodingConfig, pick
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.choice import pick
 from firth.errors import ConfigError, FirthError, OutOfMemory
 from firth.training.config import TrainingConfig
 

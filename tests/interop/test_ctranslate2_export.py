@@ -14,8 +14,8 @@ from foreign_folders import gpt2, llama, saved
 
 import firth
 from firth.api import export_model
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError
 from firth.tasks.translation import TranslatorRun
 

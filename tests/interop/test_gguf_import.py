@@ -50,8 +50,8 @@ def test_logits_and_greedy_texts_are_those_of_transformers(name: str, tmp_path: 
     assert run.recipe.model.norm_eps == theirs.config.rms_norm_eps  # not the neighbour of 1e-5 among float32
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
     found = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
+    from firth.decoding.config import DecodingConfig
     from firth.decoding.generate import generate
-    from firth.decoding.sample import DecodingConfig
 
     assert [int(one) for one in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))] == found.tolist()
 

@@ -31,8 +31,8 @@ from foreign_folders import (
 
 import firth
 from firth.api import export_model, import_model
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.errors import DataError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.next_token import LanguageModelRun

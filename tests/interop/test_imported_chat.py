@@ -12,7 +12,7 @@ from gguf_files import TEMPLATE, written
 from shell import Firth, firth
 
 from firth.api import import_model, load
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.tasks.next_token import LanguageModelRun
 from firth.text.conversation import Message

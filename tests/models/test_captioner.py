@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from searches import beam
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from firth.decoding.beam import beam
 from firth.errors import ConfigError
 from firth.layers.image_cells import Convolutions, ImageCells, Patches, normalised
 from firth.models import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from searches import beam
 from torch import Tensor
 
-from firth.decoding.beam import beam
 from firth.errors import ConfigError
 from firth.inspection.alignment import alignment
 from firth.layers.attention import mask

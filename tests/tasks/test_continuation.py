@@ -13,7 +13,7 @@ from runs import recipe_table
 from shell import Firth, firth
 
 from firth.api import compose, load, train_recipe
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.tasks.abilities import drafting as model_module
 from firth.tasks.abilities.stepwise_generation import write

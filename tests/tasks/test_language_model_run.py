@@ -16,7 +16,7 @@ from runs import LINES, TEXT, recipe_table
 
 import firth
 from firth.api import compose, load, train_recipe
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
 from firth.models import TransformerLM

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from firth.api import load
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.tasks.abilities.stepwise_generation import next_token, write
 from firth.tasks.run import Run

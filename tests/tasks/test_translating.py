@@ -17,7 +17,7 @@ from translations import MODELS, NUMBERS, pair_table, pairs_of, said, spaced, tr
 import firth
 from firth.api import compose, load, train_recipe
 from firth.config import Table
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
 from firth.evaluation.translation import measures
 from firth.tasks.run import Run

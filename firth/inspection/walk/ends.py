@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from firth.decoding.sample import pick
+from firth.decoding.sampling.choice import Chain
 from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
 from firth.inspection.walk.stage import Stage
 from firth.layers import norm as norms
@@ -188,7 +188,7 @@ def _output(
             "TV",
             p_Tv,
             tokens,
-            source_line(pick, "torch.softmax("),
+            source_line(Chain.probabilities, "torch.softmax("),
             probability,
             names,
             unit=True,

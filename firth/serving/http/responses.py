@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.serving.http.chat import answer_length, texts_of
 from firth.serving.http.models import ServedModel
 from firth.serving.http.prompts import Offer, Prompt, prompt

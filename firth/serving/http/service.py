@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.limits import Limits

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.beam import beam
+from firth.decoding.config import DecodingConfig
 from firth.errors import DataError, option
 from firth.models import LanguageModel
 from firth.tasks.abilities.scoring import read_log_probabilities
@@ -93,7 +94,7 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
         return _of_first_tokens(words, steps, proposals)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
     prompt_1T = torch.from_numpy(held).unsqueeze(0).to(model.device)
-    (found,) = beam(words, words.start(1), prompt_1T, size=2 * proposals, limits=[steps], end=words.end)
+    (found,) = beam(words, words.start(1), prompt_1T, _by_log_p(2 * proposals), limits=[steps], end=words.end)
     spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in found if hypothesis.log_probability > -math.inf)
     return list(dict.fromkeys(word for word in spelled if word))[:proposals]
 
@@ -104,12 +105,16 @@ def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
     for first_B in torch.split(words.begins_V.nonzero()[:, 0], _ROWS):
         start = _State(words.model.network.start(len(first_B)), begun=True)
         limits = [steps - 1] * len(first_B)
-        rows = beam(words, start, first_B.unsqueeze(1), size=_NARROW, limits=limits, end=words.end)
+        rows = beam(words, start, first_B.unsqueeze(1), _by_log_p(_NARROW), limits=limits, end=words.end)
         for first, hypotheses in zip(first_B.tolist(), rows, strict=True):
             for one in hypotheses:
                 if one.log_probability > -math.inf and (word := words.text((first, *one.tokens[:-1]))):
                     found[word] = max(one.log_probability, found.get(word, -math.inf))
     return sorted(found, key=lambda word: -found[word])[:proposals]
+
+
+def _by_log_p(beam: int) -> DecodingConfig:
+    return DecodingConfig(beam=beam, penalty=0.0)
 
 
 @dataclass(frozen=True)

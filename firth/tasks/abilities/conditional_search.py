@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor
 
 from firth.decoding.beam import Hypothesis, StepwiseModel, beam
+from firth.decoding.config import DecodingConfig
 from firth.decoding.considered import Note
 from firth.decoding.replayed import Replayed
-from firth.decoding.sample import DecodingConfig
-from firth.decoding.sequences import decode, greedy, sampling
+from firth.decoding.sequences import decode
 from firth.models import ConditionalDecoder
 from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens
@@ -58,27 +59,10 @@ def search(
     limits, replayed = [most] * len(numbers), Replayed(network, most)
     model: StepwiseModel = replayed if tick is None else _Ticking(replayed, tick)
     if sample or config.beam == 1:
-        choose, repetition = sampling(config, numbers) if sample else greedy, config.repetition_penalty
-        found = decode(model, state, prompt_B1, choose, limits=limits, end=end, repetition=repetition, first=first, banned=banned)
+        chosen = config if sample else dataclasses.replace(config, temperature=0.0)
+        found = decode(model, state, prompt_B1, chosen, numbers, limits=limits, end=end, first=first, banned=banned)
         return [[one] for one in found]
-    return beam(
-        model,
-        state,
-        prompt_B1,
-        size=config.beam,
-        limits=limits,
-        end=end,
-        penalty=config.penalty,
-        unfinished=True,
-        groups=config.beam_groups,
-        diversity=config.diversity,
-        repetition=config.repetition_penalty,
-        rules=config.beam_rules,
-        early=config.early_stopping,
-        first=first,
-        banned=banned,
-        note=note,
-    )
+    return beam(model, state, prompt_B1, config, limits=limits, end=end, unfinished=True, first=first, banned=banned, note=note)
 
 
 class _Ticking:

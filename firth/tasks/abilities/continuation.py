@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from firth.decoding.beam import Hypothesis, beam
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText
-from firth.decoding.sample import DecodingConfig
 from firth.models import LanguageModel
 from firth.tasks.abilities.stop_strings import stop_at, until_stop
 from firth.tasks.run import Run
@@ -41,16 +41,10 @@ def search(
         endless,
         endless.start(1),
         prompt_1P,
-        size=config.beam,
+        config,
         limits=[config.tokens],
         end=ends[0] if ends else _NEVER,
-        penalty=config.penalty,
-        rules=config.beam_rules,
-        early=config.early_stopping,
         limit_ends=True,
-        groups=config.beam_groups,
-        diversity=config.diversity,
-        repetition=config.repetition_penalty,
         seen_BP=prompt_1P,
         ended=(lambda _, tokens: tokens[-1] in ends or stops(tokens)) if config.stop or len(ends) > 1 else None,
     )

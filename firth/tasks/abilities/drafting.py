@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sample import DecodingConfig
 from firth.decoding.speculative import Acceptance, speculate
 from firth.errors import ConfigError
 from firth.models import LanguageModel
@@ -39,6 +39,8 @@ def check_draft(run: LanguageRun, draft: LanguageRun | None, config: DecodingCon
         raise ConfigError(f"the draft is {is_a}. Give the run of a language model.")
     if config.beam > 1:
         raise ConfigError(f"a draft only applies to sampling and greedy decoding, but beam is {config.beam}. Remove one of them.")
+    if names := config.alone_settings():
+        raise ConfigError(f"{names[0]} cannot be combined with a draft. Remove one of them.")
     if not run.tokenizer.same_tokens(draft.tokenizer):
         raise ConfigError(
             f"the draft has another vocabulary, {draft.tokenizer.vocab:,} {draft.tokenizer.kind} tokens instead of "

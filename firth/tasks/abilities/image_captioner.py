@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from firth.decoding.beam import Hypothesis
-from firth.decoding.sample import DecodingConfig
+from firth.decoding.config import DecodingConfig
 from firth.errors import DataError
 from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention

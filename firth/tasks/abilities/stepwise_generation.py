@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firth.decoding.config import DecodingConfig
 from firth.decoding.prefill import prefill
-from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
+from firth.decoding.sampling.choice import Chain, penalised, pick, probabilities
+from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.rows import Text
 from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
@@ -31,7 +34,7 @@ class Candidate:
     id: int
     token: str
     probability: float  # of the model
-    share: float  # after the repetition penalty, temperature, top_k, top_p and min_p; 0 for the tokens they exclude
+    share: float  # after all sampling filters; 0 for the tokens they exclude
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     """The `top` most probable tokens after `prompt` and the ids in `written`."""
     network, opening = model.network, _opening(model, prompt)
     _refuse_strange(model, written)
+    _refuse_alone(config)
     held = _held(opening, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
     with torch.inference_mode():
@@ -73,8 +77,8 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     log_p_nV = torch.log_softmax(logits_nV, -1)
     of_written = [float(log_p_nV[n, id].exp()) for n, id in enumerate(written[len(written) - kept :])]
     p_V = log_p_nV[-1].exp()
-    logits_1V = penalise(logits_nV[-1:], torch.tensor([[*opening, *written]], device=model.device), config.repetition_penalty)
-    share_V = _shares(logits_1V, config)
+    logits_1V = penalised(logits_nV[-1:], config, torch.tensor([[*opening, *written]]))
+    share_V = probabilities(logits_1V, config)[0]
     chosen = torch.sort(p_V, descending=True, stable=True).indices[: max(1, top)].tolist()
 
     def candidate(id: int) -> Candidate:
@@ -96,18 +100,19 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
     """Sampled ids after `prompt` and `written`, until <eos>, the last token of a stop string, or config.tokens of them."""
     network, limit = model.network, model.network.context
     _refuse_strange(model, written)
+    _refuse_alone(config)
     opening = _opening(model, prompt)
-    held, past = _held(opening, written, limit), [*opening, *written]
+    held, text = _held(opening, written, limit), Text(config, [*opening, *written])
+    chain = Chain([text], model.device)
     draws = _draws(model, config.seed, len(written))
     x_11d, state = _prefill(model, held, network.start(1))
     for _ in range(config.tokens):
         with torch.inference_mode():
             logits_1V = network.readout(x_11d)[:, -1]
-        logits_1V = penalise(logits_1V, torch.tensor([past], device=model.device), config.repetition_penalty)
-        id = int(pick(logits_1V, config, next(draws)))
+        chain.add(*chain.choose(logits_1V, next(draws)))
+        id = text.tokens[-1]
         yield id
-        past.append(id)
-        if ends(model, id) or (config.stop and _stopped(model, opening, past[len(opening) :], config.stop)):
+        if ends(model, id) or (config.stop and _stopped(model, opening, text.tokens[len(opening) :], config.stop)):
             return
         full = limit is not None and len(held) >= limit
         held = _followed(held, id, limit)
@@ -140,6 +145,12 @@ def _refuse_strange(model: LanguageRun, written: Sequence[int]) -> None:
         raise ConfigError(f"token id {strange[0]} is out of range; this model's ids are 0 … {model.tokenizer.vocab - 1:,}")
 
 
+def _refuse_alone(config: DecodingConfig) -> None:
+    """What such a filter has kept of a text cannot be told from its tokens."""
+    if names := config.alone_settings():
+        raise ConfigError(f"{names[0]} cannot be used step by step. Remove it.")
+
+
 def _held(opening: Sequence[int], written: Sequence[int], limit: int | None) -> list[int]:
     """The tokens that decoding/generate.py has in its context at this point."""
     held = list(opening if limit is None else opening[-limit:])
@@ -161,12 +172,6 @@ def _prefill(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor
 
 def _bits(p_V: Tensor) -> float:
     return float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0)))
-
-
-def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
-    if config.temperature == 0:
-        return torch.nn.functional.one_hot(logits_1V[0].argmax(), logits_1V.shape[1]).float()
-    return torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0]
 
 
 def _draws(model: LanguageRun, seed: int, drawn: int) -> Iterator[Tensor]:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from firth.decoding.beam import Hypothesis
+from firth.decoding.config import DecodingConfig
 from firth.decoding.considered import Note
-from firth.decoding.sample import DecodingConfig
 from firth.errors import ConfigError, DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment

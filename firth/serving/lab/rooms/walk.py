@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 
-from firth.decoding.sample import DecodingConfig, penalise, pick, random_numbers, restricted
+from firth.decoding.sampling.choice import penalised, pick, probabilities
+from firth.decoding.sampling.draw import random_numbers
 from firth.errors import ConfigError, DataError
 from firth.models import Seq2Seq
 from firth.progress import Progress
@@ -125,8 +125,8 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
     logits_1V = found.walk.logits_TV[-1:].detach().float().cpu()
     p_V = logits_1V[0].softmax(-1)
     if found.ids:
-        logits_1V = penalise(logits_1V, torch.tensor([found.ids]), config.repetition_penalty)
-    share_V = _shares(logits_1V, config)
+        logits_1V = penalised(logits_1V, config, torch.tensor([found.ids]))
+    share_V = probabilities(logits_1V, config)[0]
     generator = random_numbers(config.seed, 0)
     generator.random(found.written)
     drawn = int(pick(logits_1V, config, torch.tensor([generator.random()], dtype=torch.float64)))
@@ -155,13 +155,6 @@ def _ends(run: LoadedRun) -> tuple[int, ...]:
     if isinstance(run.network, Seq2Seq):
         return tuple({*run.tokenizer.ends, *(() if run.tokenizer.eos is None else (run.tokenizer.eos,))})
     return end_tokens(run)
-
-
-def _shares(logits_1V: Tensor, config: DecodingConfig) -> Tensor:
-    """The probabilities after temperature and cuts."""
-    if config.temperature == 0:
-        return torch.nn.functional.one_hot(logits_1V[0].argmax(), logits_1V.shape[1]).float()
-    return torch.softmax(restricted(logits_1V / config.temperature, config), -1)[0]
 
 
 def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:

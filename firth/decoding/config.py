@@ -1,0 +1,119 @@
+"""How a trained model generates text: the settings of length and search, and those of every sampling filter."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from firth.config import expect_numbers
+from firth.decoding.sampling.dry import Dry
+from firth.decoding.sampling.filter import Check, Filter
+from firth.decoding.sampling.min_p import MinP
+from firth.decoding.sampling.mirostat import Mirostat
+from firth.decoding.sampling.repetition_penalty import RepetitionPenalty
+from firth.decoding.sampling.temperature import COLDEST, Temperature
+from firth.decoding.sampling.top_k import TopK
+from firth.decoding.sampling.top_p import NARROWEST, TopP
+from firth.decoding.sampling.typical_p import TypicalP
+from firth.decoding.sampling.xtc import Xtc
+from firth.errors import ConfigError
+
+BeamRules = Literal["wu", "transformers"]
+_WIDEST = 4096  # beams
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    beam: int = 1  # beam size of beam search; 1: none, so language models sample and translation is greedy
+    penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
+    # rules by which beam search ranks texts of n tokens and ends: "wu", log p / ((5 + n) / 6)^α; "transformers", log p / n^α, as
+    # in that library, which imported encoder–decoders get
+    beam_rules: BeamRules = "wu"
+    early_stopping: bool = False  # end the search when `beam` texts have ended; only for `beam_rules = "transformers"`
+    beam_groups: int = 1  # number of groups that the beam is divided into, which avoid one another's tokens; 1: plain beam search
+    diversity: float = 0.5  # λ of diverse beam search: penalty for a token of an earlier group, each time; only for `beam_groups`
+
+    def checks(self) -> Iterable[Check]:
+        yield "beam", self.beam >= 1, "at least 1"
+        yield "beam", self.beam <= _WIDEST, f"at most {_WIDEST:,}"
+        yield "penalty", self.penalty >= 0, "0 or more"
+        yield "penalty", self.penalty <= 30, "at most 30"
+        yield "beam_groups", self.beam_groups >= 1, "at least 1"
+        yield "beam_groups", self.beam % max(1, self.beam_groups) == 0, f"a divisor of decoding.beam, which is {self.beam}"
+        yield "diversity", self.diversity >= 0, "0 or more"
+        yield "diversity", self.diversity <= 1e6, "at most 1,000,000"
+        if self.early_stopping and self.beam_rules != "transformers":
+            raise ConfigError(f'decoding.early_stopping needs decoding.beam_rules = "transformers"; it is "{self.beam_rules}".')
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthSettings:
+    tokens: int = 200  # maximum number of tokens to generate
+    stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
+    seed: int = 0  # random seed for sampling
+
+    def checks(self) -> Iterable[Check]:
+        yield "tokens", self.tokens >= 1, "at least 1"
+        yield "tokens", self.tokens < 1 << 31, "less than 2³¹"
+        yield "stop", "" not in self.stop, "strings of at least one character"
+        yield "seed", self.seed >= 0, "0 or more"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig(
+    RepetitionPenalty, Dry, Temperature, TopK, TopP, MinP, TypicalP, Xtc, Mirostat, SearchSettings, LengthSettings
+):  # the filters in the order in which they act
+    """How a trained model generates text. `firth generate` and `firth translate` have options of the same names. Translation
+    searches for the most probable text; it samples only with `--sample`."""
+
+    def __post_init__(self) -> None:
+        expect_numbers("decoding", self)
+        for name, holds, expected in self.all_checks():
+            if not holds:
+                raise ConfigError(f"decoding.{name} is {getattr(self, name)}; expected {expected}")
+        if self.temperature < COLDEST:
+            object.__setattr__(self, "temperature", 0.0)
+        object.__setattr__(self, "top_p", max(self.top_p, NARROWEST))
+
+    def all_checks(self) -> Iterable[Check]:
+        """Those of every part."""
+        parts: tuple[Any, ...] = DecodingConfig.__bases__
+        return itertools.chain.from_iterable(part.checks(self) for part in parts)
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn; otherwise the most probable one is taken."""
+        return self.temperature > 0
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether a filter looks at the tokens so far."""
+        return any(not one.drawing or one.alone for one in self.acting())
+
+    def alone_settings(self) -> tuple[str, ...]:
+        """The settings of filters that follow the tokens drawn for their text, if any act."""
+        return tuple(name for one in self.acting() if one.alone for name in setting_names(one))
+
+    def acting(self) -> tuple[type[Filter], ...]:
+        """The filters that change anything."""
+        return _acting(self)
+
+
+@functools.lru_cache(maxsize=256)
+def _acting(config: DecodingConfig) -> tuple[type[Filter], ...]:
+    return tuple(one for one in FILTERS if one.acts(config) and (config.draws or not one.drawing))
+
+
+FILTERS: tuple[type[Filter], ...] = tuple(base for base in DecodingConfig.__bases__ if issubclass(base, Filter))
+
+
+def setting_names(base: type) -> tuple[str, ...]:
+    """The settings that a part of DecodingConfig declares."""
+    return tuple(one.name for one in fields(base))
+
+
+DRAWING: tuple[str, ...] = (*(name for one in FILTERS if one.drawing for name in setting_names(one)), "seed")  # only for sampling
+SEARCHING: tuple[str, ...] = setting_names(SearchSettings)

@@ -1,0 +1,1 @@
+"""Choose the next token: one file per filter, applied in the order in which DecodingConfig lists them."""

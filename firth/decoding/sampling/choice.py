@@ -1,0 +1,203 @@
+"""Choose the next token of every row of a batch, each with its own settings, without leaving the device.
+
+Letters: n rows, A rows that are sampled alike, V vocabulary, k alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.candidates import Candidates
+from firth.decoding.sampling.draw import at_quantile
+from firth.decoding.sampling.rows import Rows, Text
+from firth.layers.argmax import argmax
+
+R = TypeVar("R")
+
+
+class Chain:
+    """The filters of rows on which the same ones act: first those of all decoding, then those of sampling."""
+
+    def __init__(self, texts: Sequence[Text], device: torch.device) -> None:
+        self.rows = Rows(texts, device)
+        self.acting, self.draws = (texts[0].config.acting(), texts[0].config.draws) if texts else ((), False)
+        self.notes = any(text.notes for text in texts)
+
+    def penalised(self, logits_nV: Tensor) -> Tensor:
+        """As greedy decoding, sampling and beam search alike see them."""
+        found = Candidates(logits_nV)
+        for one in self.acting:
+            if not one.drawing:
+                found = one.apply(found, self.rows)
+        return found.logits()
+
+    def probabilities(self, penalised_nV: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """p_nV that tokens are drawn from."""
+        found = Candidates(penalised_nV.float())
+        for one in self.acting:
+            if one.drawing:
+                found = one.apply(found, self.rows)
+        return torch.softmax(found.logits(), -1, dtype=dtype)
+
+    def choose(self, logits_nV: Tensor, u_n: Tensor) -> tuple[Tensor, Tensor | None]:
+        """token_n, and the probabilities that they were drawn with, where a filter wants to know: at temperature 0 the most
+        probable tokens, otherwise those that the numbers u_n decide, 0 ≤ u < 1."""
+        logits_nV = self.penalised(logits_nV)
+        if not self.draws:
+            return argmax(logits_nV), None
+        p_nV = self.probabilities(logits_nV)
+        token_n = at_quantile(p_nV, u_n)
+        return token_n, p_nV.gather(1, token_n.unsqueeze(1)).squeeze(1) if self.notes else None
+
+    def add(self, token_n: Tensor, share_n: Tensor | None) -> None:
+        """Append the tokens to the texts."""
+        shares = [1.0] * len(token_n) if share_n is None else share_n.tolist()
+        for text, token, share in zip(self.rows.texts, token_n.tolist(), shares, strict=True):
+            text.add(token, share)
+
+
+def penalised(logits_BV: Tensor, config: DecodingConfig, past_BN: Tensor) -> Tensor:
+    """The logits after the filters that act on all decoding, of rows with these tokens behind them."""
+    if not config.reads_text:
+        return logits_BV
+    return Chain([Text(config, past) for past in past_BN.tolist()], logits_BV.device).penalised(logits_BV)
+
+
+def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
+    """token_B of rows with the same settings, whose logits are penalised already: the most probable at temperature 0, otherwise
+    drawn as the numbers u_B decide, 0 ≤ u < 1."""
+    if not config.draws:
+        return argmax(logits_BV)
+    return at_quantile(probabilities(logits_BV, config), u_B)
+
+
+def probabilities(logits_BV: Tensor, config: DecodingConfig, dtype: torch.dtype | None = None) -> Tensor:
+    """p_BV that tokens of rows with the same settings are drawn from; all mass on one token at temperature 0."""
+    if not config.draws:
+        return torch.nn.functional.one_hot(logits_BV.argmax(-1), logits_BV.shape[-1]).to(dtype or torch.float32)
+    return Chain([Text(config)], logits_BV.device).probabilities(logits_BV, dtype)
+
+
+class Chooser(Protocol):
+    """A row: its text, its random numbers, and how many alternatives are wanted."""
+
+    @property
+    def text(self) -> Text: ...
+    @property
+    def generator(self) -> np.random.Generator: ...
+    @property
+    def top(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The token of each row, its log-probability under the model, the probability it was drawn with, where a filter wants to know
+    (otherwise 1), and the most probable alternatives."""
+
+    ids: list[int]
+    log_probabilities: list[float]
+    shares: list[float]
+    top: list[tuple[tuple[int, float], ...]]
+
+    def of(self, rows: Sequence[R]) -> Iterator[tuple[R, int, float, float, tuple[tuple[int, float], ...]]]:
+        """Each row with what was chosen for it."""
+        return zip(rows, self.ids, self.log_probabilities, self.shares, self.top, strict=True)
+
+
+class Choosing:
+    """A choice that a GPU may still be making: the tokens, for the next step there, and all else once it is read."""
+
+    def __init__(self, choice: RowChoice, token_n: Tensor, found_nk: Tensor) -> None:
+        self.token_n, self._choice, self._found_nk, self._made = token_n, choice, found_nk, None
+        if found_nk.is_cuda:
+            self._found_nk = torch.empty_like(found_nk, device="cpu", pin_memory=True).copy_(found_nk, non_blocking=True)
+            self._made = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._made.record()
+
+    def read(self) -> Chosen:
+        """Wait for the choice, but not for what the GPU was asked to do after it."""
+        if self._made is not None:
+            self._made.synchronize()
+        columns = list(zip(*self._found_nk.tolist(), strict=True))
+        ids, shares, used = [int(id) for id in columns[0]], [1.0] * len(columns[0]), 2
+        if self._choice.notes:
+            shares, used = list(columns[2]), 3
+        return Chosen(ids, list(columns[1]), shares, self._choice.alternatives(columns[used:]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Rows that go through the same filters."""
+
+    chain: Chain
+    index_A: Tensor
+    generators: list[np.random.Generator]
+
+
+class RowChoice:
+    """The settings of a batch's rows as tensors; to be made again when the rows change."""
+
+    def __init__(self, rows: Sequence[Chooser], device: torch.device) -> None:
+        self.rows, self.device = rows, device
+        self.most = max(row.top for row in rows)
+        self.reads_text = any(row.text.config.reads_text for row in rows)
+        alike: dict[object, list[int]] = {}
+        for n, row in enumerate(rows):
+            alike.setdefault((row.text.config.acting(), row.text.config.draws), []).append(n)
+        self._groups = [self._group(index) for index in alike.values()]
+        self.notes = any(group.chain.notes for group in self._groups)
+
+    def _group(self, index: list[int]) -> _Group:
+        rows = [self.rows[n] for n in index]
+        chain = Chain([row.text for row in rows], self.device)
+        return _Group(chain, torch.tensor(index, device=self.device), [row.generator for row in rows])
+
+    def choose(self, logits_nV: Tensor) -> Chosen:
+        return self.begin(logits_nV).read()
+
+    def begin(self, logits_nV: Tensor) -> Choosing:
+        """The tokens as `generate` would choose them for each row alone."""
+        token_n, share_n = self._choose(logits_nV)
+        logits_nV = logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
+        total_n1 = logits_nV.logsumexp(-1, keepdim=True)
+        parts = [token_n.unsqueeze(1), logits_nV.gather(1, token_n.unsqueeze(1)) - total_n1]
+        if self.notes:
+            parts.append(torch.ones_like(parts[1]) if share_n is None else share_n.unsqueeze(1))
+        if self.most:
+            best_nk, id_nk = logits_nV.topk(min(self.most, logits_nV.shape[1]), dim=-1)
+            parts += [id_nk, best_nk - total_n1]
+        # One transfer for all that was found: float64 holds every id exactly.
+        return Choosing(self, token_n, torch.cat([part.double() for part in parts], dim=1))
+
+    def alternatives(self, columns: Sequence[Sequence[float]]) -> list[tuple[tuple[int, float], ...]]:
+        """`columns`: the ids, best first, then their log-probabilities."""
+        if not columns:
+            return [()] * len(self.rows)
+        ids, values = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+        return [
+            tuple((int(id[n]), value[n]) for id, value in zip(ids[: row.top], values[: row.top], strict=True))
+            for n, row in enumerate(self.rows)
+        ]
+
+    def _choose(self, logits_nV: Tensor) -> tuple[Tensor, Tensor | None]:
+        if len(self._groups) == 1:
+            return self._of_group(self._groups[0], logits_nV)
+        token_n = torch.zeros(len(logits_nV), dtype=torch.int64, device=logits_nV.device)
+        share_n = torch.ones(len(logits_nV), device=logits_nV.device) if self.notes else None
+        for group in self._groups:
+            token_A, share_A = self._of_group(group, logits_nV[group.index_A])
+            token_n.index_copy_(0, group.index_A, token_A)
+            if share_n is not None and share_A is not None:
+                share_n.index_copy_(0, group.index_A, share_A)
+        return token_n, share_n
+
+    def _of_group(self, group: _Group, logits_AV: Tensor) -> tuple[Tensor, Tensor | None]:
+        drawn = [generator.random() for generator in group.generators] if group.chain.draws else [0.0]
+        return group.chain.choose(logits_AV, torch.tensor(drawn, dtype=torch.float64, device=self.device))

@@ -1,0 +1,66 @@
+"""The penalty on repeated sequences called DRY ("don't repeat yourself"), as in llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from firth.decoding.sampling.filter import Check, Filter
+
+if TYPE_CHECKING:
+    from firth.decoding.config import DecodingConfig
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows
+
+_LONGEST = 64  # matches are not followed further back: the penalty is prohibitive long before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dry(Filter):
+    """x − m · b^(L − A) for a token that would continue a repetition: the last L tokens, L ≥ A, have occurred before, and the
+    token came next there. Of several occurrences, the longest counts."""
+
+    drawing: ClassVar[bool] = False
+    gguf: ClassVar[Mapping[str, str]] = {name: name for name in ("dry_multiplier", "dry_base", "dry_allowed_length")}
+
+    # m of the penalty DRY on tokens that continue a repeated sequence: m · b^(L − A) is subtracted from their logits; 0: off
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75  # b of DRY, by how much a longer repetition is penalised more; only for `dry_multiplier`
+    dry_allowed_length: int = 2  # A of DRY, the shortest sequence whose repetition is penalised; only for `dry_multiplier`
+
+    def checks(self) -> Iterable[Check]:
+        yield "dry_multiplier", 0 <= self.dry_multiplier <= 100, "0 to 100; 0 is off"
+        yield "dry_base", 1 <= self.dry_base <= 10, "1 to 10"
+        yield "dry_allowed_length", 1 <= self.dry_allowed_length <= _LONGEST, f"1 to {_LONGEST}"
+
+    @classmethod
+    def acts(cls, config: DecodingConfig) -> bool:
+        return config.dry_multiplier > 0
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        x_nV = candidates.x_nV.clone()
+        for row, text in enumerate(rows.texts):
+            config = text.config
+            for token, length in repetitions(text.tokens).items():
+                if length >= config.dry_allowed_length:
+                    x_nV[row, token] -= config.dry_multiplier * config.dry_base ** (length - config.dry_allowed_length)
+        return candidates.of(x_nV)
+
+
+def repetitions(tokens: Sequence[int]) -> dict[int, int]:
+    """For each token that has followed an earlier occurrence of the end of the text: the length of the longest such end."""
+    found: dict[int, int] = {}
+    if not tokens:
+        return found
+    last, end = tokens[-1], len(tokens)
+    for at in range(end - 1):
+        if tokens[at] != last:
+            continue
+        length, most = 1, min(_LONGEST, at + 1)
+        while length < most and tokens[at - length] == tokens[end - 1 - length]:
+            length += 1
+        follower = tokens[at + 1]
+        found[follower] = max(found.get(follower, 0), length)
+    return found

@@ -1,0 +1,49 @@
+"""A sampling filter: its settings, and what they do to the logits of the next token.
+
+Each filter is one file and one base class of DecodingConfig (decoding/config.py). Options of the command line, keywords in
+Python, fields of HTTP requests, the table in docs/recipes.md, and what import and export translate follow from its fields.
+
+Letters: n rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from firth.decoding.config import DecodingConfig
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows
+
+Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and what is expected
+
+
+class Filter:
+    """A subclass is a frozen dataclass of settings; DecodingConfig inherits them all. `drawing`: it acts only where tokens are
+    drawn; other filters change what greedy decoding and beam search prefer, too. `alone`: it follows the tokens drawn for its
+    text, so a draft model cannot propose tokens for it."""
+
+    drawing: ClassVar[bool] = True
+    alone: ClassVar[bool] = False
+    hugging_face: ClassVar[Mapping[str, str]] = {}  # setting → its name in generation_config.json
+    gguf: ClassVar[Mapping[str, str]] = {}  # setting → its name in a GGUF file, after "general.sampling."
+
+    def checks(self) -> Iterable[Check]:
+        """What the values must satisfy."""
+        return ()
+
+    @classmethod
+    def acts(cls, config: DecodingConfig) -> bool:
+        """Whether the settings change anything."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        """The candidates of rows on which it acts."""
+        raise NotImplementedError
+
+    @classmethod
+    def remember(cls, config: DecodingConfig) -> Any:
+        """What it keeps of a text besides its tokens, if anything: an object with add(token, probability)."""
+        return None

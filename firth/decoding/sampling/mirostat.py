@@ -1,0 +1,58 @@
+"""Mirostat (Basu et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from firth.decoding.sampling.filter import Check, Filter
+
+if TYPE_CHECKING:
+    from firth.decoding.config import DecodingConfig
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirostat(Filter):
+    """Only tokens with a surprisal −log₂ p ≤ μ, but always the most probable one. A token that was drawn with probability q moves
+    the bound: μ ← μ − η (−log₂ q − τ), from μ = 2τ on (algorithm 1, where the tokens are cut off by their exact surprisal instead
+    of an estimate of it; in llama.cpp this is version 2)."""
+
+    alone: ClassVar[bool] = True
+
+    # τ of mirostat: the surprisal in bits that the text is kept at, by moving the bound on the surprisal of a token; 0: off
+    mirostat: float = 0.0
+    mirostat_rate: float = 0.1  # η of mirostat, how fast the bound moves; only for `mirostat`
+
+    def checks(self) -> Iterable[Check]:
+        yield "mirostat", 0 <= self.mirostat <= 100, "0 to 100 bits; 0 is off"
+        yield "mirostat_rate", 0 < self.mirostat_rate <= 10, "0 < mirostat_rate ≤ 10"
+
+    @classmethod
+    def acts(cls, config: DecodingConfig) -> bool:
+        return config.mirostat > 0
+
+    @classmethod
+    def remember(cls, config: DecodingConfig) -> Any:
+        return Bound(config)
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        mu_n1 = rows.as_column([text.notes[cls].mu for text in rows.texts], candidates.x_nV)
+        bits_nV = -candidates.x_nV.log_softmax(-1) / math.log(2)
+        return candidates.without((bits_nV > mu_n1) & (bits_nV > bits_nV.amin(-1, keepdim=True)))
+
+
+class Bound:
+    """μ of one text."""
+
+    def __init__(self, config: DecodingConfig) -> None:
+        self.target, self.rate = config.mirostat, config.mirostat_rate
+        self.mu = 2 * self.target
+
+    def add(self, token: int, probability: float) -> None:
+        surprisal = -math.log2(max(probability, 1e-30))
+        self.mu -= self.rate * (surprisal - self.target)

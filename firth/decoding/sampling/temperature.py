@@ -1,0 +1,39 @@
+"""Temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from firth.decoding.sampling.filter import Check, Filter
+
+if TYPE_CHECKING:
+    from firth.decoding.config import DecodingConfig
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows
+
+COLDEST = 1e-6  # float32 cannot tell smaller ones from 0, and logits divided by them overflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(Filter):
+    """p = softmax(x / T). At T = 0 nothing is drawn: the most probable token is taken."""
+
+    hugging_face: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
+    gguf: ClassVar[Mapping[str, str]] = {"temperature": "temp"}
+
+    # sampling temperature: the logits are divided by it; 0, and anything below a millionth: always the most probable token
+    temperature: float = 1.0
+
+    def checks(self) -> Iterable[Check]:
+        yield "temperature", self.temperature >= 0, "0 or more"
+        yield "temperature", self.temperature <= 1e6, "at most 1,000,000"
+
+    @classmethod
+    def acts(cls, config: DecodingConfig) -> bool:
+        return config.temperature != 1
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        return candidates.of(candidates.x_nV / rows.column("temperature", candidates.x_nV))

@@ -1,0 +1,44 @@
+"""Exclude top choices (XTC), as in llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from firth.decoding.sampling.filter import Check, Filter
+
+if TYPE_CHECKING:
+    from firth.decoding.config import DecodingConfig
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xtc(Filter):
+    """With probability π, only the least probable of the tokens with p ≥ threshold stays. Tossing a coin for that and drawing
+    then is the same as drawing from the mixture of both distributions, π·p′ + (1 − π)·p, so no coin is tossed."""
+
+    gguf: ClassVar[Mapping[str, str]] = {"xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold"}
+
+    # how often XTC excludes the top choices, so that of the tokens above the threshold only the least probable stays; 0: never
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1  # probability from which on a token is a top choice; only for `xtc_probability`
+
+    def checks(self) -> Iterable[Check]:
+        yield "xtc_probability", 0 <= self.xtc_probability <= 1, "0 ≤ xtc_probability ≤ 1"
+        yield "xtc_threshold", 0 < self.xtc_threshold <= 0.5, "0 < xtc_threshold ≤ 0.5: above, there are never two top choices"
+
+    @classmethod
+    def acts(cls, config: DecodingConfig) -> bool:
+        return config.xtc_probability > 0
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        ranked = candidates.ranked()
+        p_nV = ranked.p_nV
+        top_nV = p_nV >= rows.column("xtc_threshold", p_nV)
+        last_n1 = top_nV.sum(-1, keepdim=True) - 1
+        rest_nV = ranked.without(ranked.place_V < last_n1).p_nV
+        pi_n1 = rows.column("xtc_probability", p_nV)
+        return ranked.of((pi_n1 * rest_nV + (1 - pi_n1) * p_nV).log())
