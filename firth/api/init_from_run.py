@@ -147,7 +147,8 @@ def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:
     """Whether a [tokenizer] is left out, or the same as the run's own."""
     if given.start not in (None, own.start):
         return False
-    return dataclasses.replace(_plain(given), start=own.start) in (TokenizerConfig(start=own.start), _plain(own))
+    here, there = (dataclasses.replace(_plain(one), start=None) for one in (given, own))
+    return here in (TokenizerConfig(), there)
 
 
 def _plain(tokenizer: TokenizerConfig) -> TokenizerConfig:
