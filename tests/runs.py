@@ -16,7 +16,7 @@ TEXT = "".join(LINES[n % len(LINES)] for n in range(120))
 def recipe_table(kind: str = "char", model: str = "gru", **training: int) -> Table:
     return {
         "data": {"text": TEXT, "valid": 0.1},
-        "tokenizer": {"kind": kind} | ({"vocab": 290} if kind == "bpe" else {}),
+        "tokenizer": {"kind": kind} | {"bpe": {"vocab": 290}, "char": {"start": False}}.get(kind, {}),  # without <start>
         "model": {"kind": model, "width": 32} | ({"depth": 1, "heads": 2} if model == "transformer" else {}),
         "training": {"steps": 60, "batch": 8, "context": 24, "rate": 0.01, "device": "cpu"} | training,
         "decoding": {"tokens": 40},

@@ -81,12 +81,16 @@ def with_vocabulary(recipe: Recipe) -> tuple[Recipe, Tokenizers]:
             "Start from a run with tokenizer.joint = true."
         )
     check_meaning(there.model, recipe.model, str(recipe.training.init))  # an error now, not after the data have been read
-    own = dataclasses.replace(_plain(there.tokenizer), joint=two_sides and source is tokenizer)
+    start = there.tokenizer.start if "tokenizer.start" in recipe.task.uses else None  # other tasks do not put it before a text
+    own = dataclasses.replace(_plain(there.tokenizer), joint=two_sides and source is tokenizer, start=start)
     return dataclasses.replace(recipe, tokenizer=own), (source, tokenizer)
 
 
 def with_tokenizer_of_run(recipe: Recipe, old: Recipe) -> Recipe:
-    """A recipe that resumes a run, with the [tokenizer] that the run took from training.init when it was started."""
+    """A recipe that resumes a run, with the [tokenizer] that the run took from training.init when it was started, and its
+    tokenizer.start."""
+    if recipe.tokenizer.start is None:
+        recipe = dataclasses.replace(recipe, tokenizer=dataclasses.replace(recipe.tokenizer, start=old.tokenizer.start))
     if recipe.training.init is None or not _left_open(recipe.tokenizer, old.tokenizer):
         return recipe
     return dataclasses.replace(recipe, tokenizer=old.tokenizer)
@@ -141,7 +145,10 @@ def _foreign(path: Path) -> Origin:
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:
     """Whether a [tokenizer] is left out, or the same as the run's own."""
-    return _plain(given) in (TokenizerConfig(), _plain(own))
+    if given.start not in (None, own.start):
+        return False
+    here, there = (dataclasses.replace(_plain(one), start=None) for one in (given, own))
+    return here in (TokenizerConfig(), there)
 
 
 def _plain(tokenizer: TokenizerConfig) -> TokenizerConfig:

@@ -127,8 +127,17 @@ def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
 
 
 def read_run_recipe(path: Path) -> Recipe:
-    """The recipe of a run, which may be an old one: no note about settings that have a new name."""
-    return compose(read_toml(path), notice=lambda message: None, complete=True)
+    """The recipe of a run, which may be an old one: no note about settings that have a new name, and no <start> where the recipe
+    does not mention it."""
+    recipe = compose(read_toml(path), notice=lambda message: None, complete=True)
+    return recipe if recipe.tokenizer.start else with_start(recipe, False)
+
+
+def with_start(recipe: Recipe, has: bool) -> Recipe:
+    """The recipe with tokenizer.start filled in, where it applies."""
+    if recipe.tokenizer.kind != "char" or "tokenizer.start" not in recipe.task.uses:
+        return recipe
+    return dataclasses.replace(recipe, tokenizer=dataclasses.replace(recipe.tokenizer, start=has))
 
 
 def _note(message: str) -> None:

@@ -16,7 +16,7 @@ from firth import files
 from firth.api.init_from_run import initialise_from_run, train_kept_run, with_kept_run, with_tokenizer_of_run, with_vocabulary
 from firth.api.loading import load
 from firth.api.output_cost import costly_output
-from firth.api.recipe import Recipe, compose, read_run_recipe
+from firth.api.recipe import Recipe, compose, read_run_recipe, with_start
 from firth.api.tokenizers import read_tokenizers
 from firth.config import read_toml, to_table
 from firth.errors import ConfigError, DataError, RunError, enough_memory, option
@@ -346,12 +346,14 @@ def _check_same(old: Recipe, new: Recipe) -> None:
 
 
 def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:
-    """The recipe with the fingerprint and the labels of its data; a resumed run must find the same data."""
+    """The recipe with the fingerprint and the labels of its data, and whether its vocabulary has <start>; a resumed run must find
+    the same data."""
     if old and old.data.sha256 not in (None, data.sha256):
         raise DataError(
             "the data have changed since this run was started. Restore them, or start a new run with another "
             f"{option('folder', '--out')}."
         )
+    recipe = with_start(recipe, data.tokenizer.start is not None)
     return with_data(recipe, sha256=data.sha256, labels=getattr(data, "labels", None))
 
 

@@ -333,6 +333,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     next_command = "firth generate {run} PROMPT"
     uses = CONTINUES | {"tokenizer.start"}
     shortest = 2
+    starts = True
 
     def check(self) -> None:
         super().check()

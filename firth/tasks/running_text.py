@@ -22,9 +22,10 @@ class RunningTextTask(Task[RunningTextConfig, O, Prepared]):
     reads = "running text"
     shortest = 0  # tokens that the held-out text needs
     needs_eos = False  # even where the text is one document
+    starts = False  # whether characters get a <start> where the text is one document, unless tokenizer.start says so
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Prepared:
-        data = prepare(self.recipe.data, target_of(tokenizers), progress, eos=self.needs_eos)
+        data = prepare(self.recipe.data, target_of(tokenizers), progress, eos=self.needs_eos, start=self.starts)
         if data.valid is not None and data.valid.count < self.shortest:
             raise DataError(
                 f"the held-out text has {data.valid.count} tokens; {self.name} needs at least {self.shortest}. Give more text, a "

@@ -259,13 +259,15 @@ def listed(options: Iterable[str]) -> str:
 
 
 def changed(recipe: Tables[Any, Any], setting: str) -> str | None:
-    """The value of `table.key` as TOML writes it; None where it is the default, or where there is no such key."""
+    """The value of `table.key` as TOML writes it; None where it is the default, a switch is off, or there is no such key."""
     table, key = setting.split(".")
     config = getattr(recipe, table)
     fields = getattr(type(config), "__dataclass_fields__", {})
     if key not in fields or getattr(config, key) == fields[key].default:
         return None
     value = getattr(config, key)
+    if value is False and fields[key].default is None:
+        return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

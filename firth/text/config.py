@@ -351,9 +351,9 @@ class TokenizerConfig:
     min_count: int = 1
     joint: bool = False  # learn one vocabulary from both sides of the sentence pairs, instead of one per side
     vectors: bool = False  # add the words of the file `model.vectors` to the vocabulary; only for `kind = "word"`
-    # a token <start> before every text, so that p(x) counts its first character as one of any excerpt; only for language models
-    # with `kind = "char"`
-    start: bool = False
+    # a token <start> before every text, so that p(x) counts its first character, too; only for language models with
+    # `kind = "char"`. If not set, such a model has one unless its text has several documents, and thus <eos> between them
+    start: bool | None = None
 
     def __post_init__(self) -> None:
         least, why = _smallest(self.kind)

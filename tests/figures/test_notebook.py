@@ -58,7 +58,7 @@ def test_results_say_in_one_short_line_what_they_are(run: LanguageModelRun) -> N
         f"<LanguageModelRun: {run.task.name}, {run.recipe.model.family}, transformer, {weights:,} parameters, "
         f"vocabulary {run.tokenizer.vocab}, cpu>"
     )
-    assert "weights 1 × 2 × 9 × 9 (layers, heads, queries, keys)" in repr(run.attention("1 times 2"))
+    assert "weights 1 × 2 × 10 × 10 (layers, heads, queries, keys)" in repr(run.attention("1 times 2"))
 
 
 def test_word_vectors_are_a_small_table_in_which_words_stay_words() -> None:

@@ -247,6 +247,7 @@ def test_a_vocabulary_without_a_start_gives_every_first_token_the_same_probabili
     """p(filler) = 1/V · Π p(x_t | x_<t), over the tokens of the filler after its first one."""
     table = {
         "data": {"text": "hello", "valid": 0.0},
+        "tokenizer": {"start": False},
         "model": {"kind": "rnn", "width": 16},
         "training": {"steps": 40, "batch": 1, "context": 4, "rate": 0.01, "device": "cpu"},
     }

@@ -66,6 +66,12 @@ def test_generated_text_has_no_start_token(run: Any) -> None:
     assert set(run.generate("", tokens=50, seed=3)) <= set("ab")
 
 
+def test_the_start_token_is_no_part_of_a_text(run: Any) -> None:
+    assert run.tokenizer.decode([2, 0, 1, 2, 1]) == "abb"
+    assert list(run.tokenizer.spell(iter([2, 0, 1]))) == ["", "a", "b"]
+    assert run.states("ab").levels[0].tokens == ("<start>", "a", "b")
+
+
 @pytest.mark.parametrize("seek", [0, 3])
 def test_every_eighth_window_begins_with_start_wherever_training_resumes(seek: int) -> None:
     windows = Windows(np.arange(100), 5, 4, seed=0, start=200)
@@ -87,15 +93,62 @@ def test_only_the_first_token_of_a_window_or_of_a_fresh_stream_is_replaced() -> 
 
 def test_a_run_from_before_there_was_a_start_token_resumes_without_one(tmp_path: Path) -> None:
     short = {**TABLE, "training": {**TABLE["training"], "steps": 4, "checkpoint_every": 2}}
-    old = compose({**short, "tokenizer": {}})
-    expected = undisturbed(old, tmp_path / "old")
+    expected = undisturbed(compose({**short, "tokenizer": {"start": False}}), tmp_path / "old")
     recipe = tmp_path / "old" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("start = false\n", ""))
-    (tmp_path / "old" / "checkpoints" / "step-00000004.safetensors").unlink()
-    train_recipe(old, tmp_path / "old", resume=True)
-    assert_identical(outcome(tmp_path / "old")["checkpoint"], expected["checkpoint"])
+    for tokenizer in ({}, {"start": False}):
+        (tmp_path / "old" / "checkpoints" / "step-00000004.safetensors").unlink()
+        train_recipe(compose({**short, "tokenizer": tokenizer}), tmp_path / "old", resume=True)
+        assert_identical(outcome(tmp_path / "old")["checkpoint"], expected["checkpoint"])
     with pytest.raises(ConfigError, match=r"the run was started with tokenizer\.start = False; now it is True"):
         train_recipe(compose(short), tmp_path / "old", resume=True)
+
+
+def test_a_new_run_over_one_text_has_a_start_token_and_keeps_it(tmp_path: Path) -> None:
+    recipe = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2}})
+    folder = train_recipe(recipe, tmp_path / "run")
+    run: Any = firth.load(folder.path, "cpu")
+    assert [run.tokenizer.token(id) for id in range(run.tokenizer.vocab)] == ["a", "b", "<start>"]
+    assert run.score(["ab"])[0].tokens == 2
+    assert "start = true" in folder.recipe.read_text()
+    train_recipe(recipe, tmp_path / "run", resume=True)
+    with pytest.raises(ConfigError, match=r"the run was started with tokenizer\.start = True; now it is False"):
+        train_recipe(compose({**TABLE, "tokenizer": {"start": False}}), tmp_path / "run", resume=True)
+    further = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2, "init": str(folder.path)}})
+    tuned: Any = firth.load(train_recipe(further, tmp_path / "tuned").path, "cpu")
+    assert tuned.opening().tolist() == [2]
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind is 'char' there and 'bpe' here"):
+        bpe = {**TABLE, "tokenizer": {"kind": "bpe"}, "training": {"init": str(folder.path)}}
+        train_recipe(compose(bpe), tmp_path / "other")
+    with pytest.raises(ConfigError, match=r"tokenizer\.start is True there and False here"):
+        train_recipe(
+            compose({**TABLE, "tokenizer": {"start": False}, "training": {"init": str(folder.path)}}), tmp_path / "other"
+        )
+
+
+def test_where_the_text_has_documents_eos_takes_its_place(tmp_path: Path) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("ab" * 40)
+    table = {**TABLE, "data": {"path": str(tmp_path / "*.txt")}, "tokenizer": {}}
+    run: Any = firth.load(
+        train_recipe(compose({**table, "training": {**TABLE["training"], "steps": 2}}), tmp_path / "run").path, "cpu"
+    )
+    assert [run.tokenizer.token(id) for id in range(run.tokenizer.vocab)] == ["a", "b", "<eos>"]
+    assert run.score(["ab"])[0].tokens == 2
+
+
+def test_a_classifier_that_starts_from_a_language_model_puts_no_start_token_before_its_texts(tmp_path: Path) -> None:
+    first = train_recipe(compose({**TABLE, "training": {**TABLE["training"], "steps": 2}}), tmp_path / "first")
+    (tmp_path / "texts.tsv").write_text("text\tlabel\n" + "abab\tyes\nbaba\tno\n" * 8)
+    table = {
+        "data": {"path": str(tmp_path / "texts.tsv"), "valid": 0.25},
+        "model": {"family": "encoder", "kind": "gru", "width": 8},
+        "objective": {"kind": "classification"},
+        "training": {"steps": 2, "batch": 4, "context": 6, "device": "cpu", "init": str(first.path)},
+    }
+    run: Any = firth.load(train_recipe(compose(table), tmp_path / "run").path, "cpu")
+    assert run.classify(["ab"])[0].label in ("yes", "no")
+    assert run.recipe.tokenizer.start is None
 
 
 def test_other_tokenizers_and_tasks_have_no_start_token(tmp_path: Path) -> None:
@@ -106,8 +159,8 @@ def test_other_tokenizers_and_tasks_have_no_start_token(tmp_path: Path) -> None:
                  "objective": {"kind": "masked"}})  # fmt: skip
 
 
-def test_without_the_setting_there_is_no_start_token(tmp_path: Path) -> None:
-    recipe = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2}})
+def test_without_it_the_first_character_is_not_counted(tmp_path: Path) -> None:
+    recipe = compose({**TABLE, "tokenizer": {"start": False}, "training": {**TABLE["training"], "steps": 2}})
     run: Any = firth.load(train_recipe(recipe, tmp_path / "run").path, "cpu")
     assert run.tokenizer.vocab == 2
     assert run.score(["ab"])[0].tokens == 1  # the vocabulary has no newline to begin with

@@ -46,13 +46,18 @@ class Prepared:
 
 
 def prepare(
-    data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress | None = None, *, eos: bool = False
+    data: DataConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    progress: Progress | None = None,
+    *,
+    eos: bool = False,
+    start: bool = False,
 ) -> Prepared:
     """Read, split, tokenise. Token files of the same text and tokenizer are reused from the cache.
 
     A "char" vocabulary covers the training and the held-out text; every other vocabulary is learned from the training part
     alone. The test text is never used to learn a vocabulary. With `eos`, a vocabulary learned here has <eos>, even if the text is
-    one document.
+    one document; with `start`, one of characters has <start> if it has no <eos>, unless tokenizer.start is set.
     """
     report = progress or silent
     data = with_local_paths(data, report)
@@ -63,7 +68,10 @@ def prepare(
         held_out_scan = scan(held_out, report) if held_out else None
         cut = whole.characters if held_out else int((1 - data.valid) * whole.characters)
         if isinstance(tokenizer, TokenizerConfig):
-            tokenizer = _trained(tokenizer, corpus, whole, held_out_scan, cut, eos, report)
+            documents = max(whole.documents, 2) if eos else whole.documents
+            if start and documents == 1:
+                tokenizer = _with_start(tokenizer)
+            tokenizer = _trained(tokenizer, corpus, whole, held_out_scan, cut, documents, report)
         train = token_file(corpus, whole, 0, cut, tokenizer, report)
         valid = None
         if held_out and held_out_scan:
@@ -84,7 +92,7 @@ def learn_tokenizer(tokenizer: TokenizerConfig, data: DataConfig, progress: Prog
     report = progress or silent
     with open_corpus(with_local_paths(data, report), report) as corpus:
         whole = scan(corpus, report)
-        return _trained(tokenizer, corpus, whole, None, whole.characters, False, report)
+        return _trained(tokenizer, corpus, whole, None, whole.characters, whole.documents, report)
 
 
 def encode_file(
@@ -220,8 +228,12 @@ def _whole_file(data: DataConfig, tokenizer: Tokenizer, progress: Progress) -> T
     return encode_file(data.test_path, tokenizer, data, progress)
 
 
+def _with_start(config: TokenizerConfig) -> TokenizerConfig:
+    return dataclasses.replace(config, start=True) if config.kind == "char" and config.start is None else config
+
+
 def _trained(
-    config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, eos: bool, progress: Progress
+    config: TokenizerConfig, corpus: Corpus, whole: Scan, held_out: Scan | None, cut: int, documents: int, progress: Progress
 ) -> Tokenizer:
     def reporting(pieces: Iterator[Piece]) -> Iterator[Piece]:
         done = 0
@@ -231,5 +243,4 @@ def _trained(
             progress("learning the vocabulary", done, cut)
 
     counts = Counter(whole.counts) + Counter(held_out.counts if held_out else {})
-    documents = max(whole.documents, 2) if eos else whole.documents
     return Tokenizer.train(config, reporting(part(corpus.pieces(), 0, cut)), documents, counts)

@@ -45,7 +45,7 @@ class Characters:
     encode_chunks = None
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
-        self.eos, self.unknown = vocabulary.get(EOS), vocabulary.get(UNKNOWN)
+        self.eos, self.unknown, self.start = vocabulary.get(EOS), vocabulary.get(UNKNOWN), vocabulary.get(START)
         self._id_of = np.full(sys.maxunicode + 1, -1 if self.unknown is None else self.unknown, np.int32)
         self._code_of = np.full(len(vocabulary), _REPLACEMENT, np.uint32)
         self._known = {name for name in vocabulary if len(name) == 1}
@@ -73,10 +73,14 @@ class Characters:
         return ids
 
     def decode(self, ids: Ids) -> str:
+        """<start> is no part of the text."""
+        if self.start is not None:
+            ids = np.asarray(ids)
+            ids = ids[ids != self.start]
         return self._code_of[ids].tobytes().decode("utf-32-le")
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
-        return (chr(self._code_of[id]) for id in ids)
+        return ("" if id == self.start else chr(self._code_of[id]) for id in ids)
 
     def token(self, id: int) -> str:
         return chr(self._code_of[id])
