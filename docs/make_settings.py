@@ -1,4 +1,5 @@
-"""Writes the tables of settings in docs/recipes.md from the config classes. The comment on a field is the meaning of the setting.
+"""Writes the tables of settings in docs/recipes.md from the config classes, and firth/decoding/keywords.py, the type of the
+keyword arguments that are settings of [decoding]. The comment on a field is the meaning of the setting.
 
 python docs/make_settings.py [PAGE]
 """
@@ -32,6 +33,7 @@ from firth.text.config import DataConfig, Name, TokenizerConfig
 from firth.text.datasets.named import holds
 from firth.training.config import TrainingConfig
 
+KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
 PAGE = Path(__file__).resolve().parent / "recipes.md"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 MODELS: tuple[type, ...] = get_args(ModelConfig)
@@ -47,6 +49,27 @@ def config_classes() -> list[type]:
     tasks = [config for task in TASKS for config in (task.Data, task.Objective)]
     found = [base for config in (Recipe, *tasks, *MODELS, *_TABLES.values()) for base in _lineage(config)]
     return list(dict.fromkeys(found))
+
+
+def keywords() -> str:
+    """The module with the type of the keyword arguments that are settings of [decoding]."""
+    hints = {**typing.get_type_hints(DecodingConfig), "stop": None}
+    names = sorted(field.name for field in dataclasses.fields(DecodingConfig))
+    lines = [f"    {name}: {_annotation(hints[name])} | None" for name in names]
+    return (
+        '"""The settings of [decoding] as keyword arguments. Written by docs/make_settings.py from DecodingConfig."""\n\n'
+        "from __future__ import annotations\n\nfrom collections.abc import Sequence\nfrom typing import Literal, TypedDict\n\n\n"
+        "class DecodingKeywords(TypedDict, total=False):\n" + "\n".join(lines) + "\n"
+    )
+
+
+def _annotation(hint: Any) -> str:
+    """A type as it is written in a module; None: one string or several."""
+    if hint is None:
+        return "str | Sequence[str]"
+    if get_origin(hint) is Literal:
+        return "Literal[" + ", ".join(f'"{one}"' for one in get_args(hint)) + "]"
+    return str(hint.__name__)
 
 
 def settings_page() -> str:
@@ -65,11 +88,12 @@ def _wrapped(part: str) -> str:
 
 
 def meanings(config: type) -> dict[str, str]:
-    """The comment on each field, its own or that of a base class."""
+    """What each field says it means, or the comment on it, its own or that of a base class."""
     found: dict[str, str] = {}
     for base in _lineage(config):
         found |= {name: comment for name, comment in _comments(base).items() if comment}
-    return found
+    said = {field.name: field.metadata["meaning"] for field in dataclasses.fields(config) if "meaning" in field.metadata}
+    return found | said
 
 
 def _comments(config: type) -> dict[str, str]:
@@ -316,3 +340,4 @@ def _facts(task: type[AnyTask]) -> tuple[tuple[str, ...], ...]:
 
 if __name__ == "__main__":
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
+    KEYWORDS.write_text(keywords(), encoding="utf-8")

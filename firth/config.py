@@ -29,6 +29,11 @@ _WHOLE = range(-(1 << 63), 1 << 63)  # TOML's integers have 64 bits
 _SHOWN = 60  # characters of a value in a message
 
 
+def setting(default: T, meaning: str) -> T:
+    """A field whose meaning is shown in the help of commands and in docs/recipes.md."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning})
+
+
 def renamed(*old: str, default: Any) -> Any:
     """A field that used to have other names. Recipes and runs with an old name can still be read."""
     return dataclasses.field(default=default, metadata={"was": old})

@@ -49,6 +49,10 @@ def test_the_page_is_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8"), "run python docs/make_settings.py"
 
 
+def test_the_keywords_of_decoding_are_up_to_date(maker: ModuleType) -> None:
+    assert maker.KEYWORDS.read_text(encoding="utf-8") == maker.keywords(), "run python docs/make_settings.py"
+
+
 def test_every_setting_has_a_meaning(maker: ModuleType) -> None:
     classes = maker.config_classes()
     assert {TrainingConfig, Expected, RecurrentConfig} <= set(classes)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Seed, complain, verb
-from firth.cli.decoding_options import GreedyBeam, LengthPenalty, SampledTemperature, check_beam, check_sample
+from firth.cli.app import complain, verb
+from firth.cli.decoding_options import Settings, beam_of, check_beam, check_sample, takes_decoding
 from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
@@ -28,18 +28,15 @@ def _png(path: Path | None) -> Path | None:
 
 
 @verb()
+@takes_decoding(sample=True, without=("stop",))
 def caption(
     run: Annotated[Path, typer.Argument(help="Run folder of a captioner.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, PNG or JPEG.")],
-    beam: GreedyBeam = None,
-    penalty: LengthPenalty = None,
+    decoding: Settings,
     nbest: Annotated[int, typer.Option(help="Captions per image, printed as `number ||| text ||| score`.", min=1)] = 1,
-    tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Sample a caption instead of searching for the most probable one.")
     ] = False,
-    temperature: SampledTemperature = None,
-    seed: Seed = None,
     save: Save = None,
     overlay: Annotated[
         Path | None,
@@ -54,13 +51,10 @@ def caption(
     from firth.api import load
     from firth.tasks.captioning import CaptionerRun
 
-    drawing = {"temperature": temperature, "seed": seed}
-    searching = {"penalty": penalty}
-    check_sample(sample, drawing, searching, beam, nbest)
+    check_sample(sample, decoding, nbest)
     model = load(run, kind=CaptionerRun)
-    beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    config = model.decoding({"beam": beam, "tokens": tokens, **searching, **drawing})
-    check_beam(config, nbest, searching)
+    config = model.decoding(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
+    check_beam(config, nbest, decoding)
     looks: dict[Path, ImageAttention] = {}
     cut_off = 0
     for first in range(0, len(images), _BATCH):

@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Seed, complain, verb
+from firth.cli.app import complain, verb
 from firth.cli.decoding_options import (
     Draft,
-    MinP,
     Quantise,
-    RepetitionPenalty,
-    SamplingBeam,
-    Stop,
-    Temperature,
-    TopK,
-    TopP,
+    Settings,
+    check_beam,
     quantisation,
+    takes_decoding,
     tell_quantised,
 )
 from firth.cli.lines import given
@@ -37,20 +33,13 @@ _COMMANDS = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C st
 
 
 @verb()
+@takes_decoding()
 def chat(
     run: Annotated[
         Path, typer.Argument(help="Run folder of a model trained on conversations, or public model with a chat template.")
     ],
+    decoding: Settings,
     system: Annotated[str | None, typer.Option(help="A first message that sets the scene. [default: none]")] = None,
-    tokens: Annotated[int | None, typer.Option(help="Maximum length of an answer, in tokens. [default: the recipe's]")] = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    repetition_penalty: RepetitionPenalty = None,
-    stop: Stop = None,
-    beam: SamplingBeam = None,
-    seed: Seed = None,
     quantise: Quantise = None,
     draft: Draft = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,
@@ -63,9 +52,8 @@ def chat(
     model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
     tell_quantised(model)
     _ = model.format  # a model that holds no conversations is refused now
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-    common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None, "beam": beam}
-    config = model.generation({**sampling, **common})
+    config = model.generation(decoding)
+    check_beam(config, 1, decoding)
     drafting = None if draft is None else load(draft, kind=LanguageModelRun)
     check_draft(model, drafting, config)
     by_hand = sys.stdin.isatty() and not as_json

@@ -1,54 +1,25 @@
-"""The options of decoding that several verbs share; `Seed` is in app.py."""
+"""The options of decoding that several verbs share: one for each setting of DecodingConfig."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
 from firth.cli.app import refuse_given
+from firth.decoding.config import DRAWING, OFFERED, SEARCHING, DecodingConfig
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.layers.quantised import Quantisation
     from firth.tasks.run import Run
 
-Temperature = Annotated[
-    float | None, typer.Option(help="0 is greedy decoding; 1 samples from the model's distribution. [default: the recipe's]")
-]
-TopK = Annotated[int | None, typer.Option(help="Sample only from the K most probable tokens. [default: the recipe's]")]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="Sample only from the smallest set of tokens with total probability P. [default: the recipe's]"),
-]
-MinP = Annotated[
-    float | None,
-    typer.Option(help="Sample only from tokens with at least P times the highest probability. [default: the recipe's]"),
-]
-SampledTemperature = Annotated[
-    float | None,
-    typer.Option(help="With --sample: below 1 sharpens the distribution, above 1 flattens it. [default: the recipe's]"),
-]
-RepetitionPenalty = Annotated[
-    float | None, typer.Option(help="Above 1, tokens that have occurred are less probable. [default: the recipe's]")
-]
-Stop = Annotated[
-    list[str] | None,
-    typer.Option(help="End before the first occurrence of this string; may be given several times. [default: the recipe's]"),
-]
-SamplingBeam = Annotated[int | None, typer.Option(help="Beam size of beam search; 1 samples instead. [default: the recipe's]")]
-GreedyBeam = Annotated[int | None, typer.Option(help="Beam size; 1 is greedy decoding. [default: the recipe's]")]
-LengthPenalty = Annotated[
-    float | None, typer.Option(help="α of the beam's length penalty; 0 favours short texts. [default: the recipe's]")
-]
-BeamGroups = Annotated[int | None, typer.Option(help="Groups of beams that avoid one another's tokens. [default: the recipe's]")]
-Diversity = Annotated[
-    float | None, typer.Option(help="With --beam-groups: penalty for another group's token. [default: the recipe's]")
-]
 Draft = Annotated[
     Path | None,
     typer.Option(
@@ -60,24 +31,72 @@ Quantise = Annotated[
 ]
 
 
-def check_beam(config: DecodingConfig, nbest: int, searching: Mapping[str, Any]) -> None:
+F = TypeVar("F", bound=Callable[..., Any])
+Settings = dict[str, Any]  # of DecodingConfig, None for those that were not given
+
+
+def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Callable[[F], F]:
+    """Give a verb an option for each setting of DecodingConfig, in the place of its argument `decoding`, where it finds what was
+    given. `sample`: the verb samples only with its option --sample."""
+    names = [name for name in OFFERED if name not in without]
+
+    def changed(function: F) -> F:
+        @functools.wraps(function)
+        def wrapper(**given: Any) -> Any:
+            decoding = {name: given.pop(name) for name in names}
+            decoding["stop"] = decoding.get("stop") or None
+            return function(**given, decoding=decoding)
+
+        hints = get_type_hints(function, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(function).parameters.values():
+            own = one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            parameters += [_option(name, sample) for name in names] if one.name == "decoding" else [own]
+        del wrapper.__wrapped__  # typer would look there for the arguments
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+        return cast("F", wrapper)
+
+    return changed
+
+
+def _option(name: str, sample: bool) -> inspect.Parameter:
+    field = DecodingConfig.__dataclass_fields__[name]
+    kind = list[str] if name == "stop" else type(field.default)
+    meaning = re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", field.metadata["meaning"])
+    when = "with --sample: " if sample and name in DRAWING else ""
+    told = f"{when}{meaning}. [default: the recipe's]"
+    annotation = Annotated[kind | None, typer.Option(help=told[0].upper() + told[1:])]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def beam_of(decoding: Settings, recipe: DecodingConfig, nbest: int) -> int:
+    """The beam that was given, or the recipe's, but at least of as many texts as are to be printed."""
+    return max(recipe.beam, nbest) if decoding["beam"] is None else int(decoding["beam"])
+
+
+def check_beam(config: DecodingConfig, nbest: int, decoding: Settings) -> None:
     """Refuse more texts than the beam holds, and options of beam search where there is none."""
     if config.beam < nbest:
         raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {config.beam}")
     if config.beam == 1:
-        refuse_given(searching, "only applies to beam search; add --beam or remove it")
+        refuse_given(_of(decoding, SEARCHING), "only applies to beam search; add --beam or remove it")
     if config.beam_groups == 1:
-        refuse_given({"diversity": searching.get("diversity")}, "only applies to groups; add --beam-groups or remove it")
+        refuse_given(_of(decoding, ("diversity",)), "only applies to groups; add --beam-groups or remove it")
 
 
-def check_sample(sample: bool, sampling: Mapping[str, Any], searching: Mapping[str, Any], beam: int | None, nbest: int) -> None:
+def check_sample(sample: bool, decoding: Settings, nbest: int) -> None:
     """Refuse options of sampling without --sample, and those of the search with it."""
     if not sample:
-        refuse_given(sampling, "only applies to sampling; add --sample or remove it")
+        refuse_given(_of(decoding, DRAWING), "only applies to sampling; add --sample or remove it")
         return
-    if beam is not None or nbest > 1:
+    if decoding["beam"] is not None or nbest > 1:
         raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")
-    refuse_given(searching, "only applies to beam search; remove it or --sample")
+    refuse_given(_of(decoding, SEARCHING), "only applies to beam search; remove it or --sample")
+
+
+def _of(decoding: Settings, names: Collection[str]) -> Settings:
+    return {name: value for name, value in decoding.items() if name in names and name != "beam"}
 
 
 def quantisation(given: str | None) -> Quantisation | None:

@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.app import Json, Seed, print_json, verb
+from firth.cli.app import Json, print_json, verb
 from firth.cli.decoding_options import (
-    BeamGroups,
-    Diversity,
     Draft,
-    LengthPenalty,
-    MinP,
     Quantise,
-    RepetitionPenalty,
-    SamplingBeam,
-    Stop,
-    Temperature,
-    TopK,
-    TopP,
+    Settings,
+    beam_of,
     check_beam,
     quantisation,
+    takes_decoding,
     tell_quantised,
 )
 
@@ -33,22 +26,12 @@ if TYPE_CHECKING:
 
 
 @verb()
+@takes_decoding()
 def generate(
     run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
     prompt: Annotated[str, typer.Argument(help="Text to continue; '-' reads it from standard input.")],
-    tokens: Annotated[int | None, typer.Option(help="Number of tokens to generate. [default: the recipe's]")] = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    repetition_penalty: RepetitionPenalty = None,
-    stop: Stop = None,
-    beam: SamplingBeam = None,
-    penalty: LengthPenalty = None,
-    beam_groups: BeamGroups = None,
-    diversity: Diversity = None,
+    decoding: Settings,
     nbest: Annotated[int, typer.Option(help="Texts of the beam to print, as `rank ||| text ||| score`.", min=1)] = 1,
-    seed: Seed = None,
     quantise: Quantise = None,
     draft: Draft = None,
     as_json: Json = False,
@@ -62,12 +45,8 @@ def generate(
     if prompt == "-":
         prompt = model.without_last_newline(sys.stdin.read())
     tell_quantised(model)
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-    searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-    beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop or None}
-    config = model.generation({"beam": beam, **sampling, **searching, **common})
-    check_beam(config, nbest, searching)
+    config = model.generation(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
+    check_beam(config, nbest, decoding)
     if config.beam > 1 and draft is None:
         _print_found(prompt, model.after_prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
         return

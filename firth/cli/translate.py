@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Seed, complain, verb
+from firth.cli.app import complain, verb
 from firth.cli.decoding_options import (
-    BeamGroups,
-    Diversity,
-    GreedyBeam,
-    LengthPenalty,
-    RepetitionPenalty,
-    SampledTemperature,
+    Settings,
+    beam_of,
     check_beam,
     check_sample,
+    takes_decoding,
 )
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
@@ -38,37 +35,20 @@ _BATCH = 512  # lines translated at once
 
 
 @verb()
+@takes_decoding(sample=True, without=("stop",))
 def translate(
     run: Annotated[Path, typer.Argument(help="Run folder of a translation model.")],
+    decoding: Settings,
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate. [default: the lines of standard input]")] = None,
     file: Annotated[Path | None, typer.Option(help="File with one text per line.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Output file, written completely or not at all. [default: standard output]")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out.")] = False,
-    beam: GreedyBeam = None,
-    penalty: LengthPenalty = None,
     nbest: Annotated[int, typer.Option(help="Translations per text, printed as `number ||| text ||| score`.", min=1)] = 1,
-    tokens: Annotated[int | None, typer.Option(help="Maximum length in tokens. [default: the recipe's]")] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Sample a translation instead of searching for the most probable one.")
     ] = False,
-    temperature: SampledTemperature = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="With --sample: only the K most probable tokens. [default: the recipe's]")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="With --sample: only the smallest set of tokens with total probability P. [default: the recipe's]"),
-    ] = None,
-    min_p: Annotated[
-        float | None,
-        typer.Option(help="With --sample: only tokens with at least P times the highest probability. [default: the recipe's]"),
-    ] = None,
-    seed: Seed = None,
-    repetition_penalty: RepetitionPenalty = None,
-    beam_groups: BeamGroups = None,
-    diversity: Diversity = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each text.")] = False,
 ) -> None:
     """Translate texts, one per line. An empty line stays empty."""
@@ -76,14 +56,11 @@ def translate(
     from firth.tasks.translation import TranslatorRun
 
     check_given(texts, file)
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-    searching = {"penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-    check_sample(sample, sampling, searching, beam, nbest)
+    check_sample(sample, decoding, nbest)
     _check_resume(resume, nbest, out, as_json)
     model = load(run, kind=TranslatorRun)
-    beam = max(model.recipe.decoding.beam, nbest) if beam is None else beam
-    config = model.decoding({"beam": beam, "tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **sampling})
-    check_beam(config, nbest, searching)
+    config = model.decoding(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
+    check_beam(config, nbest, decoding)
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
     settings = {
         "run": str(run.absolute()),

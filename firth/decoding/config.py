@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from firth.config import expect_numbers
+from firth.config import expect_numbers, setting
 from firth.decoding.sampling.dry import Dry
 from firth.decoding.sampling.filter import Check, Filter
 from firth.decoding.sampling.min_p import MinP
@@ -22,19 +22,19 @@ from firth.decoding.sampling.xtc import Xtc
 from firth.errors import ConfigError
 
 BeamRules = Literal["wu", "transformers"]
+WU: BeamRules = "wu"
 _WIDEST = 4096  # beams
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    beam: int = 1  # beam size of beam search; 1: none, so language models sample and translation is greedy
-    penalty: float = 0.6  # α of the length penalty of beam search; 0 ranks by log p alone, which favours short texts
-    # rules by which beam search ranks texts of n tokens and ends: "wu", log p / ((5 + n) / 6)^α; "transformers", log p / n^α, as
-    # in that library, which imported encoder–decoders get
-    beam_rules: BeamRules = "wu"
-    early_stopping: bool = False  # end the search when `beam` texts have ended; only for `beam_rules = "transformers"`
-    beam_groups: int = 1  # number of groups that the beam is divided into, which avoid one another's tokens; 1: plain beam search
-    diversity: float = 0.5  # λ of diverse beam search: penalty for a token of an earlier group, each time; only for `beam_groups`
+    beam: int = setting(1, "beam size; 1: no beam search, so language models sample and translation is greedy")
+    penalty: float = setting(0.6, "exponent α of the length penalty of a beam; 0: rank by log p alone, which favours short texts")
+    # also how it ends; imported encoder–decoders get "transformers"
+    beam_rules: BeamRules = setting(WU, 'score of n tokens: "wu", log p / ((5 + n) / 6)^α; "transformers", log p / n^α')
+    early_stopping: bool = setting(False, 'end the search when `beam` texts have ended; only for `beam_rules = "transformers"`')
+    beam_groups: int = setting(1, "number of groups of the beam, which avoid one another's tokens; 1: plain beam search")
+    diversity: float = setting(0.5, "with `beam_groups`: λ, the penalty for a token of an earlier group")
 
     def checks(self) -> Iterable[Check]:
         yield "beam", self.beam >= 1, "at least 1"
@@ -51,9 +51,9 @@ class SearchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LengthSettings:
-    tokens: int = 200  # maximum number of tokens to generate
-    stop: tuple[str, ...] = ()  # strings that end the text where the first of them occurs; they are not part of it
-    seed: int = 0  # random seed for sampling
+    tokens: int = setting(200, "maximum number of tokens to generate")
+    stop: tuple[str, ...] = setting((), "strings that end the text where the first of them occurs; they are not part of it")
+    seed: int = setting(0, "random seed for sampling")
 
     def checks(self) -> Iterable[Check]:
         yield "tokens", self.tokens >= 1, "at least 1"
@@ -115,5 +115,11 @@ def setting_names(base: type) -> tuple[str, ...]:
     return tuple(one.name for one in fields(base))
 
 
+# Settings with an option in every verb that generates text.
+OFFERED: tuple[str, ...] = (
+    "tokens",
+    *(name for one in sorted(FILTERS, key=lambda one: not one.drawing) for name in setting_names(one)),
+    *("stop", "seed", "beam", "penalty", "beam_groups", "diversity"),
+)
 DRAWING: tuple[str, ...] = (*(name for one in FILTERS if one.drawing for name in setting_names(one)), "seed")  # only for sampling
 SEARCHING: tuple[str, ...] = setting_names(SearchSettings)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
+from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError
 from firth.evaluation.inference import with_progress
 from firth.evaluation.pairs import Likelihood, likelihood_of
@@ -75,25 +76,13 @@ class CaptionerRun(Run[Captioner]):
         self,
         image: ImageLike,
         *,
-        beam: int | None = None,
-        penalty: float | None = None,
         sample: bool = False,
-        tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        beam_groups: int | None = None,
-        diversity: float | None = None,
-        seed: int | None = None,
+        **settings: Unpack[DecodingKeywords],
     ) -> str:
         """The caption of an image, which is a path, a PIL image or an array of bytes, height × width × 3: the best of a beam, or
         with `sample` a random one. Settings that are not given come from the recipe's [decoding]. `captions` takes several
         images and returns the whole beam with probabilities."""
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-        searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-        config = self.decoding({"tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **drawing})
+        config = self.decoding(settings)
         return self.captions([image], config, sample=sample)[0][0].text
 
     @shows_progress

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.decoding.config import DecodingConfig
+from firth.decoding.config import DRAWING, DecodingConfig
+from firth.decoding.keywords import DecodingKeywords
 from firth.decoding.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
@@ -36,7 +37,7 @@ from firth.tasks.abilities.drafting import LanguageRun, check_draft, sampled
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.abilities.stop_strings import until_stop
-from firth.tasks.run import Given, Run
+from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import CONTINUES, ObjectiveConfig, either, rows
@@ -75,32 +76,19 @@ class LanguageModelRun(Run[LanguageModel]):
         self,
         prompt: str,
         *,
-        tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        seed: int | None = None,
-        beam: int | None = None,
-        penalty: float | None = None,
-        beam_groups: int | None = None,
-        diversity: float | None = None,
         draft: LanguageRun | None = None,
+        **settings: Unpack[DecodingKeywords],
     ) -> str:
-        """The continuation of `prompt`: sampled, or with a `beam` above 1 the best that beam search finds. Settings that are not
-        given come from the recipe's [decoding]. `continuations` returns the whole beam with probabilities. `draft`: a smaller run
-        with the same vocabulary, which makes sampling faster and does not change its distribution."""
-        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-        searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop}
-        return "".join(self.stream(prompt, self.generation({**sampling, **searching, **common}), draft))
+        """The continuation of `prompt`: sampled, or with a `beam` above 1 the best that beam search finds. `settings` are those
+        of the recipe's [decoding] (tokens, temperature, seed …), which apply unless they are given here. `continuations` returns
+        the whole beam with probabilities. `draft`: a smaller run with the same vocabulary, which makes sampling faster and does
+        not change its distribution."""
+        return "".join(self.stream(prompt, self.generation(settings), draft))
 
-    def generation(self, given: Mapping[str, Given]) -> DecodingConfig:
+    def generation(self, given: Mapping[str, object]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given, which have to fit together."""
         config = self.decoding(given)
-        for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
+        for name in DRAWING:
             if config.beam > 1 and given.get(name) is not None:
                 raise ConfigError(f"{name} only applies to sampling, but beam is {config.beam}. Remove it, or set beam to 1.")
         return config
@@ -127,26 +115,15 @@ class LanguageModelRun(Run[LanguageModel]):
         self,
         messages: str | Messages,
         *,
-        tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        seed: int | None = None,
-        beam: int | None = None,
-        penalty: float | None = None,
         draft: LanguageRun | None = None,
+        **settings: Unpack[DecodingKeywords],
     ) -> str:
         """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
         them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
         `draft` as for `generate`.
 
         For runs that were trained on conversations, and for public models with a chat template."""
-        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-        common = {"tokens": tokens, "repetition_penalty": repetition_penalty, "stop": stop, "beam": beam, "penalty": penalty}
-        return "".join(self.reply(messages, self.generation({**sampling, **common}), draft))
+        return "".join(self.reply(messages, self.generation(settings), draft))
 
     def reply(
         self,

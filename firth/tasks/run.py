@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, over
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.decoding.config import DecodingConfig
-from firth.errors import ConfigError, DataError
+from firth.decoding.config import FILTERS, DecodingConfig, setting_names
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.inspection.attention import Attention, attention
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions
@@ -29,7 +29,7 @@ from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.splits import Split, check_split
-from firth.tasks.task import AnyTask
+from firth.tasks.task import SPECIAL, AnyTask
 from firth.text import Tokenizer
 
 Given = int | float | str | Sequence[str] | None  # the value of a setting of [decoding]; None: not given
@@ -249,12 +249,22 @@ class Run(ABC, Generic[N]):
             raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
         return ids
 
-    def decoding(self, given: Mapping[str, Given]) -> DecodingConfig:
+    def decoding(self, given: Mapping[str, object]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given."""
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        known = DecodingConfig.__dataclass_fields__
+        for name in chosen:
+            if name not in known:
+                raise ConfigError(f'[decoding] has no setting "{name}".{did_you_mean(name, known)}')
+            if f"decoding.{name}" in SPECIAL and f"decoding.{name}" not in self.task.uses:
+                raise ConfigError(f"{name} does not apply to {self.task.is_a}. Remove it.")
         if "stop" in chosen:
             chosen["stop"] = (chosen["stop"],) if isinstance(chosen["stop"], str) else tuple(chosen["stop"])
         config: DecodingConfig = dataclasses.replace(self.recipe.decoding, **chosen)
+        for one in FILTERS:
+            main, *others = setting_names(one)
+            if not one.acts(config) and (idle := [name for name in others if name in chosen]):
+                raise ConfigError(f"{idle[0]} only applies with {main}. Set {main}, or remove it.")
         return config
 
     def expect(self, kind: type[R]) -> R:

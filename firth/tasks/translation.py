@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
+from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.pairs import likelihood
 from firth.inspection.alignment import Alignment
@@ -77,25 +78,13 @@ class TranslatorRun(Run[Seq2Seq]):
         self,
         texts: Sequence[str],
         *,
-        beam: int | None = None,
-        penalty: float | None = None,
         sample: bool = False,
-        tokens: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        beam_groups: int | None = None,
-        diversity: float | None = None,
-        seed: int | None = None,
         progress: Progress | bool = True,
+        **settings: Unpack[DecodingKeywords],
     ) -> list[str]:
         """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
         the recipe's [decoding]. `translations` returns the whole beam with probabilities."""
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-        searching = {"beam": beam, "penalty": penalty, "beam_groups": beam_groups, "diversity": diversity}
-        config = self.decoding({"tokens": tokens, "repetition_penalty": repetition_penalty, **searching, **drawing})
+        config = self.decoding(settings)
         return [found[0].text for found in self.translations(texts, config, sample=sample, progress=progress)]
 
     @shows_progress

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -24,10 +25,9 @@ class Dry(Filter):
     drawing: ClassVar[bool] = False
     gguf: ClassVar[Mapping[str, str]] = {name: name for name in ("dry_multiplier", "dry_base", "dry_allowed_length")}
 
-    # m of the penalty DRY on tokens that continue a repeated sequence: m · b^(L − A) is subtracted from their logits; 0: off
-    dry_multiplier: float = 0.0
-    dry_base: float = 1.75  # b of DRY, by how much a longer repetition is penalised more; only for `dry_multiplier`
-    dry_allowed_length: int = 2  # A of DRY, the shortest sequence whose repetition is penalised; only for `dry_multiplier`
+    dry_multiplier: float = setting(0.0, "subtract this · b^(L − A) from the logits of tokens that repeat L tokens (DRY); 0: off")
+    dry_base: float = setting(1.75, "with `dry_multiplier`: base b, how much more a longer repetition costs")
+    dry_allowed_length: int = setting(2, "with `dry_multiplier`: A, the shortest sequence whose repetition costs")
 
     def checks(self) -> Iterable[Check]:
         yield "dry_multiplier", 0 <= self.dry_multiplier <= 100, "0 to 100; 0 is off"

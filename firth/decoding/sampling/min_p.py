@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class MinP(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"min_p": "min_p"}
     gguf: ClassVar[Mapping[str, str]] = {"min_p": "min_p"}
 
-    min_p: float = 0.0  # sample from the tokens with at least this fraction of the highest probability; 0: all tokens
+    min_p: float = setting(0.0, "sample from tokens with at least this fraction of the highest probability; 0: all")
 
     def checks(self) -> Iterable[Check]:
         yield "min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"

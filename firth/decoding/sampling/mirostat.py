@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -23,9 +24,8 @@ class Mirostat(Filter):
 
     alone: ClassVar[bool] = True
 
-    # τ of mirostat: the surprisal in bits that the text is kept at, by moving the bound on the surprisal of a token; 0: off
-    mirostat: float = 0.0
-    mirostat_rate: float = 0.1  # η of mirostat, how fast the bound moves; only for `mirostat`
+    mirostat: float = setting(0.0, "keep the surprisal of the text near this many bits per token (mirostat's τ); 0: off")
+    mirostat_rate: float = setting(0.1, "with `mirostat`: how fast the bound on the surprisal of a token moves (η)")
 
     def checks(self) -> Iterable[Check]:
         yield "mirostat", 0 <= self.mirostat <= 100, "0 to 100 bits; 0 is off"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ class RepetitionPenalty(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"repetition_penalty": "repetition_penalty"}
     gguf: ClassVar[Mapping[str, str]] = {"repetition_penalty": "penalty_repeat"}
 
-    # θ of the repetition penalty: the logits of tokens that have already occurred are divided by it, or multiplied if they are
-    # negative; 1: none
-    repetition_penalty: float = 1.0
+    repetition_penalty: float = setting(
+        1.0, "divide the logits of tokens that have occurred by this, multiply negative ones; 1: off"
+    )
 
     def checks(self) -> Iterable[Check]:
         yield "repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ class Temperature(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
     gguf: ClassVar[Mapping[str, str]] = {"temperature": "temp"}
 
-    # sampling temperature: the logits are divided by it; 0, and anything below a millionth: always the most probable token
-    temperature: float = 1.0
+    temperature: float = setting(1.0, "divide the logits by this; 0 (or less than 0.000001): take the most probable token")
 
     def checks(self) -> Iterable[Check]:
         yield "temperature", self.temperature >= 0, "0 or more"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class TopK(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"top_k": "top_k"}
     gguf: ClassVar[Mapping[str, str]] = {"top_k": "top_k"}
 
-    top_k: int = 0  # sample from this many of the most probable tokens; 0: all
+    top_k: int = setting(0, "sample from this many of the most probable tokens; 0: all")
 
     def checks(self) -> Iterable[Check]:
         yield "top_k", self.top_k >= 0, "0 or more"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class TopP(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"top_p": "top_p"}
     gguf: ClassVar[Mapping[str, str]] = {"top_p": "top_p"}
 
-    top_p: float = 1.0  # sample from the smallest set of tokens with at least this total probability; 1: all tokens
+    top_p: float = setting(1.0, "sample from the smallest set of tokens with at least this total probability; 1: all")
 
     def checks(self) -> Iterable[Check]:
         yield "top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ class TypicalP(Filter):
     hugging_face: ClassVar[Mapping[str, str]] = {"typical_p": "typical_p"}
     gguf: ClassVar[Mapping[str, str]] = {"typical_p": "typ_p"}
 
-    # sample from the smallest set of tokens with at least this total probability whose surprisal is closest to the entropy of the
-    # distribution; 1: all tokens
-    typical_p: float = 1.0
+    typical_p: float = setting(1.0, "sample from the tokens of this total probability that are the most typical; 1: all")
 
     def checks(self) -> Iterable[Check]:
         yield "typical_p", 0 < self.typical_p <= 1, "0 < typical_p ≤ 1"

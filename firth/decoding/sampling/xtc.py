@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ class Xtc(Filter):
 
     gguf: ClassVar[Mapping[str, str]] = {"xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold"}
 
-    # how often XTC excludes the top choices, so that of the tokens above the threshold only the least probable stays; 0: never
-    xtc_probability: float = 0.0
-    xtc_threshold: float = 0.1  # probability from which on a token is a top choice; only for `xtc_probability`
+    xtc_probability: float = setting(0.0, "how often to exclude the top choices: all but the least probable of them; 0: never")
+    xtc_threshold: float = setting(0.1, "with `xtc_probability`: the probability from which on a token is a top choice")
 
     def checks(self) -> Iterable[Check]:
         yield "xtc_probability", 0 <= self.xtc_probability <= 1, "0 ≤ xtc_probability ≤ 1"

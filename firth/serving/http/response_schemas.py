@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, WithJsonSchema
 
 from firth.serving.http.errors import ApiError, wrong
-from firth.serving.http.schemas import HARMLESS, Body, ChatBody, ChatMessage, Number
+from firth.serving.http.schemas import HARMLESS, SAMPLING, ChatBody, ChatMessage, Sampling
 from firth.serving.http.tool_schemas import MOST_TOOLS, CalledFunction, Function, Strict, Tool, ToolCall
 from firth.serving.http.validation import validation_error
 
@@ -34,7 +34,7 @@ class TextConfig(Strict):
     format: Format = Field(default_factory=Format)
 
 
-class ResponseBody(Body):
+class ResponseBody(Sampling):
     """Nothing is stored: each request says the whole conversation."""
 
     harmless: ClassVar[frozenset[str]] = (HARMLESS - {"store", "metadata"}) | {"prompt_cache_retention", "stream_options"}
@@ -42,12 +42,6 @@ class ResponseBody(Body):
     input: Annotated[Any, WithJsonSchema(_INPUT)]
     instructions: StrictStr | None = None
     max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
-    temperature: Number | None = None
-    top_p: Number | None = None
-    top_k: StrictInt | None = None
-    min_p: Number | None = None
-    repetition_penalty: Number | None = None
-    seed: StrictInt | None = None
     stream: StrictBool = False
     tools: Annotated[list[ResponseTool], Field(default_factory=list, max_length=MOST_TOOLS)]
     tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
@@ -60,7 +54,7 @@ class ResponseBody(Body):
 
     def as_chat(self) -> ChatBody:
         """The same request to /v1/chat/completions."""
-        names = ("model", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stream")
+        names = ("model", *SAMPLING, "stream")
         try:
             return ChatBody(
                 **{name: value for name in names if (value := getattr(self, name)) is not None},

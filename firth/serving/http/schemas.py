@@ -3,11 +3,12 @@ nothing about the answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
+from firth.decoding.config import FILTERS, DecodingConfig, setting_names
 from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
@@ -66,15 +67,23 @@ class StreamOptions(BaseModel):
     include_usage: StrictBool = False
 
 
-class Generation(Body):
+SAMPLING = (*(name for one in FILTERS for name in setting_names(one)), "seed")  # settings of [decoding] in a request
+
+
+def _type(setting: str) -> Any:
+    whole = isinstance(DecodingConfig.__dataclass_fields__[setting].default, int)
+    return (StrictInt | None if whole else Number | None, None)
+
+
+if TYPE_CHECKING:
+    Sampling = Body
+else:
+    Sampling = create_model("Sampling", __base__=Body, **{name: _type(name) for name in SAMPLING})
+
+
+class Generation(Sampling):
     """How a text is written. What is not given comes from the run's [decoding]; `seed`: a random one."""
 
-    temperature: Number | None = None
-    top_p: Number | None = None
-    top_k: StrictInt | None = None
-    min_p: Number | None = None
-    repetition_penalty: Number | None = None
-    seed: StrictInt | None = None
     stop: Texts | None = None
     n: Annotated[StrictInt, Field(ge=1)] = 1
     stream: StrictBool = False
@@ -102,7 +111,7 @@ class ChatBody(Generation):
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: StrictBool = False
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    tools: Tools = []
+    tools: Tools = []  # noqa: RUF012 (pydantic copies it)
     tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
     parallel_tool_calls: StrictBool = True
 

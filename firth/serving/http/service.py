@@ -16,7 +16,7 @@ from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting
 from firth.serving.http.models import Models, ServedModel
 from firth.serving.http.post import Post
-from firth.serving.http.schemas import Generation
+from firth.serving.http.schemas import SAMPLING, Generation
 from firth.serving.http.validation import stops_of
 
 T = TypeVar("T")
@@ -43,12 +43,8 @@ class Service:
         run = model.language
         given = {
             "tokens": max(1, tokens),
-            "temperature": body.temperature,
-            "top_p": body.top_p,
-            "top_k": body.top_k,
-            "min_p": body.min_p,
-            "repetition_penalty": body.repetition_penalty,
-            "seed": _random.getrandbits(32) if body.seed is None else body.seed,
+            "seed": _random.getrandbits(32),
+            **{name: value for name in SAMPLING if (value := getattr(body, name)) is not None},
             "beam": 1,
             "beam_groups": 1,
         }
