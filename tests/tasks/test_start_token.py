@@ -117,8 +117,8 @@ def test_a_new_run_over_one_text_has_a_start_token_and_keeps_it(tmp_path: Path) 
     further = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2, "init": str(folder.path)}})
     tuned: Any = firth.load(train_recipe(further, tmp_path / "tuned").path, "cpu")
     assert tuned.opening().tolist() == [2]
+    bpe = {**TABLE, "tokenizer": {"kind": "bpe"}, "training": {"init": str(folder.path)}}
     with pytest.raises(ConfigError, match=r"tokenizer\.kind is 'char' there and 'bpe' here"):
-        bpe = {**TABLE, "tokenizer": {"kind": "bpe"}, "training": {"init": str(folder.path)}}
         train_recipe(compose(bpe), tmp_path / "other")
     with pytest.raises(ConfigError, match=r"tokenizer\.start is True there and False here"):
         train_recipe(
