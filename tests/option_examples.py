@@ -269,7 +269,23 @@ _SAMPLING: dict[str, Values] = {
     "--top-k": ("--top-k 1", "--top-k 20"),
     "--top-p": ("--top-p 0.01", "--top-p 1"),
     "--min-p": ("--min-p 1", "--min-p 0"),
+    "--typical-p": ("--typical-p 0.01", "--typical-p 1"),
+    "--xtc-probability": ("--xtc-probability 0", "--xtc-probability 1 --xtc-threshold 0.01"),
+    "--xtc-threshold": ("--xtc-probability 1 --xtc-threshold 0.5", "--xtc-probability 1 --xtc-threshold 0.01"),
+    "--mirostat": ("--mirostat 0", "--mirostat 0.01"),
+    "--mirostat-rate": ("--mirostat 2 --mirostat-rate 0.001", "--mirostat 2 --mirostat-rate 9"),
     "--seed": ("--seed 1", "--seed 2"),
+}
+_SHORT = "--dry-allowed-length 1"  # repetitions of one token count
+_PENALTIES: dict[str, Values] = {
+    "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
+    "--dry-multiplier": (f"--dry-multiplier 1 {_SHORT}", f"--dry-multiplier 99 {_SHORT}"),
+    "--dry-base": (f"--dry-multiplier 3 {_SHORT} --dry-base 1", f"--dry-multiplier 3 {_SHORT} --dry-base 9"),
+    "--dry-allowed-length": (f"--dry-multiplier 99 {_SHORT}", "--dry-multiplier 99 --dry-allowed-length 9"),
+}
+_BEAM: dict[str, Values] = {
+    "--penalty": ("--penalty 0", "--penalty 3"),
+    "--beam-groups": ("--beam-groups 1", "--beam-groups 4"),
 }
 _SAVE: dict[str, Values] = {"--save": ("", "--save {out}/page.html")}
 _READING: dict[str, Values] = {"--lower": ("", "--lower"), "--strip-punctuation": ("", "--strip-punctuation")}
@@ -289,17 +305,21 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--overlay": ("", "--overlay {out}/words.png"),
             "--attention": ("", "--attention"),
         },
-        "{captioner} {image} --beam 4": {"--penalty": ("--penalty 0", "--penalty 3")},
-        "{captioner} {image} --sample": {name: _SAMPLING[name] for name in ("--temperature", "--seed")},
+        "{captioner} {image} --beam 4 --nbest 4": _BEAM,
+        "{captioner} {image} --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
+        "{captioner} {image} --sample": _SAMPLING,
+        "{captioner} {image} --sample --temperature 9 --tokens 60": _PENALTIES,
     },
     "chat": {
-        "{chat} --temperature 3": {name: _SAMPLING[name] for name in ("--top-k", "--top-p", "--min-p", "--seed")},
+        "{chat} --temperature 3": {name: values for name, values in _SAMPLING.items() if name != "--temperature"},
+        "{chat} --temperature 9 --tokens 60": _PENALTIES,
+        "{chat} --beam 4": _BEAM,
+        "{chat} --beam 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
         "{chat} --temperature 3 --json": {"--draft": ("", "--draft {chat}"), "--quantise": ("", "--quantise int4")},
         "{chat}": {
             "--temperature": _SAMPLING["--temperature"],
             "--system": ("", "--system 'name 3'"),
             "--tokens": ("--tokens 1", "--tokens 3"),
-            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
             "--beam": ("--beam 1 --temperature 3", "--beam 3"),
         },
         "{chat} --temperature 0 --tokens 6": {"--stop": ("", "--stop a")},
@@ -392,18 +412,15 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
     "generate": {
         "{char} the": {
             **_SAMPLING,
+            **_PENALTIES,
             "--tokens": ("--tokens 1", "--tokens 3"),
-            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
             "--beam": ("--beam 1", "--beam 3"),
             "--nbest": ("--nbest 1", "--nbest 2"),
             "--quantise": ("", "--quantise int4"),
         },
         "{char} the --temperature 0": {"--stop": ("", "--stop i")},
         "{char} the --json": {"--draft": ("", "--draft {char}")},
-        "{char} the --beam 4 --nbest 4": {
-            "--penalty": ("--penalty 0", "--penalty 3"),
-            "--beam-groups": ("--beam-groups 1", "--beam-groups 4"),
-        },
+        "{char} the --beam 4 --nbest 4": _BEAM,
         "{char} the --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
     },
     "lab": {
@@ -551,12 +568,9 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--nbest": ("--nbest 1", "--nbest 2"),
             "--tokens": ("--tokens 1", "--tokens 3"),
             "--sample": ("", "--sample --seed 3"),
-            "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
         },
-        "{translator} '1 2' --beam 4 --nbest 4": {
-            "--penalty": ("--penalty 0", "--penalty 3"),
-            "--beam-groups": ("--beam-groups 1", "--beam-groups 4"),
-        },
+        "{translator} '1 2' --beam 4 --nbest 4": _BEAM,
+        "{translator} '1 2' --sample --temperature 9 --tokens 60": _PENALTIES,
         "{translator} '1 2' --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
         "{translator} '1 2' --sample": _SAMPLING,
         "{translator} '1 2' --json": {"--beam": ("--beam 1", "--beam 4")},

@@ -11,7 +11,7 @@ from firth.api.importing import Precision, appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
 from firth.config import to_table
-from firth.decoding.config import DecodingConfig
+from firth.decoding.config import DecodingConfig, setting_names
 from firth.errors import ConfigError
 from firth.interop.formats import FORMATS
 from firth.interop.gguf_quantised import GGUFQuantisation, check_quantisation
@@ -115,8 +115,20 @@ def _sampling(decoding: DecodingConfig, pairs: bool) -> dict[str, Any]:
         "temperature": decoding.temperature,
         "top_k": decoding.top_k,
         "top_p": decoding.top_p,
-        **({"min_p": decoding.min_p} if decoding.min_p else {}),
+        **_filters(decoding),
     }
+
+
+def _filters(decoding: DecodingConfig) -> dict[str, Any]:
+    """Those that act and that generation_config.json has; a warning names the others."""
+    found: dict[str, Any] = {}
+    for one in decoding.acting():
+        for name in setting_names(one):
+            if name in one.hugging_face:
+                found[one.hugging_face[name]] = getattr(decoding, name)
+            else:
+                warnings.warn(f"decoding.{name} is not exported: generation_config.json has no such setting", stacklevel=3)
+    return found
 
 
 def _data(recipe: Recipe) -> str:

@@ -72,7 +72,7 @@ _GENERATION: dict[str, Kind] = {
     "bad_words_ids": _list_of(_list_of(TOKEN)),
     "suppress_tokens": _list_of(TOKEN),
     **dict.fromkeys(("max_length", "max_new_tokens", "num_beams", "top_k"), COUNT),
-    **dict.fromkeys(("temperature", "top_p", "min_p", "repetition_penalty", "length_penalty"), NUMBER),
+    **dict.fromkeys(("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "length_penalty"), NUMBER),
     "do_sample": FLAG,
     "early_stopping": _either(FLAG, STRING),
 }

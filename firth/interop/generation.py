@@ -15,7 +15,7 @@ from firth.interop.foreign_json import read_json, shown
 from firth.text.tokenizers.special_tokens import DecoderTokens
 
 # Settings that [decoding] has, too, where a model samples by default.
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
 _IDS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
 _SEARCH = ("num_beams", "length_penalty", "early_stopping", "forced_bos_token_id", "bad_words_ids", "suppress_tokens")
 # Settings that change what is generated and that firth does not apply, unless they change nothing (`_is_neutral`).
@@ -23,7 +23,7 @@ _OTHERS = (
     "begin_suppress_tokens", "constraints", "diversity_penalty", "dola_layers", "encoder_no_repeat_ngram_size",
     "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty", "force_words_ids",
     "guidance_scale", "min_length", "min_new_tokens", "no_repeat_ngram_size", "num_beam_groups", "penalty_alpha",
-    "sequence_bias", "stop_strings", "token_healing", "top_h", "typical_p", "watermarking_config",
+    "sequence_bias", "stop_strings", "token_healing", "top_h", "watermarking_config",
 )  # fmt: skip
 _FACTORS = frozenset(
     {

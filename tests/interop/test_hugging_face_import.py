@@ -293,14 +293,16 @@ def test_vocab_and_merges_make_the_same_tokenizer(tmp_path: Path) -> None:
 
 def test_a_chat_template_and_the_way_of_sampling_are_kept(tmp_path: Path) -> None:
     theirs = llama()
-    theirs.generation_config = transformers.GenerationConfig(do_sample=True, temperature=0.6, top_p=0.9, eos_token_id=[5, 0])
+    given = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "typical_p": 0.8}
+    theirs.generation_config = transformers.GenerationConfig(**given, eos_token_id=[5, 0])
     folder = saved(tmp_path / "model", theirs)
     tokenizer = fast(byte_level())
     tokenizer.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
     tokenizer.save_pretrained(folder)
     run = loaded(folder)
     assert run.tokenizer.settings["chat_template"] == tokenizer.chat_template
-    assert (run.recipe.decoding.temperature, run.recipe.decoding.top_p) == (0.6, 0.9)
+    decoding = run.recipe.decoding
+    assert (decoding.temperature, decoding.top_p, decoding.typical_p) == (0.6, 0.9, 0.8)
     assert run.tokenizer.eos == 0  # the tokenizer's own among those that end a text
     assert run.tokenizer.ends == (0, 5)
 
