@@ -13,9 +13,8 @@ from firth.decoding.sampling.filter import Filter
 class Only(Filter):
     only: int = setting(-1, "always write the token with this id; -1: off")
 
-    @classmethod
-    def acts(cls, config: Any) -> bool:
-        return bool(config.only >= 0)
+    def acts(self) -> bool:
+        return self.only >= 0
 
     @classmethod
     def apply(cls, candidates: Any, rows: Any) -> Any:

@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -34,9 +33,8 @@ class Dry(Filter):
         yield "dry_base", 1 <= self.dry_base <= 10, "1 to 10"
         yield "dry_allowed_length", 1 <= self.dry_allowed_length <= _LONGEST, f"1 to {_LONGEST}"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.dry_multiplier > 0
+    def acts(self) -> bool:
+        return self.dry_multiplier > 0
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

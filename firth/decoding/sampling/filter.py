@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -20,7 +19,7 @@ Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and wh
 
 
 class Filter:
-    """A subclass is a frozen dataclass of settings; DecodingConfig inherits them all. `drawing`: it acts only where tokens are
+    """A subclass is a frozen dataclass of settings; DecodingConfig inherits them all, and is the `self` of every method. `drawing`: it acts only where tokens are
     drawn; other filters change what greedy decoding and beam search prefer, too. `alone`: it follows the tokens drawn for its
     text, so a draft model cannot propose tokens for it."""
 
@@ -33,8 +32,7 @@ class Filter:
         """What the values must satisfy."""
         return ()
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
+    def acts(self) -> bool:
         """Whether the settings change anything."""
         raise NotImplementedError
 
@@ -43,7 +41,6 @@ class Filter:
         """The candidates of rows on which it acts."""
         raise NotImplementedError
 
-    @classmethod
-    def remember(cls, config: DecodingConfig) -> Any:
+    def remember(self) -> Any:
         """What it keeps of a text besides its tokens, if anything: an object with add(token, probability)."""
         return None

@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -27,9 +26,8 @@ class MinP(Filter):
     def checks(self) -> Iterable[Check]:
         yield "min_p", 0 <= self.min_p <= 1, "0 ≤ min_p ≤ 1"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.min_p > 0
+    def acts(self) -> bool:
+        return self.min_p > 0
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

@@ -11,7 +11,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -31,13 +30,11 @@ class Mirostat(Filter):
         yield "mirostat", 0 <= self.mirostat <= 100, "0 to 100 bits; 0 is off"
         yield "mirostat_rate", 0 < self.mirostat_rate <= 10, "0 < mirostat_rate ≤ 10"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.mirostat > 0
+    def acts(self) -> bool:
+        return self.mirostat > 0
 
-    @classmethod
-    def remember(cls, config: DecodingConfig) -> Any:
-        return Bound(config)
+    def remember(self) -> Any:
+        return Bound(self.mirostat, self.mirostat_rate)
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
@@ -49,9 +46,9 @@ class Mirostat(Filter):
 class Bound:
     """μ of one text."""
 
-    def __init__(self, config: DecodingConfig) -> None:
-        self.target, self.rate = config.mirostat, config.mirostat_rate
-        self.mu = 2 * self.target
+    def __init__(self, target: float, rate: float) -> None:
+        self.target, self.rate = target, rate
+        self.mu = 2 * target
 
     def add(self, token: int, probability: float) -> None:
         surprisal = -math.log2(max(probability, 1e-30))

@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -32,9 +31,8 @@ class RepetitionPenalty(Filter):
         yield "repetition_penalty", self.repetition_penalty > 0, "more than 0; 1 is no penalty"
         yield "repetition_penalty", 1e-3 <= self.repetition_penalty <= 1e3, "0.001 to 1000; 1 is no penalty"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.repetition_penalty != 1
+    def acts(self) -> bool:
+        return self.repetition_penalty != 1
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
-    from firth.decoding.sampling.filter import Filter
+from firth.decoding.sampling.filter import Filter
 
 
 class Text:
     """The tokens of a text so far, its prompt included, and what filters keep of it (`notes`)."""
 
-    def __init__(self, config: DecodingConfig, tokens: Sequence[int] = ()) -> None:
-        self.config, self.tokens = config, list(tokens)
+    def __init__(self, config: Any, tokens: Sequence[int] = ()) -> None:
+        self.config, self.tokens = config, list(tokens)  # a DecodingConfig, which imports the filters and thus cannot be named here
         self.notes: dict[type[Filter], Any] = {one: note for one in config.acting() if (note := one.remember(config)) is not None}
         self._seen_V: Tensor | None = None
 

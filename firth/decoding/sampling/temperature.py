@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -30,9 +29,8 @@ class Temperature(Filter):
         yield "temperature", self.temperature >= 0, "0 or more"
         yield "temperature", self.temperature <= 1e6, "at most 1,000,000"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.temperature != 1
+    def acts(self) -> bool:
+        return self.temperature != 1
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

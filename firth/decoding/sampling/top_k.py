@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -27,9 +26,8 @@ class TopK(Filter):
     def checks(self) -> Iterable[Check]:
         yield "top_k", self.top_k >= 0, "0 or more"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.top_k > 0
+    def acts(self) -> bool:
+        return self.top_k > 0
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

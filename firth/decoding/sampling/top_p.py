@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -29,9 +28,8 @@ class TopP(Filter):
     def checks(self) -> Iterable[Check]:
         yield "top_p", 0 < self.top_p <= 1, "0 < top_p ≤ 1"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.top_p < 1
+    def acts(self) -> bool:
+        return self.top_p < 1
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

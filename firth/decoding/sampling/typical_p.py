@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -28,9 +27,8 @@ class TypicalP(Filter):
     def checks(self) -> Iterable[Check]:
         yield "typical_p", 0 < self.typical_p <= 1, "0 < typical_p ≤ 1"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.typical_p < 1
+    def acts(self) -> bool:
+        return self.typical_p < 1
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:

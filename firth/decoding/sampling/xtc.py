@@ -10,7 +10,6 @@ from firth.config import setting
 from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
-    from firth.decoding.config import DecodingConfig
     from firth.decoding.sampling.candidates import Candidates
     from firth.decoding.sampling.rows import Rows
 
@@ -29,9 +28,8 @@ class Xtc(Filter):
         yield "xtc_probability", 0 <= self.xtc_probability <= 1, "0 ≤ xtc_probability ≤ 1"
         yield "xtc_threshold", 0 < self.xtc_threshold <= 0.5, "0 < xtc_threshold ≤ 0.5: above, there are never two top choices"
 
-    @classmethod
-    def acts(cls, config: DecodingConfig) -> bool:
-        return config.xtc_probability > 0
+    def acts(self) -> bool:
+        return self.xtc_probability > 0
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
