@@ -212,6 +212,7 @@ def _recipes(files: Files) -> Iterator[tuple[str, Table]]:
         yield f"language transformer: {name}", text_recipe(TRANSFORMER | {"context": CONTEXT} | model)
     for name, model in RECURRENT.items():
         yield f"language recurrent: {name}", text_recipe({"width": 9, "depth": 2} | model)
+    yield "language recurrent: start", text_recipe({"kind": "gru", "width": 9}) | {"tokenizer": {"kind": "char", "start": True}}
     for name, model in SEQ2SEQ.items():
         yield f"seq2seq recurrent: {name}", pair_recipe(files.pairs, {"width": 8} | model)
     yield "seq2seq recurrent: shared", pair_recipe(files.pairs, {"kind": "gru", "width": 8, "shared": True})
@@ -276,7 +277,8 @@ def _without_score(blocks: dict[str, Table]) -> dict[str, Table]:
 
 
 def text_recipe(model: Table) -> Table:
-    return _table("next-token", {"text": TEXT, "valid": 0.2}, "char", "language", model)
+    table = _table("next-token", {"text": TEXT, "valid": 0.2}, "char", "language", model)
+    return table | {"tokenizer": {"kind": "char", "start": False}}
 
 
 def _captions(files: Files, model: Table) -> Table:
