@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from firth.api import compose
 from firth.api.training import source_tokenizer, start, with_facts
@@ -27,15 +28,20 @@ SPREAD = 0.7  # of the weights
 
 
 def draw(network: nn.Module, seed: int, noise: float = 0.0) -> None:
-    """Uniform in ±SPREAD; gains of norms around 1. `noise`: by which share each weight is off, to see what depends on it."""
+    """All weights of a network."""
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-            w = SPREAD * (2 * generator.random(tuple(parameter.shape)) - 1)
-            if name.endswith("weight") and parameter.dim() == 1:
-                w = 1 + w
-            w *= 1 + noise * (2 * generator.random(tuple(parameter.shape)) - 1)
-            parameter.copy_(torch.from_numpy(np.asarray(w)))
+            parameter.copy_(drawn(name, parameter.shape, seed, noise))
+
+
+def drawn(name: str, shape: Sequence[int], seed: int, noise: float = 0.0) -> Tensor:
+    """The weight of that name: uniform in ±SPREAD, gains of norms around 1. `noise`: the share by which each number is off, to
+    see what hangs on a rounding."""
+    generator = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    w = SPREAD * (2 * generator.random(tuple(shape)) - 1)
+    if name.endswith("weight") and len(shape) == 1:
+        w = 1 + w
+    return torch.from_numpy(np.asarray(w * (1 + noise * (2 * generator.random(tuple(shape)) - 1))))
 
 
 class Case:
@@ -83,8 +89,10 @@ def says(run: Run[Any]) -> Numbers:
     match run.task.name:
         case "next-token" | "conversation" | "in-context":
             return _language(run)
-        case "in-context-regression" | "span-corruption":
+        case "in-context-regression":
             return {}  # `evaluate` says all that such a run can
+        case "span-corruption" | "embedding":
+            return {"vectors": summary(torch.from_numpy(run.embed(["the list", "a name is"], progress=False)))}
         case "denoising":
             return {
                 "restored": run.restore(["the __ is", "a n__"], tokens=8),
@@ -149,7 +157,7 @@ def _caption(run: Run[Any]) -> Numbers:
     return {"greedy": [greedy.text, greedy.log_probability], "beam": [[one.text, one.score] for one in beam]}
 
 
-def summary(x: torch.Tensor) -> list[float]:
+def summary(x: Tensor) -> list[float]:
     """The sum with signs by turns, the sum of squares, and three of the numbers."""
     flat = x.double().flatten()
     turns = torch.ones_like(flat)
