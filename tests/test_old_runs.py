@@ -77,12 +77,12 @@ def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_run_of_the_last_release_answers_as_it_did(name: str, tmp_path: Path) -> None:
     expected = json.loads((drawn.HERE / name / "expected.json").read_text(encoding="utf-8"))
-    run = drawn.written(name, tmp_path / "run", expected.pop("seed"))
+    run = drawn.written(drawn.HERE / name, tmp_path / "run", expected.pop("seed"))
     assert not list(differences(drawn.answers(run), expected))
 
 
 def test_a_run_of_the_last_release_goes_through_the_command_line(tmp_path: Path, firth: Firth) -> None:
     expected = json.loads((drawn.HERE / "gru" / "expected.json").read_text(encoding="utf-8"))
-    run = drawn.written("gru", tmp_path / "run", expected["seed"])
+    run = drawn.written(drawn.HERE / "gru", tmp_path / "run", expected["seed"])
     answer = firth("generate", run, "the list", "--tokens", "20", "--temperature", "0")
     assert (answer.code, answer.out) == (0, "the list" + expected["greedy"] + "\n")

@@ -10,13 +10,17 @@ A run is kept as text: its recipe, its tokenizers, the names and shapes of its w
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
 import warnings
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
 from same_numbers.case import drawn, says
 from same_numbers.cases import TRANSFORMER, Files, Table, pair_recipe, recipes, text_recipe
 from same_numbers.known import discrete
@@ -27,6 +31,7 @@ from firth.api import compose, load, train_recipe
 
 HERE = Path(__file__).parent
 PLACEHOLDER = "OLD_RUN"
+LARGE = 4000  # characters of a file that several models share
 KEPT = ("format", "recipe.toml", "tokenizer.json", "source_tokenizer.json", "tokenizer_config.json")
 SMALL = TRANSFORMER | {"width": 8, "context": 16}
 OWN: dict[str, Table] = {  # each with many settings at once, so that all of their names occur
@@ -96,13 +101,12 @@ def tables(folder: Path) -> dict[str, Table]:
     return {**own, **pairs, **{name: cases[case] for name, case in CASES.items()}}
 
 
-def written(name: str, out: Path, seed: int, noise: float = 0.0) -> Path:
-    """The run as a folder, with its weights."""
-    out.mkdir(parents=True, exist_ok=True)
-    for kept in KEPT:
-        if (HERE / name / kept).exists():
-            shutil.copy(HERE / name / kept, out / kept)
-    found = json.loads((HERE / name / "weights.json").read_text(encoding="utf-8"))
+def written(kept: Path, out: Path, seed: int, noise: float = 0.0) -> Path:
+    """A model that is kept as text, as a folder with its weights."""
+    shutil.copytree(kept, out, ignore=shutil.ignore_patterns("weights.json", "expected.json"))
+    found = json.loads((kept / "weights.json").read_text(encoding="utf-8"))
+    for name, place in found["shared"].items():
+        shutil.copy(kept / place, out / name)
     tensors = {key: drawn(key, shape, seed, noise).float() for key, shape in found["shapes"].items()}
     files.save_tensors(out / "model.safetensors", tensors, found["metadata"])
     return out
@@ -117,29 +121,46 @@ def answers(folder: Path) -> dict[str, Any]:
         return says(run)
 
 
-def make(name: str, table: Table, folder: Path) -> None:
-    run = folder / name
-    train_recipe(compose(table | {"training": table["training"] | {"steps": 1}}), run)
-    out = HERE / name
+def keep(model: Path, out: Path, names: Sequence[str] = KEPT, shared: Path | None = None) -> None:
+    """The model in a folder as text: these of its files, large ones in the folder `shared`, and what `written` needs."""
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir()
-    for kept in KEPT:
-        if (run / kept).exists():
-            text = (run / kept).read_text(encoding="utf-8")
-            (out / kept).write_text(text.replace(str(folder), PLACEHOLDER), encoding="utf-8")
-    tensors, metadata = files.load_tensors(run / "model.safetensors")
-    shapes = ",\n".join(f"  {json.dumps(key)}: {list(tensor.shape)}" for key, tensor in tensors.items())
-    (out / "weights.json").write_text(
-        f'{{\n "metadata": {json.dumps(metadata)},\n "shapes": {{\n{shapes}\n }}\n}}\n', encoding="utf-8"
-    )
+    out.mkdir(parents=True)
+    places = {}
+    for name in names:
+        if not (model / name).exists():
+            continue
+        text = (model / name).read_text(encoding="utf-8").replace(str(model.parent), PLACEHOLDER)
+        if shared is not None and len(text) > LARGE:
+            place = shared / f"{zlib.crc32(text.encode()):08x}-{name}"
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            places[name] = os.path.relpath(place, out)
+        else:
+            (out / name).write_text(text, encoding="utf-8")
+    with safe_open(model / "model.safetensors", framework="pt") as weights:
+        metadata = {key: value for key, value in (weights.metadata() or {}).items() if key != "sha256"}
+        shapes = ",\n".join(f"  {json.dumps(key)}: {weights.get_slice(key).get_shape()}" for key in sorted(weights.keys()))
+    facts = f' "metadata": {json.dumps(metadata)},\n "shared": {json.dumps(places)},\n "shapes": {{\n{shapes}\n }}'
+    (out / "weights.json").write_text(f"{{\n{facts}\n}}\n", encoding="utf-8")
+
+
+def expect(kept: Path, folder: Path) -> None:
+    """Write down what a model answers, with the first seed for which that does not hang on a rounding."""
     for seed in range(20):
-        found = [answers(written(name, folder / f"{name}-{seed}-{noise}", seed, noise)) for noise in (0.0, NOISE, -NOISE)]
+        places = [written(kept, folder / f"{kept.name}-{seed}{noise:+}", seed, noise) for noise in (0.0, NOISE, -NOISE)]
+        found = [answers(place) for place in places]
         if discrete(found[0]) == discrete(found[1]) == discrete(found[2]):
             expected = {"seed": seed, **rounded(found[0])}
             lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in expected.items())
-            (out / "expected.json").write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+            (kept / "expected.json").write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
             return
-    sys.exit(f"{name}: what it says hangs on a rounding with every seed")
+    sys.exit(f"{kept.name}: what it says hangs on a rounding with every seed")
+
+
+def make(name: str, table: Table, folder: Path) -> None:
+    train_recipe(compose(table | {"training": table["training"] | {"steps": 1}}), folder / name)
+    keep(folder / name, HERE / name)
+    expect(HERE / name, folder)
 
 
 def main() -> None:
