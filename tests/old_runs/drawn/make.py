@@ -138,7 +138,7 @@ def keep(model: Path, out: Path, names: Sequence[str] = KEPT, shared: Path | Non
         else:
             (out / name).write_text(text, encoding="utf-8")
     with safe_open(model / "model.safetensors", framework="pt") as weights:
-        metadata = {key: value for key, value in (weights.metadata() or {}).items() if key != "sha256"}
+        metadata = {key: value for key, value in sorted((weights.metadata() or {}).items()) if key != "sha256"}
         shapes = ",\n".join(f"  {json.dumps(key)}: {weights.get_slice(key).get_shape()}" for key in sorted(weights.keys()))
     facts = f' "metadata": {json.dumps(metadata)},\n "shared": {json.dumps(places)},\n "shapes": {{\n{shapes}\n }}'
     (out / "weights.json").write_text(f"{{\n{facts}\n}}\n", encoding="utf-8")
