@@ -167,6 +167,15 @@ CAPTIONERS: dict[str, Table] = {
     "patches": TRANSFORMER | {"encoder": "patch", "patch": 6, "encoder_depth": 1},
     "convolutions": TRANSFORMER | {"encoder": "conv", "channels": [3, 4], "encoder_depth": 0},
 }
+DROPPED: dict[str, Table] = {  # of language models
+    "lstm": {"kind": "lstm", "depth": 2, "dropout": 0.3},
+    "gru, each place": {"kind": "gru", "depth": 2, "dropout_input": 0.2, "dropout_hidden": 0.3, "dropout_output": 0.4},
+    "lstm, locked, words, weights": {
+        **{"kind": "lstm", "depth": 2, "dropout": 0.3, "dropout_locked": True, "dropout_word": 0.2, "dropout_weight": 0.3},
+    },
+    "transformer": TRANSFORMER | {"dropout": 0.3},
+    "parallel": TRANSFORMER | {"dropout": 0.3, "parallel_block": True},
+}
 TRAININGS: dict[str, tuple[Table, Table]] = {
     "sgd, momentum, constant": ({"kind": "gru"}, {"optimizer": "sgd", "momentum": 0.5, "schedule": "constant", "clip": 0.0}),
     "adamw, decay, linear, warmup": (
@@ -229,6 +238,7 @@ def _recipes(files: Files) -> Iterator[tuple[str, Table]]:
         yield f"caption: {name}", _captions(files, model)
     yield from _tasks(files)
     yield from _with_vectors(files)
+    yield from _with_dropout(files)
     for name, (model, training) in TRAININGS.items():
         table = text_recipe({"width": 8} | model)
         yield f"training: {name}", table | {"training": table["training"] | training}
@@ -249,6 +259,29 @@ def _with_vectors(files: Files) -> Iterator[tuple[str, Table]]:
     yield "vectors: prefix", pair_recipe(files.pairs, TRANSFORMER | fixed | {"kind": "prefix"})
     yield "vectors: gru captioner", _captions(files, {"kind": "gru", "channels": [3, 4]} | fixed)
     yield "vectors: transformer captioner", _captions(files, TRANSFORMER | fixed | {"patch": 6})
+
+
+def _with_dropout(files: Files) -> Iterator[tuple[str, Table]]:
+    for name, model in DROPPED.items():
+        yield f"dropout: {name}", text_recipe({"width": 8} | model)
+    rate: Table = {"dropout": 0.3, "width": 8}
+    for name, model in (
+        ("average", {"kind": "average"}),
+        ("lstm", {"kind": "lstm"}),
+        ("pooler", TRANSFORMER | {"pooler": "tanh"}),
+    ):
+        yield f"dropout: {name} classifier", _labelled(files, model | rate)
+    yield "dropout: tagger", _table("tagging", {"path": files.tags, "valid": 0.2}, "word", "encoder", {"kind": "lstm"} | rate)
+    asked = {"path": files.questions, "valid": 0.2}
+    yield "dropout: answer", _table("answer", asked, "word", "encoder", TRANSFORMER | rate | {"segments": 2}, context=32)
+    for name, model in (
+        ("rnnsearch", {"kind": "gru"}),
+        ("transformer", TRANSFORMER),
+        ("prefix", TRANSFORMER | {"kind": "prefix"}),
+    ):
+        yield f"dropout: {name} seq2seq", pair_recipe(files.pairs, model | rate)
+    yield "dropout: gru captioner", _captions(files, {"kind": "gru", "channels": [3, 4]} | rate)
+    yield "dropout: transformer captioner", _captions(files, TRANSFORMER | rate | {"patch": 6})
 
 
 def _tasks(files: Files) -> Iterator[tuple[str, Table]]:
