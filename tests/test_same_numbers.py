@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from same_numbers.known import COMMAND, Compute, cases, differences, known
 
 from firth.api import compose
 from firth.decoding.sample import DecodingConfig
+from firth.layers.cpu import team
 from firth.models import ModelConfig
 from firth.tasks import TASKS
 
@@ -45,6 +47,22 @@ def test_the_numbers_are_the_known_ones(name: str, computed: dict[str, Compute])
 def test_every_case_has_known_numbers(computed: dict[str, Compute]) -> None:
     new = computed.keys() - KNOWN.keys()
     assert not new, f"{sorted(new)} have none yet; run {COMMAND}"
+
+
+def test_the_fast_cases_run_the_compiled_kernels(computed: dict[str, Compute], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the product of one row with four million weights, which has a test of its own."""
+    if reason := team.why_not():
+        pytest.skip(f"this machine has no compiled kernels: {reason}")
+    callers, run = set(), team.run
+
+    def noted(*arguments: Any) -> None:
+        callers.add(sys._getframe(1).f_globals["__name__"].rpartition(".")[2])
+        run(*arguments)
+
+    monkeypatch.setattr(team, "run", noted)
+    for name in ("fast: swiglu, rms, rotary", "fast: gelu, deep product", "fast: translation", "decoding: many characters"):
+        computed[name](0, 0.0)
+    assert callers == {"row_block", "cached_attention", "source_attention", "product", "log_normaliser"}
 
 
 def test_every_task_is_in_a_case(tmp_path: Path) -> None:

@@ -174,8 +174,10 @@ def _caption(run: Run[Any]) -> Numbers:
 
 
 def summary(x: Tensor) -> list[float]:
-    """The sum with signs by turns, the sum of squares, and three of the numbers."""
+    """Of N numbers: Σ ±x / √N with signs by turns, √(Σ x² / N), and three of them. All are of one size."""
     flat = x.double().flatten()
     turns = torch.ones_like(flat)
     turns[1::2] = -1
-    return [float(flat @ turns), float(flat @ flat), *(float(flat[len(flat) * n // 4]) for n in (1, 2, 3))]
+    count = len(flat)
+    of_all = float(flat @ turns) / math.sqrt(count), math.sqrt(float(flat @ flat) / count)
+    return [*of_all, *(float(flat[count * n // 4]) for n in (1, 2, 3))]

@@ -59,9 +59,9 @@ TRANSLATORS: dict[str, Table] = {
     "transformer": TRANSFORMER | {"heads": 4, "kv_heads": 2},
     "prefix": TRANSFORMER | {"kind": "prefix"},
 }
-WIDE: Table = {"kind": "transformer", "width": 32, "depth": 2, "heads": 2, "context": 40}
-FAST: dict[str, Table] = {  # heads of 16 numbers: what the compiled kernels for CPUs take
-    "swiglu, rms, rotary": WIDE | {"heads": 4, "head_width": 16, "kv_heads": 2},
+WIDE: Table = {"kind": "transformer", "width": 32, "depth": 2, "heads": 2, "head_width": 32, "context": 40}
+FAST: dict[str, Table] = {  # heads of 32 numbers: what the compiled kernels for CPUs take
+    "swiglu, rms, rotary": WIDE | {"heads": 4, "kv_heads": 2},
     "gelu_tanh, layer norm, biases, learned": WIDE
     | {"activation": "gelu_tanh", "norm": "layer", "bias": True, "position": "learned"},
     "relu, layer norm without biases": WIDE | {"activation": "relu", "norm": "layer"},

@@ -13,13 +13,11 @@ from same_numbers.decoded import decoded
 
 RECORD = Path(__file__).parent / "known.json"
 COMMAND = "python tests/same_numbers/record.py"
-# float64: networks of some thousand roundings of 1e-16, whose errors grow by less than 1e4 on the way to the logits.
-EXACT = 1e-9
-# float32, in which losses, probabilities and the scores of a search are computed whatever the network: some dozen roundings of
-# 6e-8, of the largest number of a list.
+# All of these are shares of the largest number of a list, and far above what processors were seen to differ by (LOG.md).
+EXACT = 1e-9  # float64: some thousand roundings of 1e-16, which grow by less than 1e4 on the way to the logits
+# float32, in which probabilities, losses and the scores of a search are summed whatever the network: some dozen roundings of 6e-8
 ROUNDED = 2.0**-17
-# Logits of a network in float32: each of the two layers multiplies what the roundings before it add up to.
-FAST = 2.0**-13
+FAST = 2.0**-15  # logits of a network in float32: two layers, and sums of up to 64 products in each
 SHARES = {"logits": EXACT, "fast logits": FAST}
 
 Compute = Callable[[int, float], Numbers]
