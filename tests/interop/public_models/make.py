@@ -9,6 +9,7 @@ this folder, with `transformers` as the oracle; these show that they stay.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -33,6 +34,9 @@ def main() -> None:
     plain = {case.title: case for case in (*DECODERS, *TRANSLATORS)}
     chosen = plain | {case.title: case for case in CASES if case.title in ENCODERS}
     chosen |= {case.title: case for case in CASES if f"{case.name}, {case.variant}" in VARIANTS}
+    gemma = plain["Gemma2ForCausalLM"]  # elsewhere this scale is that of the width of a head
+    scaled = dataclasses.replace(gemma, settings=gemma.settings | {"query_pre_attn_scalar": 12}, variant="scale")
+    chosen[scaled.title] = scaled
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for title, case in chosen.items():
