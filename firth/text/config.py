@@ -67,6 +67,7 @@ class DataConfig:
     sha256: str | None = None  # fingerprint of the training data; training fills it in
 
     has_tags: ClassVar[bool] = False
+    has_field: ClassVar[bool] = True  # whether `field` is read
 
     def __post_init__(self) -> None:
         given = self.given
@@ -75,6 +76,8 @@ class DataConfig:
         if not 0 <= self.valid < 1:
             raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
         _expect_name("field", self.field)
+        if self.field != "text" and not self.has_field:
+            raise ConfigError(f'data.field is "{self.field}", which only applies to running text and classification. Remove it.')
         if self.format in ("conll", "conllu") and not self.has_tags:
             raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
 
@@ -138,6 +141,7 @@ class TaggedConfig(DataConfig):
     labels: tuple[str, ...] | None = None  # tags, in the order of their numbers; training fills it in
 
     has_tags: ClassVar[bool] = True
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,6 +158,12 @@ class TaggedConfig(DataConfig):
 @dataclass(frozen=True)
 class QuestionsConfig(DataConfig):
     """Questions whose answers are spans of a passage, as in SQuAD, in .json or .jsonl files."""
+
+    # records whose question, context or answer is blank: leave them out with a warning ("skip"), or raise an error that
+    # names them ("refuse")
+    empty: Empty = "skip"
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,6 +195,8 @@ class PairsConfig(DataConfig):
     # generated for validation and for testing
     count: int = 20_000
 
+    has_field: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
@@ -214,6 +226,11 @@ class ConversationsConfig(DataConfig):
     skills: tuple[ChatSkill, ...] | None = None
     # number of training examples of each skill of chats; a tenth as many are used for validation and for testing
     count: int = 20_000
+    # conversations without messages, or with an empty one: leave them out with a warning ("skip"), or raise an error that names
+    # them ("refuse")
+    empty: Empty = "skip"
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,6 +253,8 @@ class CaptionsConfig(DataConfig):
     count: int = 20_000
     # kinds of scenes to generate: one shape, a count of the same, or two in a relation; if not set, all
     kinds: tuple[SceneKind, ...] | None = None
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,6 +292,8 @@ class PromptsConfig(DataConfig):
     examples: int = 16  # number of worked examples in a prompt, before the last question
     # size of the validation and test sets: each has `count` / 10 prompts; training prompts are generated without limit
     count: int = 20_000
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -44,13 +44,14 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
         place = os.fspath(source)
         if place != "-":
             corpus = _located(place, format, field, progress)
-            corpus.expect_field()
+            corpus.expect_columns()
             yield corpus
             return
         corpus = spool(format, field)
     else:
         corpus = _copied(source)
     try:
+        corpus.expect_columns()
         yield corpus
     finally:
         corpus.files[0].unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema, model_validator
 
 MOST_TOOLS = 128  # as OpenAI's
 _NAME = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -51,3 +51,4 @@ class ToolCall(Strict):
 
 
 Tools = Annotated[list[Tool], Field(max_length=MOST_TOOLS)]
+ToolChoice = Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})]

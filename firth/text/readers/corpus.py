@@ -54,6 +54,7 @@ class Corpus:
     field: str = "text"
     columns: tuple[str, ...] | None = None  # names of the columns of tables whose first line does not name them
     empty: Empty = "skip"  # records whose text is blank
+    parts: tuple[Corpus, ...] = ()  # the corpora it was made of: the copy of a pipe lasts as long as its corpus
 
     def pieces(self, tick: Tick = no_tick, blank: Callable[[str], None] = lambda where: None) -> Iterator[Piece]:
         """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all, and
@@ -78,10 +79,13 @@ class Corpus:
             yield batch, read[0]
         yield [], read[0]
 
-    def expect_field(self) -> None:
-        """Refuse a `field` where no file has columns."""
-        if self.field != "text" and not any(file_format(path, self.format, columns=True).rows for path in self.files):
-            raise ConfigError(f'field is "{self.field}", but {self.name} is plain text without columns. Remove it, or set format')
+    def expect_columns(self, table: str = "") -> None:
+        """Refuse `field` and `columns` where no file has columns. `table` is that of the recipe, for the message: "data."."""
+        given = {"field": f'"{self.field}"'} if self.field != "text" else {}
+        given |= {"columns": str(list(self.columns))} if self.columns is not None else {}
+        if given and not any(file_format(path, self.format, columns=True).rows for path in self.files):
+            name, value = next(iter(given.items()))
+            raise ConfigError(f"{table}{name} is {value}, but {self.name} has no columns. Remove it, or set {table}format.")
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
         """The files, each with the Tick that reports progress through all of them."""
@@ -108,8 +112,8 @@ class Scan:
     blank_places: tuple[str, ...] = ()  # the first few of them
 
 
-def inline(text: str) -> Corpus:
-    return Corpus(name="data.text", text=text)
+def inline(text: str, field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+    return Corpus("data.text", (), text, "txt", field, columns)
 
 
 def find(
