@@ -91,7 +91,7 @@ def train(
     own = None if start is None else json.loads(start.metadata.get("config", "{}")).get("loss")
     if (loss or own or "ns") != "ns":
         refuse_given({"negatives": negatives}, "only applies to --loss ns. Remove it.")
-    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, only the first one prints
     with StopRequest() as stop, LoggedDisplay(log) as display:
 
         def work(what: str, done: int, total: int) -> None:
@@ -160,7 +160,7 @@ class LoggedDisplay(VectorsDisplay):
         if self.log is None:
             return
         line = {"step": report.words, "tokens": report.words, "of": report.of, "seconds": report.seconds}
-        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch, that of it
+        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch: its mean
         with files.writing(self.log), self.log.open("w" if first else "a", encoding="utf-8") as file:
             file.write(json.dumps({**line, "epoch": report.epoch, "loss": loss}) + "\n")
 
