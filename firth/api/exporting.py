@@ -48,9 +48,11 @@ def export_model(
     if quantise is not None:
         check_quantisation(quantise)
         if format != "gguf":
-            raise ConfigError(f'quantise = "{quantise}" is for GGUF files, and the format is "{format}". Choose format gguf.')
+            raise ConfigError(
+                f'quantise = "{quantise}" only applies to GGUF files, but the format is "{format}". Choose format gguf.'
+            )
         if dtype is not None:
-            raise ConfigError("dtype is the type of weights that are not quantised. Remove dtype or quantise.")
+            raise ConfigError("dtype does not apply to quantised weights. Remove dtype or quantise.")
     outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
     outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
     with appearing(Path(out)) as folder:

@@ -99,7 +99,7 @@ class EmbeddingRun(Run[TextEmbedder]):
             warnings.warn(
                 f"{encoded.cut} of {len(encoded.ids)} texts have more than {most} tokens, the most that this model is made to "
                 "read. The rest of them is left out.",
-                stacklevel=4,  # of whoever called `embed`
+                stacklevel=4,  # the caller of `embed`
             )
         return encoded
 

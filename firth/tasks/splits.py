@@ -34,7 +34,7 @@ def check_split(data: DataConfig, path: str | Path | None, split: str | None) ->
     if split is not None and split not in get_args(Split):
         raise ConfigError(f'unknown split "{split}"; choose train, valid or test.{did_you_mean(split, get_args(Split))}')
     if path is None and not data.given:
-        raise DataError(f"this model was imported without the data that it was trained on. Give {_PATH}.")
+        raise DataError(f"this model was imported without its training data. Give {_PATH}.")
     if path is None and data.path == "-":
         raise DataError(f"this run was trained on standard input, which cannot be read again. Give {_PATH}.")
 

@@ -91,7 +91,7 @@ class TemplateFormat(ChatFormat):
 
     @cached_property
     def tools(self) -> ToolFormat:
-        """How conversations with tools are written; a DataError if the template has none."""
+        """The format of tool calls; raises a DataError if the template does not support tools."""
         return ToolFormat(self)
 
     def safe_message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
         yield source
         return
     if not isinstance(source, (str, os.PathLike)) and (format != "auto" or field != "text"):
-        raise ConfigError("format and field are for files, but sentences were given. Remove them")
+        raise ConfigError("format and field only apply to files, not to sentences. Remove them.")
     if isinstance(source, (str, os.PathLike)):
         place = os.fspath(source)
         if place != "-":

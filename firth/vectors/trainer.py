@@ -99,7 +99,7 @@ def watching(progress: Progress | bool) -> Iterator[TrainingCallbacks]:
 
 
 def _watched(function: Callable[P, WordVectors]) -> Callable[P, WordVectors]:
-    """Where no `watcher` is given, `progress` makes one."""
+    """If `watcher` is None, create it from `progress`."""
     arguments = signature(function)
 
     @wraps(function)

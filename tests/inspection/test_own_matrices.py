@@ -85,8 +85,8 @@ def test_text_figure_and_facts_show_q_k_v_and_every_matrix() -> None:
     ("play", "message"),
     [
         (lambda: of_sentence("a b", matrices={"W_z": EYE}), r'unknown matrix "W_z"\. Did you mean "W_[kqvo]"'),
-        (lambda: of_sentence("a b", matrices={"W_q": EYE, "WQ": EYE}), "W_q is given twice"),
-        (lambda: of_sentence("a b", matrices={"W_q": EYE, "Q": EYE}), "Q and W_q are given, but Q takes their place"),
+        (lambda: of_sentence("a b", matrices={"W_q": EYE, "WQ": EYE}), "W_q is defined twice"),
+        (lambda: of_sentence("a b", matrices={"W_q": EYE, "Q": EYE}), "Q cannot be combined with W_q. Remove one of them"),
         (lambda: of_sentence("a b c", matrices={"X": EYE}), "X is 2 × 2; expected 3 rows, one for each word"),
         (lambda: of_sentence("a b", matrices={"X": EYE, "W_v": [[1, 2, 3]]}), "W_v is 1 × 3; expected 2 columns"),
         (lambda: of_sentence("a b", matrices={"X": EYE, "Q": [[1, 2]]}), "Q is 1 × 2; expected 2 × 2"),
@@ -105,7 +105,7 @@ def test_text_figure_and_facts_show_q_k_v_and_every_matrix() -> None:
         (lambda: own_matrices({"P": np.zeros((1, LARGEST + 1))}), "P is 1 × 1025; expected at most 1,024"),
         (lambda: own_matrices({"P": "[" * 100_000}), "not valid JSON"),
         (lambda: read_matrices("1 0; 0 1"), 'matrix 1 is "1 0; 0 1"; expected its name and its rows'),
-        (lambda: read_matrices("P = 1\nP = 2"), "P is given twice"),
+        (lambda: read_matrices("P = 1\nP = 2"), "P is defined twice"),
         (lambda: read_matrices("P = 1" + " 0" * 2_000_000), "expected at most 4,000,000"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The body of a request to /v1/responses, and what it says in the terms of /v1/chat/completions."""
+"""The body of a request to /v1/responses, and its translation to /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class ResponseBody(Sampling):
                 tool_choice=self.tool_choice,
                 parallel_tool_calls=self.parallel_tool_calls,
             )
-        except ValidationError as error:  # of an item of `input`
+        except ValidationError as error:  # an error in an item of `input`
             raise validation_error(error.errors(), ()) from error
 
 
 def messages_of(given: Any, instructions: str | None) -> list[ChatMessage]:
-    """The instructions are the system's message. Calls that follow each other are one message of the assistant."""
+    """The messages of `input`; the instructions become the system message. Consecutive calls form one assistant message."""
     found = [] if instructions is None else [ChatMessage(role="system", content=instructions)]
     if isinstance(given, str):
         return [*found, ChatMessage(role="user", content=given)]

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from firth.serving.http.tool_schemas import Strict, ToolCall, ToolChoice, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
-# Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
+# OpenAI's parameters that do not affect the text, and the neutral values of others.
 HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
@@ -37,7 +37,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Body(BaseModel):
-    """What all requests have in common."""
+    """The base class of all requests."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     harmless: ClassVar[frozenset[str]] = HARMLESS

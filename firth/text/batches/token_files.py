@@ -214,7 +214,7 @@ class _Build:
 
 
 def _together(shards: list[Shard]) -> str:
-    """One hash for those of all shards."""
+    """One hash that combines the hashes of all shards."""
     return digest("".join(shard.blake2b for shard in shards).encode())
 
 

@@ -101,7 +101,7 @@ def encode_file(
 
 
 def _foreign_end(corpus: Corpus, found: Scan, tokenizer: Tokenizer) -> int:
-    """1 where the only newline is the last character, with which editors end a file, and the vocabulary has none; otherwise 0."""
+    """1 if the vocabulary has no newline and the only one in the text is its last character, as editors write it; otherwise 0."""
     if tokenizer.unknown is not None or found.counts.get("\n") != 1 or not tokenizer.unseen("\n"):
         return 0
     *_, last = corpus.pieces()
@@ -207,7 +207,7 @@ def _found(data: DataConfig, path: str, progress: Progress) -> Corpus:
 
 
 def _policy(data: DataConfig) -> Empty:
-    """data.empty, where this kind of data has it."""
+    """data.empty, if this kind of data has it."""
     policy: Empty = getattr(data, "empty", "skip")
     return policy
 

@@ -35,9 +35,9 @@ from firth.text.readers.formats import SUFFIXES, by_suffix, documents, file_form
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
 from firth.text.readers.remote import find_remote, is_url
 
-_READER = 2  # raise when the same files would give a different text, so that old scans are discarded
+_READER = 2  # increase if the same files give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
-_WAIT = 200  # milliseconds between two reports of a pipe that nobody writes to
+_WAIT = 200  # milliseconds between two reports on a pipe without a writer
 _LONGEST_NAME = 255  # bytes, on most file systems
 _NEIGHBORS = 1000  # files beside a missing one that are compared with its name
 _FILES = 1000  # in a folder, between two reports
@@ -167,7 +167,7 @@ def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | 
 
 
 def _opened_pipe(path: Path, progress: Progress) -> IO[bytes]:
-    """Opened without waiting for somebody who writes: that may take for ever, and must not look like a hang."""
+    """Open without blocking until there is a writer, so that progress can be reported while it waits."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         waited = select.poll()
@@ -219,7 +219,7 @@ def known_scan(corpus: Corpus) -> Scan | None:
 
 
 def _settled(corpus: Corpus, found: Scan) -> Scan:
-    """Warn of records without text, or refuse them."""
+    """Warn about records without text, or refuse them."""
     blank = BlankRecords()
     blank.count, blank.first = found.blank, list(found.blank_places)
     blank.settle(corpus.empty, corpus.name, found.documents + found.blank)
