@@ -44,7 +44,7 @@ def export_model(
     if format not in FORMATS:
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
     if Path(out).suffix == f".{format}":
-        raise ConfigError(f"{out} would be a folder with the file and a model card in it. Give a name without .{format}.")
+        raise ConfigError(f"{out} names a file, but export writes a folder with a model card. Remove .{format} from the name.")
     if quantise is not None:
         check_quantisation(quantise)
         if format != "gguf":

@@ -238,7 +238,7 @@ def _expect_memory(recipe: Recipe, data: Any) -> None:
 def encode_recipe(recipe: Recipe, progress: Progress = silent) -> Prepared:
     """Tokenise the text of a recipe into the cache, where a training finds it."""
     if recipe.task.reads != "running text":
-        raise ConfigError(f"the recipe reads {recipe.task.reads}, which are not kept in the cache; only running text is")
+        raise ConfigError(f"the recipe reads {recipe.task.reads}, but only running text can be encoded ahead. Train it directly.")
     recipe, tokenizers = _tokenizers(recipe.resolved(), RunFolder(Path()), None)
     data = with_data(recipe).task.read(tokenizers, progress)
     assert isinstance(data, Prepared)

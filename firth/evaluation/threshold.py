@@ -63,7 +63,7 @@ class Wish:
 
     def __post_init__(self) -> None:
         if self.aim not in AIMS:
-            raise ConfigError(f'a threshold for "{self.aim}" is unknown; choose f1, precision or cost.')
+            raise ConfigError(f'unknown aim "{self.aim}"; choose f1, precision or cost')
         if (self.precision is not None) != (self.aim == "precision"):
             raise ConfigError("the aim precision needs a minimum precision, and only that aim has one. Give both, or neither.")
         if self.precision is not None and not 0 < self.precision <= 1:

@@ -163,7 +163,7 @@ def _matrix(name: str, value: Any) -> Array:
     if max(found.shape) > LARGEST:
         raise DataError(f"{name} is {_size(found)}; expected at most {LARGEST:,} rows and columns")
     if not np.isfinite(found).all():
-        raise DataError(f"{name} has numbers that are not finite; expected finite ones")
+        raise DataError(f"{name} has nan or infinity among its numbers; expected finite numbers")
     return found
 
 

@@ -330,7 +330,7 @@ def _lookup(
     settings: Settings,
 ) -> PlaygroundResult:
     if settings.projected:
-        raise ConfigError("projected is for a sentence: a table has keys and values of its own. Leave it out")
+        raise ConfigError("projected only applies to a sentence; a table has its own keys and values. Remove it.")
     H, K = settings.heads, len(keys)
     x_nd = _added(np.concatenate((k_KD, q_QD)), settings)
     q_HQD, k_HKD = _cut(x_nd[K:], H), _cut(x_nd[:K], H)

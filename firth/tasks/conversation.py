@@ -244,13 +244,13 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         model = self.recipe.model
         if not isinstance(model, TransformerConfig) or model.attention != "softmax":
             raise ConfigError(
-                "objective.pack is true, but only softmax attention can keep conversations in one row apart. Remove it, or set "
+                "objective.pack needs softmax attention, which keeps the conversations in a row apart. Remove it, or set "
                 'model.kind = "transformer".'
             )
         if model.position in ("learned", "sinusoidal"):
             raise ConfigError(
-                f'objective.pack is true, but positions would count on from one conversation to the next, and "{model.position}" '
-                "positions are absolute. Remove it, or choose rotary ones."
+                f'objective.pack needs relative positions, but model.position is "{model.position}". Remove it, or set '
+                'model.position = "rotary".'
             )
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:

@@ -30,7 +30,7 @@ class _Splits(Protocol[T_co]):
 def check_split(data: DataConfig, path: str | Path | None, split: str | None) -> None:
     """Refuse a path and a split at once, an unknown split, and standard input a second time."""
     if path is not None and split is not None:
-        raise ConfigError(f'both a file, {path}, and a split, "{split}", were given. Give one of them.')
+        raise ConfigError(f'the file {path} and the split "{split}" cannot be combined. Remove one of them.')
     if split is not None and split not in get_args(Split):
         raise ConfigError(f'unknown split "{split}"; choose train, valid or test.{did_you_mean(split, get_args(Split))}')
     if path is None and not data.given:

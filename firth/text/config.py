@@ -72,7 +72,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         given = self.given
         if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} given. Set one of data.name, data.path and data.text.")
+            raise ConfigError(f"{' and '.join(given)} are set. Set only one of data.name, data.path and data.text.")
         if not 0 <= self.valid < 1:
             raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
         _expect_name("field", self.field)
@@ -273,7 +273,7 @@ class CaptionsConfig(DataConfig):
         if self.name is not None:
             for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
                 if getattr(self, key) != usual:
-                    raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has parts of its own. Remove it.")
+                    raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has its own splits. Remove it.")
 
     @property
     def scene_kinds(self) -> tuple[SceneKind, ...]:
@@ -390,7 +390,7 @@ class TokenizerConfig:
             raise ConfigError(f'tokenizer.vectors is true, but tokenizer.kind is "{self.kind}"; only words have vectors')
         if self.kind == "unigram" and self.min_count > 1:
             raise ConfigError(
-                f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"
+                f"tokenizer.min_count is {self.min_count}, but unigram keeps pieces by likelihood, not by count. Remove it."
             )
 
 

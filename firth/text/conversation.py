@@ -115,7 +115,7 @@ def check_messages(messages: Sequence[Message], where: str = "the conversation")
     """Raise a DataError unless user and assistant take turns, after an optional first message of the system."""
     expected: tuple[Role, ...] = ("system", "user")
     if not messages:
-        raise DataError(f"{where} has no messages; expected a user's and an assistant's, in turn")
+        raise DataError(f"{where} has no messages; expected the user and the assistant in turn")
     for number, message in enumerate(messages, start=1):
         if message.role not in expected:
             either = " or ".join(f'"{role}"' for role in expected)

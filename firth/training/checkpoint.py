@@ -291,7 +291,9 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
             tensors[name] = distributed_like(tensor, weight)
     weights = _with_prefix("model/", tensors)
     if weights.keys() != _saved(training.model).keys():
-        raise RunError("the checkpoint holds other weights than this run trains. Restore its recipe.toml, or start a new run")
+        raise RunError(
+            "the checkpoint does not match the weights that this run trains. Restore its recipe.toml, or start a new run."
+        )
     training.model.load_state_dict(weights, strict=False)
     moments = _with_prefix("optimizer/", tensors)
     for name, parameter in training.model.named_parameters():

@@ -11,7 +11,7 @@ from firth.text.config import CaptionsConfig, ConversationsConfig, PromptsConfig
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"path": "a.txt", "text": "b"}, "data.path and data.text given"),
+        ({"path": "a.txt", "text": "b"}, "data.path and data.text are set"),
         ({"path": "a.txt", "valid": 1.5}, "data.valid is 1.5; expected 0 ≤ valid < 1"),
         ({"path": "a.txt", "valid": 1.0}, "data.valid is 1.0"),
         ({"path": "a.txt", "valid": -0.1}, "data.valid is -0.1"),

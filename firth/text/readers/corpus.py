@@ -330,7 +330,7 @@ def _in_folder(folder: Path, format: Format, progress: Progress) -> list[Path]:
 
 
 def _cannot_look(error: OSError) -> None:
-    raise DataError(f"cannot look into {error.filename}: {error.strerror}. Choose a folder that you may read.") from error
+    raise DataError(f"cannot read the folder {error.filename}: {error.strerror}. Choose one that you have access to.") from error
 
 
 def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:

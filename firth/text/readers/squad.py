@@ -145,7 +145,7 @@ def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
     if start is None:
         start = context.find(text)  # the first occurrence
         if start < 0:
-            raise DataError(f"{where}: the answer {text!r} does not occur in its context. Correct either of them.")
+            raise DataError(f"{where}: the answer {text!r} does not occur in its context. Correct one of them.")
     if not isinstance(start, int) or isinstance(start, bool):
         raise DataError(f'{where} has "answer_start" {start!r}; expected the position of a character, counted from 0')
     if start < 0 or context[start : start + len(text)] != text:
