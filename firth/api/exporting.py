@@ -1,4 +1,4 @@
-"""Our models for other tools."""
+"""Export models for other tools."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def export_model(
 
 
 def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
-    """The run in a folder as the formats get it."""
+    """The run in a folder, in the form that the export formats take."""
     run = load(path, "cpu", dtype=dtype)
     recipe = run.recipe
     if isinstance(run, ClassifierRun) and (stored := run.threshold) is not None:

@@ -213,7 +213,8 @@ class ClassifierRun(Run[Classifier]):
         """The class of each text, and the probability of every class.
 
         The most probable class; or, with a `threshold`, `label` if its probability reaches that, and otherwise the most probable
-        other class. `label` is the last class of two; of more, name one. Without a threshold, that stored with the run counts."""
+        other class. `label` is the last of two classes by default; with more classes, give one. The default threshold is the one
+        stored with the run."""
         refuse_one_text("classify", texts)
         decision = self.decision(threshold, label)
         encoded = self._encoded(texts)
@@ -230,7 +231,7 @@ class ClassifierRun(Run[Classifier]):
         return Classification(best, chances[best], chances)
 
     def _encoded(self, texts: Sequence[str]) -> list[Ids]:
-        """One warning for all words never seen in training."""
+        """Warn once about all words never seen in training."""
         unseen: dict[str, None] = {}
         found, tokenizer = [], self.tokenizer
         for text in texts:
@@ -257,7 +258,7 @@ class ClassifierRun(Run[Classifier]):
         """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right. `threshold`
         and `label`: see `classify`."""
         decision = self.decision(threshold, label)
-        pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first: it may be refused
+        pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first, because it may raise
         check_split(self.recipe.data, path, split)
         return self._measured(path, split, followed(progress), decision) | pairs
 

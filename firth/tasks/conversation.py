@@ -77,7 +77,7 @@ class ConversationConfig(ObjectiveConfig):
         return dataclasses.replace(self, template=found.source, bos_token=bos, eos_token=eos)
 
     def format(self, tokenizer: Tokenizer) -> ChatFormat:
-        """How messages become tokens."""
+        """The chat format, which turns messages into tokens."""
         if self.template is None and tokenizer.kind == "imported":
             return self._imported_format(tokenizer)
         if self.template is None:
@@ -147,7 +147,7 @@ class ConversationRun(LanguageModelRun):
 
     @cached_property
     def format(self) -> ChatFormat:
-        """How messages become tokens."""
+        """The chat format, which turns messages into tokens."""
         found: ChatFormat = self.recipe.objective.format(self.tokenizer)
         return found
 

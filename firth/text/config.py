@@ -83,7 +83,7 @@ class DataConfig:
 
     @property
     def given(self) -> list[str]:
-        """The settings that say where the data are."""
+        """The settings that locate the data."""
         return [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
 
     @classmethod
@@ -332,7 +332,7 @@ class LinearConfig(PromptsConfig):
 
 
 def _check_several(key: str, chosen: tuple[str, ...] | None, known: tuple[str, ...], name: str | None, of: str) -> None:
-    """Some of what a generated data set is made of."""
+    """Check a setting that selects parts of a generated data set."""
     if chosen is not None and name != of:
         raise ConfigError(f'data.{key} is {list(chosen)}, which only applies to data.name = "{of}". Remove it.')
     if chosen is not None and (not chosen or len(set(chosen)) < len(chosen)):

@@ -30,7 +30,7 @@ Phrasing = Literal["known", "held out"]
 
 
 class Skill(NamedTuple):
-    """What a question asks for, and whether training has questions of this wording."""
+    """The skill that a question tests, and whether its wording occurs in training."""
 
     name: str
     phrasing: Phrasing = "known"
@@ -87,7 +87,7 @@ class ChatFormat:
         return Rendered(np.concatenate(parts), np.concatenate(learned))
 
     def prompt(self, messages: Sequence[Message]) -> Ids:
-        """The conversation so far and <assistant>: what the next answer continues."""
+        """The conversation so far and <assistant>, which the next answer continues."""
         opening = np.array([self._marker_of["assistant"]], self.tokenizer.dtype)
         return np.concatenate([*(self._message(message) for message in messages), opening])
 

@@ -265,7 +265,7 @@ def _saved(model: Network) -> dict[str, Tensor]:
 
 
 def _like(training: Training) -> sharded.Like:
-    """What a tensor of a checkpoint is read into: distributed like the weight that it is, or belongs to."""
+    """A tensor to read a tensor of the checkpoint into, distributed like its weight."""
     weights = dict(training.model.named_parameters())
 
     def like(name: str, size: torch.Size, dtype: torch.dtype) -> Tensor:

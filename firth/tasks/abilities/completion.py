@@ -145,7 +145,7 @@ class _Words:
         return torch.cat((word_BV, end_BV.logsumexp(-1, keepdim=True)), dim=-1).unsqueeze(1), _State(inner, begun=True)
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        """The word, or "" where the tokens do not make one."""
+        """The word, or "" if the tokens do not form one."""
         raise NotImplementedError
 
 
