@@ -414,7 +414,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
         ("--resume", "--nbest", 2, "--out", "out.txt", "1"),
         "--resume needs one output line per text, but --nbest 2 writes 2; add --json",
     ),
-    "texts and a file": (("1", "--file", "a.txt"), "both texts and --file a.txt were given; give only one of them"),
+    "texts and a file": (("1", "--file", "a.txt"), "texts and --file a.txt cannot be combined"),
     "no such file": (("--file", "absent.txt"), "cannot read absent.txt"),
 }
 
