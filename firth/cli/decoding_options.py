@@ -61,7 +61,7 @@ Quantise = Annotated[
 
 
 def check_beam(config: DecodingConfig, nbest: int, searching: Mapping[str, Any]) -> None:
-    """Refuse more texts than the beam holds, and options of beam search where there is none."""
+    """Refuse --nbest larger than the beam, and options of beam search without a beam."""
     if config.beam < nbest:
         raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {config.beam}")
     if config.beam == 1:
@@ -71,7 +71,7 @@ def check_beam(config: DecodingConfig, nbest: int, searching: Mapping[str, Any])
 
 
 def check_sample(sample: bool, sampling: Mapping[str, Any], searching: Mapping[str, Any], beam: int | None, nbest: int) -> None:
-    """Refuse options of sampling without --sample, and those of the search with it."""
+    """Refuse sampling options without --sample, and beam search options with it."""
     if not sample:
         refuse_given(sampling, "only applies to sampling; add --sample or remove it")
         return
@@ -81,11 +81,11 @@ def check_sample(sample: bool, sampling: Mapping[str, Any], searching: Mapping[s
 
 
 def quantisation(given: str | None) -> Quantisation | None:
-    """For `load`, which refuses other names."""
+    """The argument of `load`, which refuses unknown names."""
     return cast("Quantisation | None", given)
 
 
 def tell_quantised(model: Run[Any]) -> None:
-    """What --quantise did, on standard error."""
+    """Report on stderr what --quantise did."""
     if model.quantised is not None:
         print(model.quantised, file=sys.stderr)

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
+from firth.serving.http.tool_schemas import Strict, ToolCall, ToolChoice, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
-# Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
+# OpenAI's parameters that do not affect the text, and the neutral values of others.
 HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
@@ -37,7 +37,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Body(BaseModel):
-    """What all requests have in common."""
+    """The base class of all requests."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     harmless: ClassVar[frozenset[str]] = HARMLESS
@@ -66,8 +66,8 @@ class StreamOptions(BaseModel):
     include_usage: StrictBool = False
 
 
-class Generation(Body):
-    """How a text is written. What is not given comes from the run's [decoding]; `seed`: a random one."""
+class Sampling(Body):
+    """How tokens are drawn. Settings that are None come from the run's [decoding]; without `seed`, a random one is used."""
 
     temperature: Number | None = None
     top_p: Number | None = None
@@ -75,9 +75,14 @@ class Generation(Body):
     min_p: Number | None = None
     repetition_penalty: Number | None = None
     seed: StrictInt | None = None
+    stream: StrictBool = False
+
+
+class Generation(Sampling):
+    """How one or more texts are written."""
+
     stop: Texts | None = None
     n: Annotated[StrictInt, Field(ge=1)] = 1
-    stream: StrictBool = False
     stream_options: StreamOptions | None = None
 
 
@@ -103,7 +108,7 @@ class ChatBody(Generation):
     logprobs: StrictBool = False
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     tools: Tools = []
-    tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: StrictBool = True
 
 
