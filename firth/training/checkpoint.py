@@ -296,10 +296,11 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
         )
     training.model.load_state_dict(weights, strict=False)
     moments = _with_prefix("optimizer/", tensors)
-    for name, parameter in training.model.named_parameters():
-        own = _with_prefix(f"{name}/", moments)
-        if own:
-            training.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
+    states = {name: own for name in parameters if (own := _with_prefix(f"{name}/", moments))}
+    if len({frozenset(own) for own in states.values()}) > 1:
+        raise RunError("the checkpoint is damaged: the optimiser's states of some weights are incomplete. Start a new run.")
+    for name, own in states.items():
+        training.optimizer.state[parameters[name]] = {key: value.to(parameters[name].device) for key, value in own.items()}
     if training.average is not None:
         training.average.load(_with_prefix("average/", tensors))
     training.random.state.update(_with_prefix("random/", tensors))

@@ -123,6 +123,8 @@ class _Build:
         try:
             header = json.loads(self.path.with_suffix(".json").read_text(encoding="utf-8"))
             count, shards = header.pop("count"), [Shard(**shard) for shard in header.pop("shards")]
+            if not all(isinstance(shard.blake2b, str) for shard in shards):
+                return None
             size = sum(shard.tokens for shard in shards) * self._stored.itemsize
             known = header == self.facts and size == count * self._stored.itemsize == self.path.stat().st_size
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
