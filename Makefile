@@ -1,6 +1,6 @@
 # make tour       install what it needs into .venv, then train word vectors, language models, translators and taggers in about four minutes
 # make test       everything that is quick; make test-all adds what is not
-# make faults     40 minutes of damaged files, kills and load; FIRTH_FAULT_INPUTS, _KILLS and _SECONDS set how many and how long
+# make faults     an hour or more of damaged files, kills and load; FIRTH_FAULT_INPUTS, _KILLS and _SECONDS set how many and how long
 # make attack     hostile clients, files and templates, on this machine alone, for half an hour at most; FIRTH_ATTACK_INPUTS sets how many
 # make docs       the site, into site/
 # make setup      only install; TORCH=cuda for a machine with an NVIDIA GPU

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 
 _LONGEST = 2000  # characters of a message, which may quote a value of any length
 _OPTION = re.compile("\x02([^\x02-\x04]*)\x03([^\x02-\x04]*)\x04")
-_NO_MARKS = dict.fromkeys((2, 3, 4))  # of which a message that was cut may keep a half
+_NO_MARKS = dict.fromkeys((2, 3, 4))  # a truncated message may contain half of a pair
 
 
 def option(python: str, command: str | None = None) -> str:
-    """How a message names an argument: option("resume=True") is resume=True in Python and --resume on the command line.
-    `command` is what the latter says instead."""
+    """Name an argument in a message: option("resume=True") is resume=True in Python and --resume on the command line.
+    `command` replaces the latter."""
     if command is None:
         name, _, value = python.partition("=")
         command = f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
@@ -44,7 +44,7 @@ class FirthError(Exception):
         super().__init__(f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}" if cut else message)
 
     def __str__(self) -> str:
-        """The message in the words of Python."""
+        """The message with arguments as in Python."""
         return _OPTION.sub(r"\1", super().__str__()).translate(_NO_MARKS)
 
     def __repr__(self) -> str:
@@ -52,11 +52,11 @@ class FirthError(Exception):
 
     @property
     def marked(self) -> str:
-        """The message for another one that quotes it: in the words of whoever reads that."""
+        """The message with its marks, for another message that quotes it."""
         return super().__str__()
 
     def for_command(self) -> str:
-        """The message in the words of the command line."""
+        """The message with arguments as on the command line."""
         return _OPTION.sub(r"\2", super().__str__()).translate(_NO_MARKS)
 
 

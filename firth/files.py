@@ -27,17 +27,17 @@ Place = str | os.PathLike[str]
 
 
 def is_file(path: Place) -> bool:
-    """Like Path.is_file, but also False for what no system can look at: a text that is too long for a name, for example."""
+    """Like Path.is_file, but False instead of an error for a string that cannot be a path, for example one that is too long."""
     return os.path.isfile(path)
 
 
 def is_folder(path: Place) -> bool:
-    """Like Path.is_dir, with the exception of `is_file`."""
+    """Like Path.is_dir, but never an error; see `is_file`."""
     return os.path.isdir(path)
 
 
 def exists(path: Place) -> bool:
-    """Like Path.exists, with the exception of `is_file`."""
+    """Like Path.exists, but never an error; see `is_file`."""
     return os.path.exists(path)
 
 

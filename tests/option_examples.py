@@ -699,14 +699,14 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--final-rate": ("--final-rate 0", "--final-rate 0.02"),
             "--seed": ("--seed 1", "--seed 2"),
             "--faithful": ("", "--faithful"),
-            "--log": ("", "--log {out}/log.jsonl"),
+            "--log": ("", "--log {out}/progress.jsonl"),
             "--out": ("", "--out {out}/w.firth"),
         },
         "{table} --out {out}/v.firth --dim 4 --epochs 1 --min-count 1 --deterministic": {
             "--format": ("", "--format txt"),
             "--field": ("", _TABLE),
         },
-        "{text2} --out {vectors2}": {"--continue": ("!", "--continue")},
+        "{text2} --out {vectors2}": {"--continue": ("!", "--continue"), "--overwrite": ("!", "--overwrite")},
     },
 }
 

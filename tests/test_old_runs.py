@@ -1,4 +1,5 @@
-"""Runs that an earlier firth trained (tests/old_runs/make.py) load, evaluate, answer and resume as they did there."""
+"""Runs that an earlier firth trained (tests/old_runs/make.py) load, evaluate, answer and resume as they did there; and runs of
+every kind that firth 0.2 wrote (tests/old_runs/drawn/make.py), with drawn weights, answer as they did there."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from old_runs.drawn import make as drawn
 from old_runs.make import PLACEHOLDER, asked
+from same_numbers.known import differences
+from shell import Firth
 
 from firth.api import Watcher, load, train_recipe
 from firth.api.recipe import read_run_recipe
@@ -16,6 +20,7 @@ from firth.training import log
 
 FOLDER = Path(__file__).parent / "old_runs"
 KINDS = sorted(path.parent.name for path in FOLDER.glob("*/format"))
+DRAWN = sorted(path.parent.name for path in drawn.HERE.glob("*/expected.json"))
 TIMES = {"seconds", "tokens_per_second"}
 
 
@@ -67,3 +72,17 @@ def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:
     assert [line["step"] for line in after] == [line["step"] for line in before]
     for given, expected in zip(after, before, strict=True):
         assert_close({**given}, {key: value for key, value in expected.items() if key not in TIMES}, f"step {expected['step']}")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_run_of_the_last_release_answers_as_it_did(name: str, tmp_path: Path) -> None:
+    expected = json.loads((drawn.HERE / name / "expected.json").read_text(encoding="utf-8"))
+    run = drawn.written(drawn.HERE / name, tmp_path / "run", expected.pop("seed"))
+    assert not list(differences(drawn.answers(run), expected))
+
+
+def test_a_run_of_the_last_release_goes_through_the_command_line(tmp_path: Path, firth: Firth) -> None:
+    expected = json.loads((drawn.HERE / "gru" / "expected.json").read_text(encoding="utf-8"))
+    run = drawn.written(drawn.HERE / "gru", tmp_path / "run", expected["seed"])
+    answer = firth("generate", run, "the list", "--tokens", "20", "--temperature", "0")
+    assert (answer.code, answer.out) == (0, "the list" + expected["greedy"] + "\n")

@@ -1,4 +1,4 @@
-"""Our models for other tools."""
+"""Export models for other tools."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ def export_model(
     if format not in FORMATS:
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
     if Path(out).suffix == f".{format}":
-        raise ConfigError(f"{out} would be a folder with the file and a model card in it. Give a name without .{format}.")
+        raise ConfigError(f"{out} names a file, but export writes a folder with a model card. Remove .{format} from the name.")
     if quantise is not None:
         check_quantisation(quantise)
         if format != "gguf":
-            raise ConfigError(f'quantise = "{quantise}" is for GGUF files, and the format is "{format}". Choose format gguf.')
+            raise ConfigError(
+                f'quantise = "{quantise}" only applies to GGUF files, but the format is "{format}". Choose format gguf.'
+            )
         if dtype is not None:
-            raise ConfigError("dtype is the type of weights that are not quantised. Remove dtype or quantise.")
+            raise ConfigError("dtype does not apply to quantised weights. Remove dtype or quantise.")
     outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
     outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
     with appearing(Path(out)) as folder:
@@ -59,7 +61,7 @@ def export_model(
 
 
 def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
-    """The run in a folder as the formats get it."""
+    """The run in a folder, in the form that the export formats take."""
     run = load(path, "cpu", dtype=dtype)
     recipe = run.recipe
     if isinstance(run, ClassifierRun) and (stored := run.threshold) is not None:

@@ -69,7 +69,7 @@ def _network(foreign: ForeignModel, recipe: Recipe, dtype: Precision | None = No
 
 
 def own_weights(network: Network) -> Network:
-    """The network with a copy of each weight that may still be mapped from a file: whoever overwrites the file while the model is
+    """The network with a copy of each weight that may still be mapped from a file: overwriting the file while the model is
     used would change its answers, and whoever shortens it would end the process."""
     for weight in (*network.parameters(), *network.buffers()):
         if weight.device.type == "cpu":

@@ -58,7 +58,7 @@ def train_kept_run(first: Recipe, folder: Path, train: Callable[[Recipe, Path, b
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run starts from."""
+    """The recipe and weights that a run starts from."""
 
     recipe: Recipe
     tokenizers: Tokenizers
@@ -110,7 +110,7 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[I
 
 
 def can_start_from(init: str) -> bool:
-    """Whether there is a run, or a public model."""
+    """Whether the path is a run or a public model."""
     path = Path(init)
     return RunFolder(path).exists() or (path.exists() and interop.is_model(path))
 

@@ -1,7 +1,7 @@
-"""A notice before a training in which nearly all arithmetic is the softmax over a large vocabulary.
+"""A notice before training if most of the arithmetic is the softmax over a large vocabulary.
 
-Each token that is predicted is multiplied with the whole output layer, V × d. Where each different word is a token, V is soon
-20,000 and more, and that product takes longer than the rest of the network, on a CPU very much so.
+Every predicted token is multiplied by the whole output layer, V × d. With a vocabulary of words, V easily exceeds 20,000, and
+this product takes longer than the rest of the network, above all on a CPU.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from firth.models.decoder import Decoder
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
 from firth.text import TokenizerConfig
 
-LARGE = 10_000_000  # weights of an output layer: a core of a CPU then trains on a few hundred tokens per second
+LARGE = 10_000_000  # weights of the output layer: with more, one CPU core trains on a few hundred tokens per second
 MOST = 0.5  # of all arithmetic
 
 
 def costly_output(network: Network, model: Any, tokenizer: TokenizerConfig, device: str) -> str | None:
-    """What the output layer costs and how to make it cheaper; None if it is cheap. `model` is the [model] of the network."""
+    """A sentence on the cost of the output layer and how to reduce it; None if it is cheap. `model` is the [model] table."""
     if device != "cpu" or not isinstance(network, Decoder):
         return None
     weight_Vd, _ = network.output_layer()
@@ -36,7 +36,7 @@ def costly_output(network: Network, model: Any, tokenizer: TokenizerConfig, devi
 def _advice(model: Any, width: int, tokenizer: TokenizerConfig) -> str:
     if tokenizer.kind == "word":
         ways = ['tokenizer.kind = "bpe" (with tokenizer.vocab = 8000)', "tokenizer.vocab = 8000 or tokenizer.min_count = 5"]
-    elif tokenizer.kind in ("imported", "char"):  # this vocabulary is given
+    elif tokenizer.kind in ("imported", "char"):  # its vocabulary is fixed
         ways = []
     else:
         ways = ["a smaller tokenizer.vocab"]

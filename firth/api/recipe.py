@@ -84,18 +84,18 @@ class Recipe(Tables[Any, Any]):
 
     def __post_init__(self) -> None:
         if self.imported is None and not self.data.given:
-            raise ConfigError("no source given. Set one of data.name, data.path and data.text.")
+            raise ConfigError("the recipe has no data. Set one of data.name, data.path and data.text.")
         check(self)
         if self.expected is not None:
             self.task.check_metric("expected.metric", self.expected.metric, self.task.metrics)
 
     @property
     def task(self) -> AnyTask:
-        """What this recipe trains, as an object."""
+        """The task of this recipe."""
         return task_for(self)
 
     def resolved(self) -> Recipe:
-        """The same recipe with its open settings filled in, so that it means the same anywhere and later."""
+        """The same recipe with all settings filled in, so that it means the same on other machines and in later versions."""
         model, context = self.model, self.training.context
         if isinstance(model, TransformerConfig | TransformerEncoderConfig) and model.context is None:
             model = dataclasses.replace(model, context=context)
@@ -197,7 +197,7 @@ def _task(table: Table) -> type[AnyTask]:
     """The task that the recipe names, or the default of its model's family; [objective] is filled in."""
     model, objective = table.get("model", {}), table.get("objective", {})
     if not isinstance(model, dict) or not isinstance(objective, dict):
-        return default_task(FAMILIES[0])  # `build` refuses the table that is none
+        return default_task(FAMILIES[0])  # `build` refuses anything but a table
     family = model.get("family", FAMILIES[0])
     kind = objective.get("kind", default_task(family).name if family in FAMILIES else KINDS[0])
     if kind not in KINDS:
@@ -209,12 +209,12 @@ def _task(table: Table) -> type[AnyTask]:
 
 
 def _own_settings(name: str, table: Table, schema: type, kind: str) -> Table:
-    """Without the settings of other tasks that are left at their defaults, as older runs wrote them; others are refused."""
+    """Remove settings of other tasks that have their default values, as older runs wrote them; refuse other values."""
     known = names_of(schema)
     result = dict(table)
     for key, value in table.items():
         if key in known or not (others := owners(key, name)):
-            continue  # `build` refuses what nobody knows
+            continue  # `build` refuses unknown keys
         if value != _default(name, key, others[0]):
             raise ConfigError(f'{name}.{key} only applies to {listed(others)}; objective.kind is "{kind}". Remove it.')
         del result[key]

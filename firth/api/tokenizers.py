@@ -14,7 +14,7 @@ from firth.training.folder import RunFolder
 
 
 def read_tokenizers(folder: RunFolder, recipe: Recipe) -> Tokenizers:
-    """Those of source and target; twice the same one, unless the sides of sentence pairs have one each."""
+    """The tokenizers of source and target; the same one twice, unless each side of the sentence pairs has its own."""
     if recipe.tokenizer.kind == "imported":
         tokenizer = _imported(folder, folder.tokenizer, recipe)
         other = recipe.task.two_sides and folder.source_tokenizer.is_file()

@@ -45,12 +45,12 @@ _FREE = {
 }
 
 
-Existing = Literal["refuse", "resume", "overwrite"]  # what to do with a run that is already there
+Existing = Literal["refuse", "resume", "overwrite"]  # what to do if the run exists
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Callbacks of a training; each may be left out."""
+    """Optional callbacks of a training."""
 
     work: Progress = silent  # reading, encoding, evaluating
     begin: Callable[[loop.Training, Recipe], None] = lambda training, recipe: None
@@ -116,7 +116,7 @@ def _watching(progress: Progress | bool) -> Iterator[Watcher]:
 
 
 def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
-    """A recipe from whatever names or describes one, with single settings changed."""
+    """A recipe from its name, file, dict or Recipe, with single settings changed."""
     if isinstance(recipe, Recipe):
         if not changes:
             return recipe
@@ -154,7 +154,7 @@ def train_recipe(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What a process has before the training begins."""
+    """The state of a process before training begins."""
 
     recipe: Recipe
     data: Any
@@ -236,9 +236,9 @@ def _expect_memory(recipe: Recipe, data: Any) -> None:
 
 
 def encode_recipe(recipe: Recipe, progress: Progress = silent) -> Prepared:
-    """Tokenise the text of a recipe into the cache, where a training finds it."""
+    """Tokenise the text of a recipe into the cache, ahead of training."""
     if recipe.task.reads != "running text":
-        raise ConfigError(f"the recipe reads {recipe.task.reads}, which are not kept in the cache; only running text is")
+        raise ConfigError(f"the recipe reads {recipe.task.reads}, but only running text can be encoded ahead. Train it directly.")
     recipe, tokenizers = _tokenizers(recipe.resolved(), RunFolder(Path()), None)
     data = with_data(recipe).task.read(tokenizers, progress)
     assert isinstance(data, Prepared)
@@ -246,14 +246,14 @@ def encode_recipe(recipe: Recipe, progress: Progress = silent) -> Prepared:
 
 
 def _tokenizers(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[Recipe, TokenizerConfig | Tokenizers]:
-    """Those of the run so far, or of the run it starts from; otherwise the settings to learn them by."""
+    """The tokenizers of the resumed run or of training.init; otherwise the settings to learn them."""
     if old is not None:
         return with_tokenizer_of_run(recipe, old), read_tokenizers(folder, old)
     return with_vocabulary(recipe) if recipe.training.init is not None else (recipe, recipe.tokenizer)
 
 
 def source_tokenizer(data: Any) -> Tokenizer:
-    """The tokenizer of what the network reads."""
+    """The tokenizer of the network's input."""
     found: Tokenizer = getattr(data, "source_tokenizer", data.tokenizer)
     return found
 
@@ -314,7 +314,7 @@ def _embedded(network: Network, tokenizer: Tokenizer, file: str, fixed: bool) ->
 
 
 def _to_resume(folder: RunFolder, recipe: Recipe, existing: Existing) -> Recipe | None:
-    """The recipe of the run in `out` that is to be continued; None for a new run."""
+    """The recipe of the run to resume; None for a new run."""
     if not folder.exists():
         RunFolder.expect_room(folder.path)  # an error now, not after the data have been read
         return None
@@ -332,7 +332,7 @@ def _to_resume(folder: RunFolder, recipe: Recipe, existing: Existing) -> Recipe 
 
 
 def _check_same(old: Recipe, new: Recipe) -> None:
-    """Refuse to continue a run under a recipe that would have made another run."""
+    """Refuse to resume a run with a recipe that would train a different one."""
     for table in ("data", "tokenizer", "model", "objective", "training"):
         before, after = to_table(getattr(old, table)), to_table(getattr(new, table))
         for key in sorted(before.keys() | after.keys()):
@@ -358,6 +358,6 @@ def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:
 
 
 def with_data(recipe: Recipe, **facts: Any) -> Recipe:
-    """The recipe with settings of [data] replaced, those that this kind of data has."""
+    """The recipe with some settings of [data] replaced, as far as this kind of data has them."""
     own = {key: value for key, value in facts.items() if hasattr(recipe.data, key)}
     return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, **own))

@@ -30,7 +30,7 @@ def align(
     from firth.tasks.translation import TranslatorRun
 
     if target is not None:
-        refuse_given({"beam": beam}, "searches for the model's own translation, but one was given. Remove one of them.")
+        refuse_given({"beam": beam}, "only applies to the model's own translation, but you gave one. Remove one of them.")
     model = load(run, kind=TranslatorRun)
     found = model.align(source, target, beam=beam)
     if save is not None:

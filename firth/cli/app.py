@@ -76,7 +76,7 @@ def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F
 
 
 _SHOWN = 200  # characters of a file name in a message
-# What a system refuses whatever the program does: no fault of firth's.
+# Errors of the operating system, which are not bugs in firth.
 _OF_THE_SYSTEM = frozenset(
     number
     for name in ("ENAMETOOLONG", "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ELOOP", "EMFILE", "ENFILE", "EIO", "ESTALE")
@@ -102,7 +102,7 @@ def main() -> None:
         message = error.format_message().rstrip(".")
         complain(f"{message} See `{command} --help`" if message.endswith("?") else f"{message}; see `{command} --help`")
         sys.exit(2)
-    except FirthError as error:  # of an option that is checked before its verb begins
+    except FirthError as error:  # from an option that is checked before its verb begins
         if debugging():
             raise
         complain(error.for_command())
@@ -138,18 +138,18 @@ def complain(message: str) -> None:
 
 
 def refuse_given(options: Mapping[str, Any], reason: str) -> None:
-    """Refuse the first of these options that was given: one that would change nothing must not look as if it did."""
+    """Refuse the first of these options that is set: an option without effect is an error, never ignored."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise ConfigError(f"--{name.replace('_', '-')} {reason}")
 
 
 def destination(given: Path | None, out: Path | None, name: str) -> Path:
-    """Where to write: --out, or the argument `name`, which used to be the only way to say it."""
+    """The output path: --out, or the argument `name`, which older versions required."""
     if out is None and given is None:
-        raise ConfigError("nothing says where to write. Add --out.")
+        raise ConfigError("no output was given. Add --out.")
     if out is not None and given is not None:
-        raise ConfigError(f"both {name}, {given}, and --out, {out}, say where to write. Remove one of them.")
+        raise ConfigError(f"{name} is {given}, but --out is {out}. Remove one of them.")
     return cast(Path, given if out is None else out)
 
 
@@ -158,7 +158,7 @@ def print_json(value: object) -> None:
 
 
 class _Notes:
-    """Warnings as notes on stderr, each of them once: training reads its data, and so does the evaluation after it."""
+    """Print warnings as notes on stderr, each only once: the evaluation after training reads the same data again."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -166,7 +166,7 @@ class _Notes:
     def show(
         self, message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
     ) -> None:
-        # On a processor without bfloat16, torch reports in many lines which other kernel it uses.
+        # On a processor without bfloat16, torch prints many lines about the kernel it uses instead.
         told = issubclass(category, UserWarning) and not str(message).startswith("mkldnn_matmul failed, switching to BLAS")
         if (told or debugging()) and str(message) not in self._told:
             self._told.add(str(message))

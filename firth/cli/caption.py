@@ -23,7 +23,7 @@ _BATCH = 256  # images captioned at once
 
 def _png(path: Path | None) -> Path | None:
     if path is not None and path.suffix.lower() != ".png":
-        raise ConfigError(f'--overlay writes a PNG file, and "{path}" is not named .png. Rename it, or use --save')
+        raise ConfigError(f'--overlay writes a PNG file, but "{path}" does not end in .png. Rename it, or use --save.')
     return path
 
 
@@ -40,7 +40,7 @@ def caption(
     save: Save = None,
     overlay: Annotated[
         Path | None,
-        typer.Option(help="PNG file (.png) to write: each image, and for each word where it attends.", callback=_png),
+        typer.Option(help="PNG file (.png) to write, which shows for each word where it attends.", callback=_png),
     ] = None,
     attention: Annotated[bool, typer.Option("--attention", help="Show where each word attends, as text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each image.")] = False,

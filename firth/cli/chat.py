@@ -102,7 +102,7 @@ def _converse(
 def _answer(
     model: LanguageModelRun, config: DecodingConfig, draft: LanguageModelRun | None, messages: list[Message], as_json: bool
 ) -> str:
-    """The answer, printed as it is written; what there is of it when Ctrl-C is pressed."""
+    """Print the answer while it is generated and return it; after Ctrl-C, the part generated so far."""
     from firth.decoding.speculative import Acceptance
 
     pieces: list[str] = []

@@ -61,7 +61,9 @@ def cost(
     widest: Annotated[
         int | None, typer.Option(help="Largest width; widths double from 32. [default: until d's exponent settles]", min=64)
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Go no further once a call takes this long.", min=0.001)] = 0.5,
+    seconds: Annotated[
+        float, typer.Option(help="Stop increasing the size once a call takes this many seconds.", min=0.001)
+    ] = 0.5,
     rounds: Annotated[int, typer.Option(help="Repetitions; the best one counts.", min=1)] = 3,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     save: Save = None,
@@ -70,7 +72,7 @@ def cost(
     """Time one layer against length n and width d on this machine.
 
     Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer and for linear
-    attention, O(n²·d) for attention. Sizes grow until an exponent has settled; one that cannot be seen is left out."""
+    attention, O(n²·d) for attention. Sizes grow until the exponent settles; an exponent that never does is left out."""
     from firth.cli.progress import Display
     from firth.inspection.timing import measured
 

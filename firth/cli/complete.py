@@ -35,7 +35,7 @@ def complete(
     from firth.tasks.next_token import LanguageModelRun
 
     if candidates is not None:
-        refuse_given({"proposals": proposals}, "counts the model's own fillers, but --candidates names them. Remove one of them.")
+        refuse_given({"proposals": proposals}, "does not apply to --candidates. Remove one of them.")
     most = proposals or _PROPOSALS
     chosen = candidates.split(",") if candidates is not None else None
     model = load(run)

@@ -106,11 +106,11 @@ def encode(
 
 @verb(within=group)
 def export(
-    name: Annotated[str, typer.Argument(help="scenes or digits: images that firth generates or has.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Data set of images: scenes or digits.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder to write to; it must be empty or absent.", show_default=False)],
     count: Annotated[int, typer.Option(help="Number of images. [default: 10]", min=1, show_default=False)] = 10,
     part: Annotated[
-        str, typer.Option(help="train, valid, test, or of scenes unseen. [default: test]", show_default=False)
+        str, typer.Option(help="Split: train, valid, test, or unseen (only scenes). [default: test]", show_default=False)
     ] = "test",
     size: Annotated[int | None, typer.Option(help="Side of the images in pixels. [default: the data set's own]")] = None,
     as_json: Json = False,

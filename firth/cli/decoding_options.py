@@ -100,11 +100,11 @@ def _of(decoding: Settings, names: Collection[str]) -> Settings:
 
 
 def quantisation(given: str | None) -> Quantisation | None:
-    """For `load`, which refuses other names."""
+    """The argument of `load`, which refuses unknown names."""
     return cast("Quantisation | None", given)
 
 
 def tell_quantised(model: Run[Any]) -> None:
-    """What --quantise did, on standard error."""
+    """Report on stderr what --quantise did."""
     if model.quantised is not None:
         print(model.quantised, file=sys.stderr)

@@ -62,7 +62,7 @@ def evaluate(
         ),
     ] = None,
     beside: Annotated[
-        list[Path] | None, typer.Option(help="With --save: another run to draw into the same picture. May be repeated.")
+        list[Path] | None, typer.Option(help="With --save: another run to draw in the same figure. May be repeated.")
     ] = None,
     quantise: Quantise = None,
     as_json: Json = False,
@@ -74,7 +74,7 @@ def evaluate(
     from firth.training.distributed import is_first
 
     if random_batches is None:
-        refuse_given({"seed": seed}, "draws the random batches. Add --random-batches, or remove it.")
+        refuse_given({"seed": seed}, "only applies to --random-batches. Add that option, or remove --seed.")
     with _together() as work:
         model = load(run)
         if save is not None:
@@ -108,7 +108,7 @@ def evaluate(
 
 @contextlib.contextmanager
 def _together() -> Iterator[Progress]:
-    """As one of the processes that torchrun started, or alone. Only the first says anything."""
+    """Evaluate alone or as one of the processes that torchrun started; only the first one prints."""
     from firth.cli.progress import Display
     from firth.errors import ConfigError
     from firth.training.config import TrainingConfig
@@ -153,7 +153,7 @@ def _loss_of_quantising(result: Mapping[str, Any], what: str) -> str:
 
 
 def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given; one that this run's `evaluate` does not have is refused."""
+    """The options that are set. Refuses an option that this run's `evaluate` does not have."""
     import inspect
 
     from firth.errors import ConfigError
@@ -208,9 +208,9 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
     from firth.errors import ConfigError
 
     if runs and not model.task.draws_several:
-        raise ConfigError(f"--beside draws several runs that learn in context; this run is {model.task.is_a}. Remove it.")
+        raise ConfigError(f"--beside only applies to runs that learn in context; this run is {model.task.is_a}. Remove it.")
     if runs and save is None:
-        raise ConfigError("--beside draws another run into the picture of --save. Add --save, or remove it.")
+        raise ConfigError("--beside adds another run to the figure of --save. Add --save, or remove it.")
     found = {path: load(path) for path in runs}
     for path, other in found.items():
         if other.recipe.data != model.recipe.data:

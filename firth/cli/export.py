@@ -16,7 +16,7 @@ from firth.errors import ConfigError
 def export(
     run: Annotated[Path, typer.Argument(help="Run folder, Hugging Face folder or GGUF file.")],
     folder: Annotated[Path | None, typer.Argument(help="The same as --out.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write, which must not exist or be empty.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; it must be empty or not exist yet.")] = None,
     format: Annotated[str, typer.Option(help="Format to write: hf, onnx, safetensors, gguf or ctranslate2.")] = "hf",
     license: Annotated[str, typer.Option(help="Licence of the weights, for the model card.")] = "unknown",
     dtype: Annotated[

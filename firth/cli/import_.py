@@ -16,7 +16,7 @@ def import_(
     out: Annotated[Path, typer.Option(help="Run folder to write.")],
     as_json: Json = False,
 ) -> None:
-    """Make a run of a Hugging Face folder or a GGUF file.
+    """Convert a Hugging Face folder or a GGUF file to a run.
 
     Every verb that takes a run also takes the folder or file itself; importing makes it independent of the original."""
     from firth.api import import_model

@@ -53,7 +53,7 @@ def lab(
     token = secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
     if not library.runs and not library.vectors:
-        complain("note: no run was given, and there is none in ./tour or ./runs; the page explains how to train one")
+        complain("note: there is no run in ./tour or ./runs; the page explains how to train one")
     _serve(library, listener, address, token, opening=not no_open)
 
 

@@ -22,7 +22,7 @@ _GATHER = 0.05  # seconds to wait for one more line before a batch is processed
 
 def check_given(texts: list[str] | None, file: Path | None) -> None:
     if file is not None and texts:
-        raise ConfigError(f"both texts and --file {file} were given; give only one of them")
+        raise ConfigError(f"texts and --file {file} cannot be combined. Remove one of them.")
 
 
 def given(texts: list[str] | None, file: Path | None, *, forgiving: bool = False) -> Iterable[str]:

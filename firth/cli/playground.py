@@ -99,13 +99,13 @@ def playground(
         refuse_given({"limit": limit}, f"does not apply to --mask {mask}, only to {', '.join(LIMITED)}. Remove it.")
     drawn = sentence is not None and vectors is None  # the words get random vectors
     if not drawn:
-        refuse_given({"width": width}, "is that of random vectors, which only a sentence without --vectors has. Remove it.")
+        refuse_given({"width": width}, "only applies to a sentence without --vectors. Remove it.")
     own = _matrices(matrix or (), matrices)
     if own and sentence is None:
-        raise ConfigError("matrices project the words of a sentence, and none was given. Give a sentence, or leave them out")
+        raise ConfigError("--matrix and --matrices need a sentence. Add one, or remove them.")
     found = _play(sentence, example, table, query, vectors, settings, own)
     if not drawn and not found.parameters:
-        refuse_given({"seed": seed}, "draws random numbers, but there are none here. Remove it.")
+        refuse_given({"seed": seed}, "has no effect, because nothing here is random. Remove it.")
     if save is not None:
         saved = _save(save, found)
     if as_json:
@@ -147,7 +147,7 @@ def _play(
 
 
 def _matrices(given: Sequence[str], file: Path | None) -> dict[str, Any]:
-    """Those of --matrix and --matrices by name; a name may not occur twice."""
+    """The matrices of --matrix and --matrices by name; no name may occur twice."""
     from firth.inspection.own_matrices import read_matrices
 
     found: dict[str, Any] = dict(read_matrices(_read(file))) if file is not None else {}
@@ -156,7 +156,7 @@ def _matrices(given: Sequence[str], file: Path | None) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f'--matrix is "{one[:40]}"; expected a name and numbers or a file, such as "W_q=1 0; 0 1"')
         if name.strip() in found:
-            raise ConfigError(f"{name.strip()} is given twice. Leave one of them out")
+            raise ConfigError(f"matrix {name.strip()} is defined twice. Remove one of them.")
         is_file = Path(value.strip()).suffix.lower() in (".csv", ".tsv", ".txt", ".json")
         found[name.strip()] = _read(Path(value.strip())) if is_file else value
     return found

@@ -62,7 +62,7 @@ def search(
 
     asked = _queries(documents, query, queries, evaluate)
     if documents is None and evaluate and (format != "auto" or field != "text"):
-        raise ConfigError("--format and --field are for DOCUMENTS, and there are none. Remove them.")
+        raise ConfigError("--format and --field only apply to DOCUMENTS. Remove them.")
     if documents is None and not evaluate:
         raise ConfigError('nothing to search. Give a folder or file, and a query in quotes: firth search notes "Seattle motel"')
     _check_used(run, vectors, method or [], {"layer": layer, "lower": lower, "strip_punctuation": strip_punctuation})
@@ -96,13 +96,13 @@ def search(
 
 
 def _check_used(run: Path | None, vectors: Path | None, methods: Sequence[str], for_run: Mapping[str, Any]) -> None:
-    """Refuse what no method would use."""
+    """Refuse options that no method would use."""
     if methods and "vectors" not in methods:
-        refuse_given({"vectors": vectors}, "is for the method vectors. Add --method vectors, or remove it.")
+        refuse_given({"vectors": vectors}, "only applies to --method vectors. Add that method, or remove it.")
     if methods and "contextual" not in methods:
-        refuse_given({"run": run}, "is for the method contextual. Add --method contextual, or remove it.")
+        refuse_given({"run": run}, "only applies to --method contextual. Add that method, or remove it.")
     if run is None:
-        refuse_given(for_run, "prepares the texts for a run. Add --run, or remove it.")
+        refuse_given(for_run, "only applies to --run. Add that option, or remove it.")
 
 
 def _queries(documents: str | None, query: str | None, queries: Path | None, evaluate: bool) -> list[Query] | None:

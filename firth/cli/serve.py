@@ -15,33 +15,37 @@ from firth.cli.decoding_options import Quantise, quantisation
 @verb()
 def serve(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, folders of runs, or public models.")],
-    host: Annotated[str, typer.Option(help="Address to listen at. Others than this machine need an API key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Any other than this machine's own needs an API key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
     key_file: Annotated[
         Path | None, typer.Option(help="File with API keys, one per line. [default: the variable FIRTH_API_KEY]")
     ] = None,
-    slots: Annotated[int, typer.Option(help="Texts that each model writes at once.", min=1)] = 16,
+    slots: Annotated[int, typer.Option(help="Number of texts that each model generates at once.", min=1)] = 16,
     context: Annotated[
         int | None,
-        typer.Option(help="Tokens of a text that each slot has memory for. [default: the model's context, at most 4,096]", min=1),
+        typer.Option(help="Tokens per text that memory is reserved for. [default: the model's context, at most 4,096]", min=1),
     ] = None,
-    queue: Annotated[int, typer.Option(help="Texts that may wait for a slot; more are refused with status 429.", min=1)] = 256,
-    max_tokens: Annotated[int, typer.Option(help="Tokens that a request may ask for in each text.", min=1)] = 4096,
+    queue: Annotated[int, typer.Option(help="Texts that may wait in the queue; more are refused with status 429.", min=1)] = 256,
+    max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens that a request may generate per text.", min=1)] = 4096,
     max_prompt: Annotated[
-        int | None, typer.Option(help="Tokens that a prompt may have. [default: the model's context]", min=1)
+        int | None, typer.Option(help="Maximum length of a prompt, in tokens. [default: the model's context]", min=1)
     ] = None,
-    max_body: Annotated[int, typer.Option(help="Bytes that a request may have.", min=1)] = 4 << 20,
+    max_body: Annotated[int, typer.Option(help="Maximum size of a request, in bytes.", min=1)] = 4 << 20,
     connections: Annotated[int, typer.Option(help="Maximum number of open connections.", min=1)] = 4096,
     per_address: Annotated[
         int | None,
         typer.Option(
-            help="Connections from one address; 0 sets no limit. [default: 256; no limit for this machine]",
+            help="Maximum number of connections per address; 0 sets no limit. [default: 256; no limit for this machine]",
             min=0,
             show_default=False,
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that a request may take, with its time in the queue.", min=0.001)] = 600,
-    drain: Annotated[float, typer.Option(help="Seconds that requests in work get when the server ends.", min=0)] = 30,
+    timeout: Annotated[
+        float, typer.Option(help="Maximum duration of a request in seconds, including time in the queue.", min=0.001)
+    ] = 600,
+    drain: Annotated[float, typer.Option(help="Seconds to finish running requests when the server stops.", min=0)] = 30,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to compute on.")] = "auto",
     dtype: Annotated[
         Literal["float32", "bf16", "float16"] | None,
@@ -51,7 +55,8 @@ def serve(
     engine: Annotated[
         Literal["auto", "process", "thread"],
         typer.Option(
-            help="Where each model writes: a process or a thread of its own. [default: a process on a GPU]", show_default=False
+            help="Run each model in its own process or thread. [default: process on a GPU or with several --processes]",
+            show_default=False,
         ),
     ] = "auto",
     processes: Annotated[
@@ -65,8 +70,8 @@ def serve(
 ) -> None:
     """Serve runs over HTTP, with OpenAI's API and firth's own.
 
-    A client names a run by its folder's name. Ctrl-C or SIGTERM ends the server when the requests in work are answered; a
-    second Ctrl-C ends it at once.
+    A client names a run by its folder's name. Ctrl-C or SIGTERM stops the server once the running requests are
+    finished; a second Ctrl-C stops it at once.
     """
     from firth.serving.connection_limits import ConnectionLimits
     from firth.serving.http.keys import check_address, read_keys

@@ -31,7 +31,7 @@ def settings(arguments: Sequence[str]) -> list[str]:
 
 
 def _meant(argument: str) -> str:
-    """The settings whose last name it is."""
+    """A suggestion: the settings with this last name."""
     name, equals, value = argument.lstrip("-").partition("=")
     found = [table for table, names in _names().items() if name.replace("-", "_") in names] if argument.startswith("-") else []
     if not found:

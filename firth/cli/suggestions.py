@@ -1,4 +1,4 @@
-"""What somebody means who types a verb that firth does not have."""
+"""Suggestions for verbs that firth does not have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer.core
 
 _CLOSE = 0.7  # of difflib's ratio: "trian" is close to "train", "gradient" is not
 
-# What other tools, and the lectures, call what firth does.
+# Names that other tools and the lectures use.
 _SYNONYMS = {
     ("gradient", "gradients", "backprop", "vanishing"): ("inspect RUN TEXT --what flow", "compare flow"),
     ("flow",): ("compare flow", "inspect RUN TEXT --what flow"),
@@ -55,7 +55,7 @@ class Verbs(typer.core.TyperGroup):
 
 
 def _suggestion(given: str, program: Any) -> str:
-    """Of a verb that is spelled alike, in whichever group, or of one that means the same."""
+    """A verb of any group with a similar spelling, or with the same meaning."""
     word = given.lower()
     near = difflib.get_close_matches(word, spelled := _spelled(program), n=2, cutoff=_CLOSE)
     meant = _MEANT.get(word) or tuple(command for name in near for command in spelled[name])
@@ -67,7 +67,7 @@ def _suggestion(given: str, program: Any) -> str:
 
 
 def _spelled(program: Any) -> dict[str, list[str]]:
-    """The verbs by their last name, with the group in front: neighbors → vectors neighbors."""
+    """From the last name of each verb to its full name: neighbors → vectors neighbors."""
     found: dict[str, list[str]] = {}
     for name, command in program.commands.items():
         found.setdefault(name, []).append(name)

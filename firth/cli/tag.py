@@ -59,7 +59,7 @@ def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> Non
     from firth.errors import ConfigError
 
     if conll and sentences and sentences != ["-"]:
-        raise ConfigError("--conll reads --file or standard input, but sentences were given as arguments; remove one of them")
+        raise ConfigError("--conll reads --file or standard input, not sentences as arguments. Remove one of them.")
     if conll and as_json:
         raise ConfigError("--conll and --json are different output formats; choose one")
 

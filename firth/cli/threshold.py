@@ -24,8 +24,10 @@ def threshold(
     precision: Annotated[float | None, typer.Option(help="Minimum precision (with --for precision).")] = None,
     false_positive: Annotated[float | None, typer.Option(help="Cost of a false positive (with --for cost). [default: 1]")] = None,
     false_negative: Annotated[float | None, typer.Option(help="Cost of a false negative (with --for cost). [default: 1]")] = None,
-    data: Annotated[str | None, typer.Option(help="File to choose it on. [default: the run's validation data]")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget the stored threshold.")] = False,
+    data: Annotated[
+        str | None, typer.Option(help="File to choose the threshold on. [default: the run's validation data]")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the stored threshold.")] = False,
     as_json: Json = False,
 ) -> None:
     """Choose the threshold of a class on validation data.
@@ -41,7 +43,7 @@ def threshold(
         given = {"--for": aim != "f1", "--label": label, "--precision": precision, "--data": data}
         given |= {"--false-positive": false_positive, "--false-negative": false_negative, "--json": as_json}
         if named := [name for name, value in given.items() if value not in (None, False)]:
-            raise ConfigError(f"--remove chooses no threshold, so {named[0]} does not apply. Remove it.")
+            raise ConfigError(f"--remove cannot be combined with {named[0]}. Remove one of them.")
         model.remove_threshold()
         return
     with Display() as display:

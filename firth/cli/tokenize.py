@@ -32,7 +32,7 @@ def tokenize(
     from firth.training.folder import RunFolder
 
     if RunFolder(Path(source)).exists() or is_model(Path(source)):
-        reason = f"learns a tokenizer, but {source} is a run, which has its own. Remove it, or give a text file."
+        reason = f"only applies to tokenizers learned from a text, but {source} is a run. Remove it, or give a text file."
         refuse_given({"kind": kinds, "vocab": vocab}, reason)
         found = _of_run(Path(source))
     else:

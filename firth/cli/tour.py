@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @verb()
 def tour(
-    effort: Annotated[float, typer.Option(help="Training steps, relative to those that suffice.")] = 1.0,
+    effort: Annotated[float, typer.Option(help="Factor on the number of training steps; below 1 is faster.")] = 1.0,
     out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path("tour"),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the report in a browser.")] = False,
 ) -> None:

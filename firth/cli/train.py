@@ -49,7 +49,7 @@ def train(
 
 
 def _train_along(recipe: Recipe, out: Path, resume: bool, overwrite: bool) -> None:
-    """As one of several processes that is not the first: silent about what the first one says, too."""
+    """Train in a process that is not the first of several: print nothing, because the first one does."""
     from firth.api import train_recipe
 
     try:

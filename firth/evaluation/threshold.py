@@ -1,8 +1,8 @@
-"""Decide for a class when its probability reaches a threshold, and choose the threshold on validation data.
+"""Predict a class if its probability reaches a threshold, and choose the threshold on validation data.
 
-Letters: N texts, C classes, K distinct probabilities. With threshold t, a text is of the class if p ≥ t; otherwise it is of the
-most probable other class. All t between two neighbouring values of p_N decide alike; the middle is taken, so that rounding does
-not matter.
+Letters: N texts, C classes, K distinct probabilities. With threshold t, the prediction is the class if p ≥ t, otherwise the most
+probable other class. All t between two neighbouring values of p_N give the same predictions; the midpoint is used, so that
+rounding does not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AIMS: tuple[Aim, ...] = ("f1", "precision", "cost")
 
 @dataclass(frozen=True)
 class Threshold:
-    """p(label) from which on a text is of that class."""
+    """The smallest p(label) for which `label` is predicted."""
 
     label: str
     threshold: float
@@ -41,7 +41,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class FittedThreshold(Threshold):
-    """What `firth threshold` chose, and how it does on the data that it was chosen on."""
+    """The threshold that `firth threshold` chose, and its metrics on the data it was chosen on."""
 
     aim: Aim
     precision: float
@@ -54,7 +54,7 @@ class FittedThreshold(Threshold):
 
 @dataclass(frozen=True)
 class Wish:
-    """What a threshold is chosen for: the highest F1, the highest recall at a precision, or the lowest cost of mistakes."""
+    """The quantity to optimise: the highest F1, the highest recall at a minimum precision, or the lowest cost of errors."""
 
     aim: Aim = "f1"
     precision: float | None = None  # the least
@@ -63,20 +63,20 @@ class Wish:
 
     def __post_init__(self) -> None:
         if self.aim not in AIMS:
-            raise ConfigError(f'a threshold for "{self.aim}" is unknown; choose f1, precision or cost.')
+            raise ConfigError(f'unknown aim "{self.aim}"; choose f1, precision or cost')
         if (self.precision is not None) != (self.aim == "precision"):
-            raise ConfigError("a least precision and the aim precision go together. Give both, or neither.")
+            raise ConfigError("the aim precision needs a minimum precision, and only that aim has one. Give both, or neither.")
         if self.precision is not None and not 0 < self.precision <= 1:
             raise ConfigError(f"the minimum precision is {self.precision}; expected 0 < precision ≤ 1")
         costs = (self.false_positive, self.false_negative)
         if any(cost is not None for cost in costs) and self.aim != "cost":
-            raise ConfigError("costs of mistakes only apply to the aim cost. Choose it, or remove them.")
+            raise ConfigError("costs of errors only apply to the aim cost. Choose that aim, or remove them.")
         if any(cost is not None and not 0 <= cost < float("inf") for cost in costs) or costs == (0, 0):
-            raise ConfigError(f"the costs of mistakes are {costs[0]} and {costs[1]}; expected 0 or more, not both 0")
+            raise ConfigError(f"the costs of errors are {costs[0]} and {costs[1]}; expected 0 or more, not both 0")
 
 
 def fit(p_N: NDArray[np.float64], is_label_N: NDArray[np.bool_], label: str, wish: Wish, split: str) -> FittedThreshold:
-    """The best of all thresholds; of several equally good ones, that closest to ½."""
+    """The best threshold; of several equally good ones, the one closest to ½."""
     if not is_label_N.any() or is_label_N.all():
         raise DataError(
             f'the {split} data have {int(is_label_N.sum())} of {len(p_N)} texts of class "{label}"; expected some, not all'
@@ -126,7 +126,7 @@ def _counts(
     hits_K, all_K = (np.bincount(of_N, weights, minlength=len(p_K)) for weights in (is_label_N, np.ones(len(p_N))))
     reached_K, reaching_K = hits_K[::-1].cumsum()[::-1], all_K[::-1].cumsum()[::-1]
     middle_K = (np.concatenate(([0.0], p_K[:-1])) + p_K) / 2
-    if p_K[-1] < 1:  # and one that no text reaches
+    if p_K[-1] < 1:  # and a threshold that no text reaches
         middle_K, reached_K, reaching_K = (
             np.append(middle_K, (p_K[-1] + 1) / 2),
             np.append(reached_K, 0),

@@ -46,7 +46,7 @@ class Description:
     trained: int | None = None  # parameters of LoRA adapters and of new layers, where the others are frozen
     blocks: Blocks = field(default_factory=Blocks)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    history: tuple[dict[str, Any], ...] = ()  # of a run: what trained it, see training/history.py
+    history: tuple[dict[str, Any], ...] = ()  # of a run: versions and commands, see training/history.py
 
     def distributed(self, world: int) -> PerProcess:
         """What each of `world` processes holds and sends while it trains."""

@@ -42,9 +42,9 @@ class Learning:
             rows.append(f"{kind:<13}{last['valid']['loss']:>9.3f}{self._reached(kind, goal)}{last['tokens_per_second']:>10,.0f}")
         notes = [f"held-out: nats per character at the end; steps, tokens and seconds: until it is {goal:.3f}"]
         if any(self._at_once(kind, goal) for kind in self.logs):
-            notes.append("≤: already at the first measurement, so that nobody can tell when before")
+            notes.append("≤: reached at or before the first measurement")
         if idle := [kind for kind in self.logs if not self._learned(kind)]:
-            notes.append(f"–: {', '.join(idle)} did not get below the first measurement and learned nothing. Raise --steps.")
+            notes.append(f"–: the loss of {', '.join(idle)} never fell below the first measurement. Raise --steps.")
         return "\n".join([*rows, *notes])
 
     def _reached(self, kind: str, goal: float) -> str:
@@ -58,7 +58,7 @@ class Learning:
         return [line for line in self.logs[kind] if "valid" in line]
 
     def _at_once(self, kind: str, goal: float) -> bool:
-        """Whether the first measurement is below `goal`: it says no more than that it took no longer."""
+        """Whether the first measurement is below `goal`: the goal may have been reached earlier."""
         return self._learned(kind) and bool(self._validations(kind)[0]["valid"]["loss"] <= goal)
 
     def _learned(self, kind: str) -> bool:

@@ -76,7 +76,7 @@ class Figure:
         return cell(self.plot, PRIVATE)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save as what the suffix says: .html (a page that works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""
+        """Save in the format of the suffix: .html (works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""
         from firth.figures.saving import save_figure
 
         save_figure(self, path)
@@ -89,7 +89,7 @@ class Drawn:
         raise NotImplementedError
 
     def facts_in_short(self) -> list[str]:
-        """What `repr` says of the result, piece by piece: the sizes of what is large, and the rest as it is."""
+        """The parts of the repr: sizes of large fields, values of the others."""
         found = []
         for field in fields(self):  # type: ignore[arg-type]  # every Drawn is a dataclass
             value = getattr(self, field.name)

@@ -19,7 +19,7 @@ details { margin: .5rem 0; }
 footer { color: #777; margin-top: 3rem; }
 """
 
-# Plots take the colours of the page, also when the system changes from light to dark.
+# Plots use the colours of the page and follow the system's light or dark mode.
 _DRESS = """
 const system = matchMedia("(prefers-color-scheme: dark)");
 function dress() {

@@ -1,4 +1,4 @@
-"""A figure in a notebook, without a network: the output brings plotly.js along, compressed, and unpacks it once per page."""
+"""Figures in a notebook without network access: the output contains plotly.js, compressed, and unpacks it once per page."""
 
 from __future__ import annotations
 

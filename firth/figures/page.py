@@ -37,7 +37,7 @@ def page(title: str, sections: Sequence[Section], footer: str) -> str:
 
 
 def save_sections(path: str | PathLike[str], title: str, sections: Sequence[Section], footer: str) -> list[Path]:
-    """Save all figures of a report as what the suffix says, and return the paths of the files."""
+    """Save all figures of a report in the format of the suffix, and return the paths of the files."""
     figures = [figure for section in sections for figure in section.figures]
     tables = [
         (section.title, table)

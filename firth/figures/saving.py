@@ -1,8 +1,8 @@
 """Save figures: the suffix of the file decides the format.
 
 One HTML page and one JSON file hold any number of figures. An SVG, PNG, PDF or CSV file holds one, so several figures go to
-numbered files: x.svg becomes x-1.svg, x-2.svg and so on. Of a figure with a menu, a picture shows the entry that the page
-opens with; of one with a slider, the last place.
+numbered files: x.svg becomes x-1.svg, x-2.svg and so on. A picture of a figure with a menu shows the entry that the page opens
+with; a picture of a figure with a slider shows its last position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Format = Literal["html", "svg", "png", "pdf", "csv", "json"]
 _PICTURES = ("svg", "png", "pdf")  # drawn by kaleido in a browser
 _WIDTH = 960  # pixels of a figure that has no width of its own; about that of a page
 _SCALE = {"png": 2.0}  # dots per pixel
-_SECONDS = 60.0  # that the browser may take for one figure
+_SECONDS = 60.0  # seconds that the browser may take for one figure
 
 
 def expected_format(path: str | PathLike[str]) -> Format:
@@ -116,12 +116,12 @@ def _pictures(figures: Sequence[Figure], kind: str) -> list[bytes]:
     with ThreadPoolExecutor(1) as pool:
         try:
             return pool.submit(asyncio.run, _drawn([figure.plot for figure in figures], kind)).result()
-        except Exception as error:  # of kaleido or the browser, whose kinds differ between versions
+        except Exception as error:  # from kaleido or the browser; the types differ between versions
             raise RunError(f"the browser could not draw the figure as {kind}: {_first_line(error)}. Save it as .html") from error
 
 
 async def _drawn(plots: Sequence[Any], kind: str) -> list[bytes]:
-    """All of them in one browser. MathJax, which kaleido would load from a CDN, stays out: no figure has equations."""
+    """Draw all figures in one browser. MathJax, which kaleido would load from a CDN, is disabled: no figure has equations."""
     import kaleido
 
     async with kaleido.Kaleido(mathjax=False, timeout=_SECONDS) as browser:
@@ -133,7 +133,7 @@ async def _drawn(plots: Sequence[Any], kind: str) -> list[bytes]:
 
 
 def _still(plot: Any) -> Any:
-    """A figure with a slider, at its last place: the first is only where it begins."""
+    """A figure with a slider, at its last position: the first one shows only the start."""
     import plotly.graph_objects as go
 
     if not plot.frames:

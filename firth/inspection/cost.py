@@ -28,9 +28,9 @@ Layer = CellKind | AttentionLayer | LinearLayer
 LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer), *get_args(LinearLayer))
 HEADS = 4
 FITTED = 4  # sizes, the largest ones, to which an exponent is fitted
-_OVERHEAD = 8  # times the time of the smallest size: below that, constant overhead hides the growth
-_SURE = 0.1  # largest standard error of an exponent that is told
-_RISING = 0.15  # more by the last doubling than by the first: overhead still hides some of the growth
+_OVERHEAD = 8  # multiple of the smallest size's time: below it, constant overhead hides the growth
+_SURE = 0.1  # largest standard error of an exponent that is reported
+_RISING = 0.15  # difference between the last and the first doubling: beyond it, overhead still hides some of the growth
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class Fit:
 
     @property
     def settled(self) -> bool:
-        """Whether the exponent can be seen: what is fitted is far beyond the overhead, and larger sizes would not change it."""
+        """Whether the exponent is reliable: the fitted times are far above the overhead, and larger sizes would not change it."""
         return self.grown >= _OVERHEAD and self.error <= _SURE and self.rise <= _RISING
 
 
 def fitted(timings: Sequence[Timing], axis: Literal["n", "d"]) -> Fit | None:
-    """None for fewer sizes than are fitted."""
+    """The fit; None if there are too few sizes."""
     some = timings[-FITTED:]
     if len(some) < FITTED:
         return None
@@ -137,11 +137,11 @@ class Costs(Drawn):
         return sorted(found, key=lambda one: int(getattr(one, axis)))
 
     def fit(self, layer: Layer, axis: Literal["n", "d"]) -> Fit | None:
-        """The exponent along one axis; None for fewer sizes than are fitted."""
+        """The exponent along one axis; None if there are too few sizes."""
         return fitted(self.along(layer, axis), axis)
 
     def growth(self, layer: Layer, axis: Literal["n", "d"]) -> float | None:
-        """The exponent, or None where it cannot be seen."""
+        """The exponent, or None if it is not reliable."""
         found = self.fit(layer, axis)
         return found.exponent if found is not None and found.settled else None
 
@@ -165,7 +165,7 @@ class Costs(Drawn):
             lines.append(f"{name:<28}{cells}{self.along(name, 'n')[-1].steps:>9,}")
         notes = [f"seconds ∝ n^b at d = {self.d}, and ∝ d^b at n = {self.n}; ± is the standard error of b"]
         if any(self.growth(name, axis) is None for name in self.layers for axis in ("n", "d")):
-            notes.append("–: not to be seen up to this size: overhead hides the growth, or the times vary too much")
+            notes.append("–: not measurable up to this size, because overhead hides the growth or the times vary too much")
         return "\n".join(lines + notes)
 
     def _cells(self, layer: Layer, axis: Literal["n", "d"], gap: int) -> str:
@@ -176,7 +176,7 @@ class Costs(Drawn):
         return f"{measured:>{13 + gap}}{found.counted:>9.2f}{sizes:>13}"
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """For JSON: an exponent that cannot be seen is null."""
+        """For JSON: an exponent that is not reliable is null."""
         return {str(name): self._of_axis(name, "n") | self._of_axis(name, "d") for name in self.layers}
 
     def _of_axis(self, layer: Layer, axis: Literal["n", "d"]) -> dict[str, Any]:

@@ -27,10 +27,10 @@ Array = npt.NDArray[np.float64]
 Given = Mapping[str, Any]  # name → nested lists, an array, or a text
 
 NAMES = ("X", "W_q", "W_k", "W_v", "W_o", "Q", "P")
-PROJECTIONS = {"W_q": "q", "Q": "q", "W_k": "k", "W_v": "v", "P": "v"}  # matrix → what it makes of the word vectors
+PROJECTIONS = {"W_q": "q", "Q": "q", "W_k": "k", "W_v": "v", "P": "v"}  # matrix → the vectors that it computes
 LARGEST = 1024  # rows or columns
 LONGEST = 4_000_000  # characters of a text
-_INSTEAD = {"Q": ("W_q", "W_k"), "P": ("W_v",)}  # what the matrices of the lectures replace
+_INSTEAD = {"Q": ("W_q", "W_k"), "P": ("W_v",)}  # the matrices of the lectures, and those that they replace
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,11 @@ def own_matrices(given: Given) -> dict[str, Array]:
     for name, value in given.items():
         known = _name(name)
         if known in found:
-            raise ConfigError(f"{known} is given twice. Leave one of them out")
+            raise ConfigError(f"matrix {known} is defined twice. Remove one of them.")
         found[known] = _matrix(known, parsed(known, value) if isinstance(value, str) else value)
     for name, others in _INSTEAD.items():
         if name in found and (also := [other for other in others if other in found]):
-            raise ConfigError(f"{name} and {' and '.join(also)} are given, but {name} takes their place. Leave one of them out")
+            raise ConfigError(f"{name} cannot be combined with {' and '.join(also)}. Remove one of them.")
     return found
 
 
@@ -68,7 +68,7 @@ def read_matrices(text: str) -> dict[str, Array]:
         if not equals:
             raise DataError(f'matrix {n} is "{_short(line)}"; expected its name and its rows, such as "W_q = 1 0; 0 1"')
         if name.strip() in named:
-            raise ConfigError(f"{name.strip()} is given twice. Leave one of them out")
+            raise ConfigError(f"matrix {name.strip()} is defined twice. Remove one of them.")
         named[name.strip()] = rows
     return own_matrices(named)
 
@@ -94,12 +94,12 @@ def dimension(given: Mapping[str, Array], width: int, usual: int) -> int:
         return width
     name, d = next(iter(columns.items()))
     if width not in (usual, d):
-        raise ConfigError(f"width is {width}, but {name} has {d} columns. Leave width out, or make them equal")
+        raise ConfigError(f"width is {width}, but {name} has {d} columns. Remove width, or make them equal.")
     return d
 
 
 def random_shapes(given: Mapping[str, Array], d: int) -> dict[str, tuple[int, int]]:
-    """The shapes of random projections that fit those which are given."""
+    """The shapes of random projections that fit the given ones."""
     n = next((len(given[name]) for name in ("W_q", "W_k") if name in given), d)
     m = next((len(given[name]) for name in ("W_v", "P") if name in given), d)
     return {"W_q": (n, d), "W_k": (n, d), "W_v": (m, d), "W_o": (d, m)}
@@ -163,7 +163,7 @@ def _matrix(name: str, value: Any) -> Array:
     if max(found.shape) > LARGEST:
         raise DataError(f"{name} is {_size(found)}; expected at most {LARGEST:,} rows and columns")
     if not np.isfinite(found).all():
-        raise DataError(f"{name} has numbers that are not finite; expected finite ones")
+        raise DataError(f"{name} has nan or infinity among its numbers; expected finite numbers")
     return found
 
 
@@ -171,7 +171,7 @@ def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{name}: this is not valid JSON ({str(error)[:80]})") from None
+        raise DataError(f"{name} is not valid JSON ({str(error)[:80]})") from None
 
 
 def _is_number(cell: str) -> bool:

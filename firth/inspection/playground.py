@@ -177,7 +177,7 @@ class PlaygroundResult(Drawn):
         return found
 
     def figure(self, head: int = 0) -> Figure:
-        """All steps of one head, from the scores to the sums; if there are projections, after what they begin with."""
+        """All steps of one head, from the scores to the sums; with projections, their inputs come first."""
         return panels_figure([*(self.vector_panels(head) if self.matrices else ()), *self.panels(head)])
 
     def figures(self, head: int = 0) -> dict[str, Figure]:
@@ -237,7 +237,7 @@ def of_sentence(
     words = text.split()
     _refuse_count("the sentence has", "words", len(words))
     if "X" in given and vectors is not None:
-        raise ConfigError("X and vectors are both given, but each says what the words are. Leave one of them out")
+        raise ConfigError("X and vectors cannot be combined, because both define the word vectors. Remove one of them.")
     if "X" not in given and vectors is None:
         settings = replace(settings, width=dimension(given, settings.width, Settings.width))
     x_Td = _added(word_vectors(given, len(words)) if "X" in given else _by_word(words, settings, vectors), settings)
@@ -330,7 +330,7 @@ def _lookup(
     settings: Settings,
 ) -> PlaygroundResult:
     if settings.projected:
-        raise ConfigError("projected is for a sentence: a table has keys and values of its own. Leave it out")
+        raise ConfigError("projected only applies to a sentence; a table has its own keys and values. Remove it.")
     H, K = settings.heads, len(keys)
     x_nd = _added(np.concatenate((k_KD, q_QD)), settings)
     q_HQD, k_HKD = _cut(x_nd[K:], H), _cut(x_nd[:K], H)

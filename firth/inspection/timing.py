@@ -19,7 +19,7 @@ from firth.progress import Progress, silent
 
 _LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
 _MOST_CALLS = 64
-_ENOUGH = 0.02  # standard error of an exponent at which no larger size is measured
+_ENOUGH = 0.02  # stop at the size where the standard error of the exponent is this small
 _FIRST_N, _FIRST_D = 64, 32
 _LONGEST, _WIDEST = 65_536, 8192
 _MOST_BYTES = 1 << 29  # of the weights of a layer
@@ -34,7 +34,7 @@ def doubled(first: int, last: int) -> list[int]:
 
 @contextlib.contextmanager
 def _one_core() -> Iterator[None]:
-    """Torch shares out large products among cores and small ones not, which would look like slower growth."""
+    """One thread only: torch uses several cores for large products but not for small ones, which would hide the growth."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -79,8 +79,8 @@ def measured(
     progress: Progress = silent,
 ) -> Costs:
     """Time every layer at lengths that double from 64 with width d, and at widths that double from 32 with length n, until its
-    exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. Of each size,
-    the best of `rounds` counts."""
+    exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. The time of a
+    size is the best of `rounds`."""
     where = torch.device(device)
     axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
     found: list[Timing] = []
@@ -94,7 +94,7 @@ def measured(
 def _grown(
     layer: Layer, axis: Axis, sizes: Sequence[int], other: int, seconds: float, device: torch.device, rounds: int
 ) -> list[Timing]:
-    """A layer at larger and larger sizes."""
+    """Time a layer at increasing sizes."""
     found: list[Timing] = []
     for size in sizes:
         n, d = (size, other) if axis == "n" else (other, size)
@@ -110,7 +110,7 @@ def _grown(
 def _of_layer(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -> Timing:
     x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
     run = _built(layer, d, device)
-    run(x_1Td)  # what is only done once
+    run(x_1Td)  # work that is only done once
     first = _seconds(run, x_1Td)
     again = (_seconds(run, x_1Td) for _ in range(1, rounds if first < _SLOW else min(rounds, 2)))
     return Timing(layer, n, d, min(first, *again) if rounds > 1 else first)
@@ -149,7 +149,7 @@ def _by_head(x_1Td: Tensor) -> Tensor:
 
 
 def _seconds(run: Callable[[Tensor], object], x_1Td: Tensor) -> float:
-    """Seconds per call, over enough calls to measure reliably. On a CPU those of this thread, whatever else the machine does."""
+    """Seconds per call, over enough calls to measure reliably. On a CPU, the processor time of this thread."""
     clock = time.perf_counter if x_1Td.is_cuda else time.thread_time
     calls = 1
     while True:

@@ -1,5 +1,5 @@
-"""What is shown of long-running work, on the command line and in Python: `work` for anything countable, `begin` and `step` for
-a training."""
+"""Progress of long-running work, on the command line and in Python: `work` for anything countable, `begin` and `step` for
+training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firth.progress.screens import Screen, screen
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LOOK_EVERY = 0.1  # seconds between two renewals of the line
+_LOOK_EVERY = 0.1  # seconds between two updates of the line
 _SMOOTH = 50  # steps that the shown loss is averaged over, and at most a tenth of all steps
 _SHORT = 2.0  # seconds that a call in Python may take before it shows its progress
 
@@ -27,15 +27,15 @@ _SHORT = 2.0  # seconds that a call in Python may take before it shows its progr
 class Display:
     """Progress bars, from `after` seconds on."""
 
-    active: ClassVar[Display | None] = None  # of this process; a second one inside it would disturb it
+    active: ClassVar[Display | None] = None  # the one of this process; nested displays share it
 
     def __init__(self, label: str = "training", after: float = 0.0) -> None:
         self.label = label
         self.visible_from = time.monotonic() + after
-        self.screen: Screen | None = None  # opened by the first thing to show
+        self.screen: Screen | None = None  # opened when there is something to show
         self.outer: Display | None = None
         self.steps = 0
-        self.headline: Callable[[Mapping[str, Any]], str] = lambda metrics: ""  # of the task, see `begin`
+        self.headline: Callable[[Mapping[str, Any]], str] = lambda metrics: ""  # that of the task, see `begin`
         self.began = (0, 0.0)  # the step this process started at, and when
         self.loss = self.tokens = self.seconds = 0.0
         self.seen = (0, 0.0)
@@ -53,14 +53,14 @@ class Display:
             self.screen.close()
 
     def work(self, what: str, done: int, total: int) -> None:
-        """Reading, encoding, evaluating: a bar that disappears when it is full."""
+        """Show reading, encoding or evaluating as a bar that disappears when it is full."""
         self._show(what, done, total)
         if total and done >= total:
             self._remove(what)
         self._plain(f"{what} {done / total:.0%}" if total else f"{what} {done:,}")
 
     def begin(self, training: Any, recipe: Any) -> None:
-        """A firth.training.loop.Training and its Recipe."""
+        """Start to show a firth.training.loop.Training with its Recipe."""
         self.steps, self.headline = recipe.training.steps, recipe.task.headline
         self.began = (training.step, time.monotonic())
         self.seen = training.tokens, training.seconds
@@ -117,8 +117,8 @@ def _weight(count: int) -> float:
 
 @contextmanager
 def showing(progress: Progress | bool) -> Iterator[Progress]:
-    """How a call in Python follows `progress`: True shows bars if it takes longer than two seconds, inside those that are shown
-    already; False shows nothing; a function is called."""
+    """The Progress for the argument `progress` of a Python call. True shows bars after two seconds, in the active display
+    if there is one; False shows nothing; a function is used as it is."""
     if not isinstance(progress, bool):
         yield progress
     elif not progress or threading.current_thread() is not threading.main_thread():
@@ -131,7 +131,7 @@ def showing(progress: Progress | bool) -> Iterator[Progress]:
 
 
 def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
-    """For a function with an argument `progress: Progress | bool = True`, which it reads with `followed`; see `showing`."""
+    """Decorate a function with an argument `progress: Progress | bool = True`, which it reads with `followed`; see `showing`."""
     arguments = signature(function)
 
     @wraps(function)
@@ -145,6 +145,6 @@ def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def followed(progress: Progress | bool) -> Progress:
-    """What `shows_progress` has put in the place of True or False."""
+    """The Progress that `shows_progress` has substituted for True or False."""
     assert not isinstance(progress, bool)
     return progress

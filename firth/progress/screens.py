@@ -14,7 +14,7 @@ _PLAIN_EVERY = 10.0  # seconds between two lines
 
 class Screen(Protocol):
     def show(self, what: str, done: int, total: int, facts: str) -> None:
-        """Draw or renew the bar of `what`."""
+        """Draw or update the bar of `what`."""
 
     def remove(self, what: str) -> None:
         """Remove a bar that is full."""
@@ -26,7 +26,7 @@ class Screen(Protocol):
 
 
 def screen() -> Screen:
-    """The one of this process."""
+    """The screen of this process."""
     if _in_notebook():
         return Notebook()
     return Terminal() if sys.stderr is not None and sys.stderr.isatty() else Lines()
@@ -96,7 +96,7 @@ class Notebook:
         pass
 
     def _draw(self) -> None:
-        ipython: Any = importlib.import_module("IPython.display")  # there is one, where there is a kernel
+        ipython: Any = importlib.import_module("IPython.display")  # IPython is installed if a kernel runs
         rows = "".join(_bar(what, *bar) for what, bar in self.bars.items())
         plain = "\n".join(_line(what, *bar) for what, bar in self.bars.items())
         content = {"text/html": rows, "text/plain": plain}

@@ -37,7 +37,7 @@ def read_documents(
     if format not in get_args(Format):
         raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
     corpus = find(os.fspath(place), format, field)
-    corpus.expect_field()
+    corpus.expect_columns()
     root = Path(place).expanduser()
     by_line = len(corpus.files) == 1 and not is_folder(root)
     found: list[Document] = []

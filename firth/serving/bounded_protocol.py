@@ -1,8 +1,8 @@
-"""BoundedProtocol: every connection of the HTTP API and of the lab, within ConnectionLimits.
+"""BoundedProtocol: applies ConnectionLimits to every connection of the HTTP API and of the lab.
 
-uvicorn bounds neither the head of a request nor the time that a client takes to send one. Here the bytes are counted before the
-parser keeps them, and a sweep ends the connections whose time is over. If all connections are taken, a new one replaces that
-which has waited longest for its client, so that clients that send nothing cannot keep others out.
+uvicorn limits neither the size of a request's head nor the time a client takes to send it. Here, bytes are counted before the
+parser stores them, and a periodic sweep closes connections whose deadline has passed. If the server is full, a new connection
+replaces the one that has been idle longest, so that clients that send nothing cannot keep others out.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from firth.serving.connection_limits import ConnectionLimits
 
-Refusal = Callable[[int, str], Response]  # status and message → what the client gets
-_LINGER = 2.0  # seconds in which a client that is refused may still send, so that it reads the response
+Refusal = Callable[[int, str], Response]  # (status, message) → the response
+_LINGER = 2.0  # seconds for which a refused client may still send: closing at once could discard the response
 _LINGER_BYTES = 1 << 20
-_SWEEP = 0.5  # seconds between two looks at the deadlines, at most
+_SWEEP = 0.5  # maximum number of seconds between two checks of the deadlines
 
 
 class Phase(enum.IntEnum):
     HEAD = 0  # a request is expected, or has begun
     BODY = 1  # its head is complete
     WORK = 2  # its body, too
-    REFUSED = 3  # the rest is read and thrown away, for a moment
+    REFUSED = 3  # further bytes are read and discarded for a moment
 
 
 class Connections:
@@ -40,17 +40,17 @@ class Connections:
     def __init__(self, limits: ConnectionLimits, refusal: Refusal) -> None:
         self.limits, self.refusal = limits, refusal
         self.open: set[BoundedProtocol] = set()
-        self.waiting: dict[BoundedProtocol, None] = {}  # those that wait for a head, the longest first
+        self.waiting: dict[BoundedProtocol, None] = {}  # connections that wait for a head, the oldest first
         self.by_address: Counter[str] = Counter()
         self._planned = False
         self._every = min(_SWEEP, limits.head_seconds / 4, limits.pause / 4)
 
     def protocol(self, kind: Callable[..., BoundedProtocol] | None = None) -> Any:
-        """What uvicorn takes for a class. `kind`: one with further arguments."""
+        """A factory that uvicorn uses like a protocol class. `kind` is a subclass that takes further arguments."""
         return partial(kind or BoundedProtocol, self)
 
     def enter(self, one: BoundedProtocol) -> tuple[int, str] | None:
-        """Count a new connection; why it is refused, if it is."""
+        """Count a new connection; returns the reason if it is refused."""
         refused = None
         self.by_address[one.address] += 1
         most = self.limits.of_address(own=_of_this_machine(one.address))
@@ -60,7 +60,7 @@ class Connections:
             if self.waiting:
                 next(iter(self.waiting)).give_way()
             else:
-                refused = 503, "the server has as many connections as it takes on. Try again in a moment."
+                refused = 503, "the server has reached its maximum number of connections. Try again in a moment."
         self.open.add(one)
         if not self._planned:
             self._plan(one.loop)
@@ -93,16 +93,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self.others, self.limits = others, others.limits
         self.address = ""
         self.phase = Phase.HEAD
-        self._since = self._heard = self.loop.time()  # the phase began; the last byte came
-        self._sent = 0  # bytes that came in this phase
+        self._since = self._heard = self.loop.time()  # when the phase began, and when the last byte arrived
+        self._sent = 0  # bytes received in this phase
         self._idle = 0  # bytes since the last piece of a body, or since the request began
         self._answered = math.inf  # when the response to an unfinished request was complete
-        self._full: float | None = None  # since when the client has not taken what was sent to it
-        self._ends = math.inf  # when a connection that is closed must be gone
+        self._full: float | None = None  # since when the client has not read what was sent to it
+        self._ends = math.inf  # deadline for closing the connection
         self._why: tuple[int, str] | None = None
-        self._unanswered: list[Any] = []  # the requests whose responses are not complete; uvicorn's `cycle` is the last
+        self._unanswered: list[Any] = []  # requests without a complete response; uvicorn's `cycle` is the last of them
 
-    # What happens to the connection
+    # Events of the connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -141,7 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._full = None
 
-    # What the parser finds. An exception ends its work, and the connection.
+    # Callbacks of the parser. An exception stops it and closes the connection.
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unanswered = [one for one in self._unanswered if not one.response_complete]
         super().on_response_complete()
         if self.transport.is_closing():
-            self._ends = self.loop.time() + self.limits.pause  # in which the client takes what it has not read
+            self._ends = self.loop.time() + self.limits.pause  # for the client to read the rest
         elif self.cycle.response_complete:
             if self.phase is Phase.WORK:
                 self._enter(Phase.HEAD)
@@ -200,7 +200,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.others.waiting.pop(self, None)
 
     def deadline(self) -> float:
-        """When the connection ends unless something happens before."""
+        """The time at which the connection is closed unless something arrives before."""
         limits, ends = self.limits, self._ends
         if self._full is not None:
             ends = min(ends, self._full + 2 * limits.pause)
@@ -226,15 +226,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._ends = self.loop.time() + _LINGER  # it would stay for what its client does not take
+        self._ends = self.loop.time() + _LINGER  # close() would wait for the client to read what is buffered
 
     def give_way(self) -> None:
-        """To another connection."""
+        """Close, to make room for another connection."""
         self.others.leave(self)
         self.transport.abort()
 
     def _disconnect(self) -> None:
-        """Tell the application that nobody waits for its responses."""
+        """Tell the application that the client has disconnected."""
         for one in self._unanswered:
             one.disconnected = True
             one.message_event.set()
@@ -246,11 +246,11 @@ class BoundedProtocol(HttpToolsProtocol):
         return ValueError(message)
 
     def send_400_response(self, msg: str) -> None:
-        """The parser has found something, or one of the methods above."""
+        """Refuse the request: the parser, or one of the methods above, has found an error."""
         self.refuse(*(self._why or (400, "the request is not valid HTTP.")))
 
     def refuse(self, status: int, message: str) -> None:
-        """Answer, read on for a moment, so that the client gets the answer, and close. If another response is on its way, only
+        """Send an error, keep reading for a moment so that the client receives it, and close. If another response has begun, only
         close."""
         if self.phase is Phase.REFUSED or self.transport.is_closing():
             return
@@ -270,7 +270,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _of_this_machine(address: str) -> bool:
-    """Also a Unix-domain socket, which has no address."""
+    """True also for Unix-domain sockets, which have no address."""
     try:
         return not address or ipaddress.ip_address(address).is_loopback
     except ValueError:

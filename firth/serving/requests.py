@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
 
-SURROGATE = "the request has a lone surrogate, half of a character such as \\ud83d, which is no text. Send whole characters."
+SURROGATE = (
+    "the request has a lone surrogate, half of a character such as \\ud83d, which is not valid text. Send whole characters."
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 18  # of a length; Python refuses to read numbers of thousands
 _OWN_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
@@ -41,12 +43,12 @@ def from_another_page(headers: Mapping[str, str]) -> bool:
 
 
 def is_json(headers: Mapping[str, str]) -> bool:
-    """Whether the body is said to be JSON: `application/json`, in capitals or not, with parameters or without."""
+    """Whether the content type is `application/json`, in any case, with or without parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def has_lone_surrogate(value: Any) -> bool:
-    """Whether a string within parsed JSON, or a name, has half of a surrogate pair: no text has, and UTF-8 cannot spell it."""
+    """Whether a string or key in parsed JSON contains a lone surrogate, which UTF-8 cannot encode."""
     stack = [value]
     while stack:
         match stack.pop():

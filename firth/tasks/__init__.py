@@ -22,7 +22,7 @@ from firth.tasks.task import SPECIAL, AnyTask, Tables, changed, either, listed
 from firth.tasks.translation import TranslationTask
 from firth.text.datasets.named import Holds, holds
 
-# The first task of a family is the objective of a recipe that names none.
+# The first task of a family is the default objective of its recipes.
 TASKS: tuple[type[AnyTask], ...] = (
     NextToken,
     TextClassification,
@@ -53,12 +53,12 @@ def task_for(recipe: Tables[Any, Any]) -> AnyTask:
 
 
 def default_task(family: str) -> type[AnyTask]:
-    """The objective of a recipe that only says which family its model is of."""
+    """The default objective of a model family."""
     return next(task for task in TASKS if family == task.families[0])
 
 
 def check(recipe: Tables[Any, Any]) -> None:
-    """Raise a ConfigError where the tables of a recipe do not fit together; each table is checked where it is defined."""
+    """Raise a ConfigError if the tables of a recipe contradict each other; each table checks its own settings."""
     task = task_for(recipe)
     _check_family(recipe, task)
     _check_source(recipe, task)

@@ -159,14 +159,15 @@ class ClassifierRun(Run[Classifier]):
         save: bool = True,
         progress: Progress | bool = True,
     ) -> FittedThreshold:
-        """Choose the probability of `label` from which on a text is of that class, on validation data: for the highest F1, for
-        the highest recall at a least `precision`, or for the lowest cost of mistakes (1 each unless given). `label` is the last
-        class of two; of more, name one. Later calls of `classify` and `evaluate` use what `save` stores with the run."""
+        """Choose, on validation data, the threshold on the probability of `label`: for the highest F1, for the highest recall at
+        a minimum `precision`, or for the lowest cost of errors (1 each by default). `label` is the last of two classes by
+        default; with more classes, give one. With `save`, the threshold is stored with the run and used by later calls of
+        `classify` and `evaluate`."""
         wish, own = Wish(aim, precision, false_positive, false_negative), self._label(label)
         self._refuse_test_data(path)
         if save and self.path is None:
             raise ConfigError(
-                "this model is not a run, so no threshold can be stored with it. Import it first, with firth import."
+                "a threshold can only be stored with a run, but this model is not one. Import it first, with firth import."
             )
         check_split(self.recipe.data, path, None if path is not None else "valid")
         name, examples = self._examples(path, None if path is not None else "valid", followed(progress))
@@ -179,7 +180,7 @@ class ClassifierRun(Run[Classifier]):
         return found
 
     def remove_threshold(self) -> None:
-        """Forget the stored threshold: from now on the most probable class is chosen."""
+        """Delete the stored threshold: later calls choose the most probable class."""
         if self.path is not None:
             RunFolder(self.path).threshold.unlink(missing_ok=True)
 
@@ -188,7 +189,9 @@ class ClassifierRun(Run[Classifier]):
         if label is None and len(self.labels) == 2:
             return self.labels[1]
         if label is None:
-            raise ConfigError(f"a threshold is for one class. Name it: {listed(self.labels[0], self.labels)}")
+            raise ConfigError(
+                f"a threshold needs a label, because there are more than two classes: {listed(self.labels[0], self.labels)}"
+            )
         if label not in self.labels:
             raise ConfigError(f'there is no class "{label}"; the classes are {listed(label, self.labels)}')
         return label
@@ -199,18 +202,19 @@ class ClassifierRun(Run[Classifier]):
             raise ConfigError(f"{path} is the test data of this run. Choose a threshold on other data.")
 
     def decision(self, threshold: float | None, label: str | None) -> Threshold | None:
-        """The threshold that was given, or the stored one."""
+        """The given threshold, or the stored one."""
         if threshold is not None:
             return Threshold(self._label(label), threshold)
         if label is not None:
-            raise ConfigError(f'the class "{label}" was given without a threshold. Give both, or neither.')
+            raise ConfigError(f'the label "{label}" needs a threshold. Give both, or neither.')
         return self.threshold
 
     def classify(self, texts: Sequence[str], *, threshold: float | None = None, label: str | None = None) -> list[Classification]:
         """The class of each text, and the probability of every class.
 
         The most probable class; or, with a `threshold`, `label` if its probability reaches that, and otherwise the most probable
-        other class. `label` is the last class of two; of more, name one. Without a threshold, that stored with the run counts."""
+        other class. `label` is the last of two classes by default; with more classes, give one. The default threshold is the one
+        stored with the run."""
         refuse_one_text("classify", texts)
         decision = self.decision(threshold, label)
         encoded = self._encoded(texts)
@@ -227,7 +231,7 @@ class ClassifierRun(Run[Classifier]):
         return Classification(best, chances[best], chances)
 
     def _encoded(self, texts: Sequence[str]) -> list[Ids]:
-        """One warning for all words never seen in training."""
+        """Warn once about all words never seen in training."""
         unseen: dict[str, None] = {}
         found, tokenizer = [], self.tokenizer
         for text in texts:
@@ -254,7 +258,7 @@ class ClassifierRun(Run[Classifier]):
         """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right. `threshold`
         and `label`: see `classify`."""
         decision = self.decision(threshold, label)
-        pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first: it may be refused
+        pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first, because it may raise
         check_split(self.recipe.data, path, split)
         return self._measured(path, split, followed(progress), decision) | pairs
 
@@ -399,7 +403,7 @@ def _lines(metrics: Mapping[str, Any]) -> list[tuple[str, int, float, float, flo
 
 
 def stored_threshold(path: Path, labels: tuple[str, ...]) -> Threshold | None:
-    """What a file that `fit_threshold` wrote says; None where there is none."""
+    """Read a file of `fit_threshold`; None if there is none."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         found = Threshold(str(told["label"]), float(told["threshold"]))

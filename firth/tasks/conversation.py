@@ -77,7 +77,7 @@ class ConversationConfig(ObjectiveConfig):
         return dataclasses.replace(self, template=found.source, bos_token=bos, eos_token=eos)
 
     def format(self, tokenizer: Tokenizer) -> ChatFormat:
-        """How messages become tokens."""
+        """The chat format, which turns messages into tokens."""
         if self.template is None and tokenizer.kind == "imported":
             return self._imported_format(tokenizer)
         if self.template is None:
@@ -147,7 +147,7 @@ class ConversationRun(LanguageModelRun):
 
     @cached_property
     def format(self) -> ChatFormat:
-        """How messages become tokens."""
+        """The chat format, which turns messages into tokens."""
         found: ChatFormat = self.recipe.objective.format(self.tokenizer)
         return found
 
@@ -244,13 +244,13 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         model = self.recipe.model
         if not isinstance(model, TransformerConfig) or model.attention != "softmax":
             raise ConfigError(
-                "objective.pack is true, but only softmax attention can keep conversations in one row apart. Remove it, or set "
+                "objective.pack needs softmax attention, which keeps the conversations in a row apart. Remove it, or set "
                 'model.kind = "transformer".'
             )
         if model.position in ("learned", "sinusoidal"):
             raise ConfigError(
-                f'objective.pack is true, but positions would count on from one conversation to the next, and "{model.position}" '
-                "positions are absolute. Remove it, or choose rotary ones."
+                f'objective.pack needs relative positions, but model.position is "{model.position}". Remove it, or set '
+                'model.position = "rotary".'
             )
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> ChatData:

@@ -1,4 +1,4 @@
-"""What the tasks that restore a corrupted text share: span-corruption and denoising. The loss is −log p(y_t | y_<t, x)."""
+"""The base of the tasks that restore a corrupted text, span corruption and denoising. The loss is −log p(y_t | y_<t, x)."""
 
 from __future__ import annotations
 

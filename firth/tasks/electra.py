@@ -131,7 +131,7 @@ class ElectraRun(RunningTextRun[Electra]):
         return found
 
     def _reading(self, text: str) -> Reading:
-        """Of the discriminator's encoder alone."""
+        """The vectors of the discriminator's encoder."""
         ids = self._document(self._encoder().encode([text]).ids[0])
         reading = one_reading(self.network, self.tokenizer, ids, self._forward)
         return dataclasses.replace(reading, network=self.network.encoder)

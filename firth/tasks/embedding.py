@@ -97,9 +97,9 @@ class EmbeddingRun(Run[TextEmbedder]):
         encoded = encoder.encode(given)
         if encoded.cut:
             warnings.warn(
-                f"{encoded.cut} of {len(encoded.ids)} texts have more than {most} tokens, the most that this model is made to "
-                "read. The rest of them is left out.",
-                stacklevel=4,  # of whoever called `embed`
+                f"{encoded.cut} of {len(encoded.ids)} texts have more than {most} tokens, the limit of this model, and are "
+                "truncated.",
+                stacklevel=4,  # the caller of `embed`
             )
         return encoded
 

@@ -46,7 +46,9 @@ class PromptTask(Task[P, O, D]):
         super().check()
         data, training = self.recipe.data, self.recipe.training
         assert isinstance(data, SwapsConfig | LinearConfig)
-        if self.recipe.tokenizer != TokenizerConfig():
+        tokenizer, plain = self.recipe.tokenizer, TokenizerConfig()
+        # A run of an earlier version says that it has no <start>.
+        if tokenizer.start or dataclasses.replace(tokenizer, start=plain.start) != plain:
             raise ConfigError("[tokenizer] has settings, but prompts are generated as characters or numbers. Remove it.")
         if (tokens := prompt_tokens(data)) > training.context:
             raise ConfigError(

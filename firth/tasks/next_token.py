@@ -264,7 +264,7 @@ class LanguageModelRun(Run[LanguageModel]):
                 f"Remove {option(name)}."
             )
         if context is None:
-            raise ConfigError(f'rotary_scaling is "{rotary_scaling}", and no context was given. Add {option("context")}.')
+            raise ConfigError(f'rotary_scaling = "{rotary_scaling}" needs a context. Add {option("context")}.')
         if context < 1:
             raise ConfigError(f"context is {context}; expected 1 or more")
         end = network.scheme.end

@@ -30,11 +30,11 @@ class _Splits(Protocol[T_co]):
 def check_split(data: DataConfig, path: str | Path | None, split: str | None) -> None:
     """Refuse a path and a split at once, an unknown split, and standard input a second time."""
     if path is not None and split is not None:
-        raise ConfigError(f'both a file, {path}, and a split, "{split}", were given. Give one of them.')
+        raise ConfigError(f'the file {path} and the split "{split}" cannot be combined. Remove one of them.')
     if split is not None and split not in get_args(Split):
         raise ConfigError(f'unknown split "{split}"; choose train, valid or test.{did_you_mean(split, get_args(Split))}')
     if path is None and not data.given:
-        raise DataError(f"this model was imported without the data that it was trained on. Give {_PATH}.")
+        raise DataError(f"this model was imported without its training data. Give {_PATH}.")
     if path is None and data.path == "-":
         raise DataError(f"this run was trained on standard input, which cannot be read again. Give {_PATH}.")
 

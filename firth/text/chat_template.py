@@ -1,9 +1,9 @@
-"""Chat templates: how a family of models writes a conversation, as a Jinja template (tokenizer_config.json's `chat_template`).
+"""Chat templates: Jinja templates that format conversations for a family of models (`chat_template` in tokenizer_config.json).
 
-A template is a program that somebody else wrote. It runs in Jinja's sandbox, which keeps it from Python's objects and files, in a
-process with limits of its own (`template_process`), and may write 4 times the characters of the messages and SPARE more. It has
-what Hugging Face's have: messages, tools, add_generation_prompt, bos_token, eos_token, raise_exception, strftime_now, and blocks
-{% generation %} … {% endgeneration %} around what the assistant writes.
+A template is untrusted code. It runs in Jinja's sandbox, without access to Python objects and files, in a process with limits of
+its own (`template_process`), and its output may have 4 times the characters of the messages plus SPARE. As in Hugging Face, it
+can use messages, tools, add_generation_prompt, bos_token, eos_token, raise_exception, strftime_now, and blocks
+{% generation %} … {% endgeneration %} around the assistant's messages.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ChatTemplate:
         return self.render_all([(messages, answer_next)])[0]
 
     def render_all(self, conversations: Iterable[tuple[Iterable[Message], bool]]) -> list[str]:
-        """The texts of several conversations, each with whether an answer is next."""
+        """The texts of several conversations, each with a flag whether an answer comes next."""
         return [text.translate(_MARKS) for text in self._written(conversations)]
 
     def render_with_tools(
@@ -60,7 +60,7 @@ class ChatTemplate:
             given = self._variables(_without_marks(messages), answer_next, _without_marks(tools) or None)
             [text] = self._asked([given], [_characters(given)])
         except RecursionError as error:
-            raise DataError("the tools, or their arguments, are nested too deeply. Simplify them.") from error
+            raise DataError("the tools or their arguments are nested too deeply. Simplify them.") from error
         return text.translate(_MARKS)
 
     def marked_answers(self, messages: Iterable[Message]) -> tuple[str, list[tuple[int, int]]]:
@@ -119,7 +119,7 @@ def _without_marks(value: Any) -> Any:
 
 
 def _characters(value: Any) -> int:
-    """In all strings of a table, or of a list."""
+    """The number of characters in all strings of a table or list."""
     if isinstance(value, str):
         return len(value)
     parts = [*value, *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
@@ -128,7 +128,7 @@ def _characters(value: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _facts(source: str) -> dict[str, bool]:
-    """Of the template, which is compiled for it."""
+    """Facts about a template, which is compiled to find them."""
     if len(source) > LONGEST:
         raise DataError(f"the chat template has {len(source):,} characters; the limit is {LONGEST:,}. Shorten it.")
     answer = template_process.ask({"source": source})

@@ -1,4 +1,4 @@
-"""Hashes of cached files, by which a flipped bit is noticed before anything is trained on it."""
+"""Hashes of cached files, which detect a flipped bit before training on it."""
 
 from __future__ import annotations
 

@@ -67,20 +67,23 @@ class DataConfig:
     sha256: str | None = None  # fingerprint of the training data; training fills it in
 
     has_tags: ClassVar[bool] = False
+    has_field: ClassVar[bool] = True  # whether `field` is read
 
     def __post_init__(self) -> None:
         given = self.given
         if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} given. Set one of data.name, data.path and data.text.")
+            raise ConfigError(f"{' and '.join(given)} are set. Set only one of data.name, data.path and data.text.")
         if not 0 <= self.valid < 1:
             raise ConfigError(f"data.valid is {self.valid}; expected 0 ≤ valid < 1")
         _expect_name("field", self.field)
+        if self.field != "text" and not self.has_field:
+            raise ConfigError(f'data.field is "{self.field}", which only applies to running text and classification. Remove it.')
         if self.format in ("conll", "conllu") and not self.has_tags:
             raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
 
     @property
     def given(self) -> list[str]:
-        """The settings that say where the data are."""
+        """The settings that locate the data."""
         return [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
 
     @classmethod
@@ -138,6 +141,7 @@ class TaggedConfig(DataConfig):
     labels: tuple[str, ...] | None = None  # tags, in the order of their numbers; training fills it in
 
     has_tags: ClassVar[bool] = True
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,6 +158,12 @@ class TaggedConfig(DataConfig):
 @dataclass(frozen=True)
 class QuestionsConfig(DataConfig):
     """Questions whose answers are spans of a passage, as in SQuAD, in .json or .jsonl files."""
+
+    # records whose question, context or answer is blank: leave them out with a warning ("skip"), or raise an error that
+    # names them ("refuse")
+    empty: Empty = "skip"
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,6 +195,8 @@ class PairsConfig(DataConfig):
     # generated for validation and for testing
     count: int = 20_000
 
+    has_field: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
@@ -214,6 +226,11 @@ class ConversationsConfig(DataConfig):
     skills: tuple[ChatSkill, ...] | None = None
     # number of training examples of each skill of chats; a tenth as many are used for validation and for testing
     count: int = 20_000
+    # conversations without messages, or with an empty one: leave them out with a warning ("skip"), or raise an error that names
+    # them ("refuse")
+    empty: Empty = "skip"
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -237,6 +254,8 @@ class CaptionsConfig(DataConfig):
     # kinds of scenes to generate: one shape, a count of the same, or two in a relation; if not set, all
     kinds: tuple[SceneKind, ...] | None = None
 
+    has_field: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _expect_name("image", self.image)
@@ -254,7 +273,7 @@ class CaptionsConfig(DataConfig):
         if self.name is not None:
             for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
                 if getattr(self, key) != usual:
-                    raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has parts of its own. Remove it.")
+                    raise ConfigError(f"data.{key} is {getattr(self, key)!r}, but {self.name} has its own splits. Remove it.")
 
     @property
     def scene_kinds(self) -> tuple[SceneKind, ...]:
@@ -273,6 +292,8 @@ class PromptsConfig(DataConfig):
     examples: int = 16  # number of worked examples in a prompt, before the last question
     # size of the validation and test sets: each has `count` / 10 prompts; training prompts are generated without limit
     count: int = 20_000
+
+    has_field: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -311,7 +332,7 @@ class LinearConfig(PromptsConfig):
 
 
 def _check_several(key: str, chosen: tuple[str, ...] | None, known: tuple[str, ...], name: str | None, of: str) -> None:
-    """Some of what a generated data set is made of."""
+    """Check a setting that selects parts of a generated data set."""
     if chosen is not None and name != of:
         raise ConfigError(f'data.{key} is {list(chosen)}, which only applies to data.name = "{of}". Remove it.')
     if chosen is not None and (not chosen or len(set(chosen)) < len(chosen)):
@@ -369,7 +390,7 @@ class TokenizerConfig:
             raise ConfigError(f'tokenizer.vectors is true, but tokenizer.kind is "{self.kind}"; only words have vectors')
         if self.kind == "unigram" and self.min_count > 1:
             raise ConfigError(
-                f"tokenizer.min_count is {self.min_count}; unigram keeps pieces by likelihood, not by count: leave it out"
+                f"tokenizer.min_count is {self.min_count}, but unigram keeps pieces by likelihood, not by count. Remove it."
             )
 
 

@@ -30,7 +30,7 @@ Phrasing = Literal["known", "held out"]
 
 
 class Skill(NamedTuple):
-    """What a question asks for, and whether training has questions of this wording."""
+    """The skill that a question tests, and whether its wording occurs in training."""
 
     name: str
     phrasing: Phrasing = "known"
@@ -87,7 +87,7 @@ class ChatFormat:
         return Rendered(np.concatenate(parts), np.concatenate(learned))
 
     def prompt(self, messages: Sequence[Message]) -> Ids:
-        """The conversation so far and <assistant>: what the next answer continues."""
+        """The conversation so far and <assistant>, which the next answer continues."""
         opening = np.array([self._marker_of["assistant"]], self.tokenizer.dtype)
         return np.concatenate([*(self._message(message) for message in messages), opening])
 
@@ -115,7 +115,7 @@ def check_messages(messages: Sequence[Message], where: str = "the conversation")
     """Raise a DataError unless user and assistant take turns, after an optional first message of the system."""
     expected: tuple[Role, ...] = ("system", "user")
     if not messages:
-        raise DataError(f"{where} has no messages; expected a user's and an assistant's, in turn")
+        raise DataError(f"{where} has no messages; expected the user and the assistant in turn")
     for number, message in enumerate(messages, start=1):
         if message.role not in expected:
             either = " or ".join(f'"{role}"' for role in expected)

@@ -1,4 +1,4 @@
-"""How much is read of files from elsewhere before they are refused, all in one place.
+"""Limits on files from outside, all in one place.
 
 FIRTH_LIMITS changes some of them for one process: FIRTH_LIMITS="ratio=2000,files=5000000".
 """
@@ -14,18 +14,18 @@ from firth.errors import ConfigError, DataError, did_you_mean
 
 _ENVIRONMENT = "FIRTH_LIMITS"
 _SHOWN = 60  # characters of a name in a message
-_RESERVE = 1 << 30  # bytes of a disk that copies of pipes leave free; of a small disk, …
-_PART = 20  # … this part
-_OF_THE_SYSTEM = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))  # in the last, /dev/shm may hold text
+_RESERVE = 1 << 30  # bytes of the disk that copies of pipes leave free, …
+_PART = 20  # … or one part in this many of a small disk
+_OF_THE_SYSTEM = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))  # except /dev/shm, which may hold text
 
 
 @dataclass(frozen=True)
 class Limits:
-    ratio: int = 250  # bytes that a compressed file may hold for each of its own, once it has given `small` bytes
+    ratio: int = 250  # decompressed bytes per compressed byte, beyond the first `small` bytes
     small: int = 64 << 20
-    bytes: int = 1 << 40  # of one file, decompressed
-    line: int = 256 << 20  # characters of a line, and of a file that is parsed as a whole
-    files: int = 1_000_000  # of text in a folder; ten times as many files of other kinds are passed over
+    bytes: int = 1 << 40  # in one file, decompressed
+    line: int = 256 << 20  # characters in a line, and in a file that is parsed as a whole
+    files: int = 1_000_000  # text files in a folder, and ten times as many of other kinds, which are skipped
 
     def check_size(self, path: Path, read: int, given: int) -> None:
         """`given` bytes have come out of the first `read` bytes of a compressed file."""
@@ -70,7 +70,7 @@ def limits() -> Limits:
 
 
 def expect_text_file(path: Path) -> None:
-    """Refuse what is neither a plain file nor a folder nor a pipe, and what is the system's own."""
+    """Refuse anything but a file, a folder or a pipe, and files of the operating system."""
     mode = path.stat().st_mode
     kind = next((name for test, name in _KINDS if test(mode)), None)
     if kind is not None:
@@ -95,6 +95,6 @@ def expect_space(folder: Path) -> None:
 
 
 def shortened(name: object) -> str:
-    """A name for a message: a text that was given in its place may be long."""
+    """A name for a message, truncated: a text given in place of a path may be long."""
     text = str(name)
     return text if len(text) <= 4 * _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,7 +1,7 @@
-"""Files of the cache that are checked against the hash of what was written, once per change of the file.
+"""Cache files with a checksum, which is verified once after each change of the file.
 
-The folder `seals` of the cache holds, for each of them, the hash, and the size, time and inode that the file had when the hash
-last matched. As long as these three are the same, the file is not read again.
+The folder `seals` of the cache holds, for each file, its hash, and the size, modification time and inode for which the hash last
+matched. While these three stay the same, the file is not read again.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def write_text(path: Path, text: str) -> None:
 
 
 def seal(path: Path, sha256: str) -> None:
-    """Remember the hash of a file that has just been written."""
-    with contextlib.suppress(DataError):  # no space: then the file is made again the next time
+    """Store the hash of a file that has just been written."""
+    with contextlib.suppress(DataError):  # no space: the file will be created again next time
         note = _seal_of(path)
         cache.sweep_abandoned(note.parent)
         cache.write_text(note, json.dumps({"sha256": sha256, "state": _state(path)}))
 
 
 def whole(path: Path, sha256: str | None = None) -> bool:
-    """Whether a file of the cache is there, and is what was written: its hash is `sha256`, or that of its seal. A damaged one is
-    reported; whoever asks then makes it again."""
+    """Whether a cache file exists and is intact: its hash is `sha256`, or that of its seal. Warns about a damaged file, which the
+    caller then creates again."""
     if not path.is_file():
         return False
     expected = sha256 or noted(path)
     if expected is None:
-        return False  # of a version without seals
+        return False  # written by a version without seals
     if matches(path, expected, lambda: sha256_of(path) == expected):
         return True
     tell_damaged(path)
@@ -51,18 +51,18 @@ def whole(path: Path, sha256: str | None = None) -> bool:
 
 
 def tell_damaged(path: Path) -> None:
-    warnings.warn(f"{path} in the cache is damaged. It is made again.", stacklevel=3)
+    warnings.warn(f"{path} in the cache is damaged and will be created again", stacklevel=3)
 
 
 def noted(path: Path) -> str | None:
-    """The hash of a file that was sealed."""
+    """The stored hash of a file."""
     found = _noted(path).get("sha256")
     return found if isinstance(found, str) else None
 
 
 def matches(path: Path, expected: str, check: Callable[[], bool]) -> bool:
-    """`check()`, a comparison of the file with the hash `expected`; not repeated while the file has not changed since it last
-    held."""
+    """The result of `check()`, which compares the file with the hash `expected`. It is not called again until the file
+    changes."""
     try:
         state, last = _state(path), _noted(path)
         if state is not None and last.get("sha256") == expected and last.get("state") == state:
@@ -91,7 +91,7 @@ def _noted(path: Path) -> dict[str, Any]:
 
 
 def _state(path: Path) -> list[int] | None:
-    """None for a file so new that its time says nothing."""
+    """The state of a file; None if it is so new that it could change without a new modification time."""
     found = path.stat()
     if time.time() - found.st_mtime < SETTLED:
         return None

@@ -64,8 +64,8 @@ class TemplateFormat(ChatFormat):
         for before, after in zip(parts[::2], parts[1::2], strict=True):
             if not after.startswith(before) or not text.startswith(after):
                 raise DataError(
-                    "the chat template writes earlier messages in another way once others follow, so the answers cannot be told "
-                    "apart. Put {% generation %} and {% endgeneration %} around them in the template."
+                    "the chat template changes earlier messages when later ones follow, so the answers cannot be located. Put "
+                    "{% generation %} and {% endgeneration %} around them in the template."
                 )
             spans.append((len(before), self._cut(text, len(before), len(after))))
         return text, spans
@@ -91,7 +91,7 @@ class TemplateFormat(ChatFormat):
 
     @cached_property
     def tools(self) -> ToolFormat:
-        """How conversations with tools are written; a DataError if the template has none."""
+        """The format of tool calls; raises a DataError if the template does not support tools."""
         return ToolFormat(self)
 
     def safe_message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:

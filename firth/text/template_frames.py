@@ -1,4 +1,4 @@
-"""What passes between firth and the processes in which chat templates run: JSON after its length; and what they may need."""
+"""The messages between firth and the processes that run chat templates, JSON after its length; and the limits of the latter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import IO, Any
 
 MEMORY = 200 << 20  # bytes of a process
 SECONDS, PROCESSOR_SECONDS = 2.0, 1.0  # for a request, by the clock and by the processor's
-BEGIN, END = "\ufdd0", "\ufdd1"  # around what the assistant writes; Unicode reserves them for use within a program
+BEGIN, END = "\ufdd0", "\ufdd1"  # marks around the assistant's messages: code points that Unicode reserves for internal use
 _LENGTH = 8  # bytes
 
 
@@ -20,7 +20,7 @@ def write_frame(stream: IO[bytes], value: Any) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """None at the end of the stream, or when no honest frame begins here."""
+    """The next message; None at the end of the stream, or if the frame is invalid."""
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "big")
     if len(head) < _LENGTH or size > MEMORY:

@@ -1,5 +1,5 @@
-"""Chat templates run in processes of their own: a template is a program that somebody else wrote, and only the operating system
-can limit its time and memory whatever it does.
+"""Run chat templates in processes of their own: a template is untrusted code, and only the operating system can limit its time
+and memory reliably.
 
 The first template starts a process (a fifth of a second), which then serves all of them, one request at a time. While it is busy,
 others are started, up to WORKERS. A process that was stopped is replaced.
@@ -23,8 +23,8 @@ from firth.errors import DataError, FirthError
 from firth.text.template_frames import MEMORY, PROCESSOR_SECONDS, SECONDS, parse_frame, read_frame, write_frame
 
 WORKERS = 4
-_STARTING = 60.0  # seconds in which a process must be there, also on a busy machine
-_LOOK = 0.02  # seconds between two looks at the memory of a process, where the system does not limit it
+_STARTING = 60.0  # seconds for a process to start, also on a busy machine
+_LOOK = 0.02  # seconds between two checks of a process's memory, if the system cannot limit it
 _PROGRAM = "import sys; sys.path += sys.argv[1:]; from firth.text.template_worker import main; main()"
 _KEPT_VARIABLES = ("TZ", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -35,14 +35,14 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Stopped(Exception):
-    """The process has ended before it answered."""
+    """The process ended before it answered."""
 
 
 class _Worker:
     """One process. `ask` is for one thread at a time."""
 
     def __init__(self) -> None:
-        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}  # so that Ctrl-C is for firth alone
+        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}  # so that Ctrl-C only reaches firth
         try:
             self.process = subprocess.Popen(
                 [sys.executable or "python3", "-I", "-S", "-c", _PROGRAM, *_folders()],
@@ -99,16 +99,16 @@ class _Worker:
         self.forget()
 
     def forget(self) -> None:
-        """Closes the pipes, without a word into them: in a fork, they are those of the parent. The process ends by itself."""
+        """Close the pipes without writing to them: a fork shares them with its parent. The process then ends by itself."""
         for stream in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
                 stream.raw.close()  # type: ignore[union-attr]  # typed as the IO of any file
         if self.process.returncode is None:
-            self.process.returncode = 0  # not for a fork to wait for
+            self.process.returncode = 0  # a fork must not wait for it
 
 
 class _Watch:
-    """Ends a process that takes too long or, where the system does not see to it (macOS), too much memory."""
+    """Ends a process that takes too long or, if the system cannot limit it (macOS), too much memory."""
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float, *, looks: bool) -> None:
         self._process, self._seconds, self._looks = process, seconds, looks
@@ -133,7 +133,7 @@ class _Watch:
                 self._process.kill()
 
     def end(self) -> None:
-        """From now on there is no verdict, and the process lives."""
+        """Stop watching."""
         with self._lock:
             self._done.set()
 
@@ -158,7 +158,7 @@ class _Pool:
             worker = self._take()
             try:
                 answer = worker.ask(request)
-            except BaseException as error:  # Ctrl-C among them: the process is still busy, and its answer would be the next one's
+            except BaseException as error:  # also Ctrl-C: the process is still busy, and the next request would get its answer
                 self._end(worker)
                 if isinstance(error, _Stopped):
                     raise DataError(f"the chat template was stopped: {error}. Correct it.") from error
@@ -193,13 +193,13 @@ class _Pool:
 
 
 def _folders() -> list[str]:
-    """What the process imports comes from here: to look for installed packages by itself would take longer than all the rest."""
+    """The import path of the process: finding the installed packages by itself would take longer than everything else."""
     specs = [importlib.util.find_spec(name) for name in ("firth", "jinja2", "markupsafe")]
     return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in specs if spec is not None and spec.origin))
 
 
 def _after_fork() -> None:
-    """A fork has none of the processes of its parent."""
+    """Forget the parent's processes after a fork."""
     global _pool
     inherited, _pool = _pool, _Pool()
     for worker in inherited.workers:

@@ -1,11 +1,12 @@
-"""The process in which chat templates run. Of firth it imports nothing but `template_frames`, so that it is there at once.
+"""The process that runs chat templates. It imports only `template_frames` from firth, so that it starts quickly.
 
-It reads requests from its standard input and writes an answer to each to its standard output. Before it reads the first one it
-gives up what a template never needs: memory beyond MEMORY, new files and processes. Each request has PROCESSOR_SECONDS. The
-process ends when its input does.
+It reads requests from standard input and writes one answer to each to standard output. Before the first request it gives up
+everything a template never needs: memory beyond MEMORY, opening files and starting processes. A request may take
+PROCESSOR_SECONDS. The process ends with its input.
 
-A request has a "source". With "given", a list of the variables of one text each, the answer has the "texts"; without, "facts"
-about the template. A template that is not Jinja is "invalid", one that raises is "refused", one that needs too much is "stopped".
+A request has a "source". With "given", a list with the variables for each text, the answer has the "texts"; without it, "facts"
+about the template. The answer is "invalid" if the template is not Jinja, "refused" if it raises, and "stopped" if it exceeds a
+limit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main() -> None:
         _clock(PROCESSOR_SECONDS)
         try:
             answer = _answer(templates, parse_frame(body))
-            last = memory.resident() > MEMORY // 2  # the next template finds a process without the remains of this one
+            last = memory.resident() > MEMORY // 2  # the next template gets a fresh process
         except MemoryError:
             answer, last = {"stopped": f"it needs more than {MEMORY >> 20} MB of memory"}, True
         except RecursionError as error:  # a table that is nested too deeply
@@ -84,16 +85,18 @@ def _answer(templates: _Templates, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(error: Exception) -> str:
-    """One line."""
+    """The error in one line."""
     if isinstance(error, OSError):
-        return "it needs a file, and it may open none"
+        return "it tries to open a file, which is not allowed"
     message = " ".join(str(error)[: 4 * _SAID].split())[:_SAID]
-    printable = "".join(one if one.isprintable() else "?" for one in message)  # a terminal obeys the others
+    printable = "".join(
+        one if one.isprintable() else "?" for one in message
+    )  # other control characters could affect the terminal
     return printable or type(error).__name__
 
 
 class _Generation(Extension):
-    """{% generation %} … {% endgeneration %}: its text, between marks."""
+    """{% generation %} … {% endgeneration %}: puts marks around its text."""
 
     tags = {"generation"}  # noqa: RUF012 (Jinja's own declaration)
 
@@ -109,7 +112,7 @@ class _Generation(Extension):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """As Hugging Face's: its filters, its functions, its white space. Nothing is computed before it is rendered."""
+    """The environment of Hugging Face: filters, functions and white space. Nothing is computed before rendering."""
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
@@ -123,7 +126,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class _Namespace(Namespace):
-    """Without names that begin with an underscore, which lead to Python's own objects."""
+    """A namespace without names that begin with an underscore, which lead to Python's own objects."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         for name in dict(*args[1:], **kwargs):
@@ -151,12 +154,12 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Jinja's own writes < and > for HTML; a model expects them as they are."""
+    """Like Jinja's own, but without escaping < and > for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 class _Templates:
-    """Those that were used last, compiled, each with an environment of its own."""
+    """The most recently used templates, compiled, each in an environment of its own."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, tuple[_Environment, jinja2.Template]] = OrderedDict()
@@ -172,13 +175,13 @@ class _Templates:
 
 
 def _warm_up(templates: _Templates) -> None:
-    """The first template is slower than the others, and reads the time zone from a file."""
+    """Render a first template: it is slower than later ones, and reads the time zone from a file."""
     source = "{{ strftime_now('%Y') }}{% for one in (1, 2) %}{{ one | string | trim }}{% endfor %}{{ raise_exception('') }}"
     _answer(templates, {"source": source, "given": [{}], "longest": [10]})
 
 
 def _limit() -> dict[str, int]:
-    """Sets the limits of the process; those that the system knows."""
+    """Set the limits of the process that the system supports."""
     try:
         import resource
     except ImportError:  # Windows
@@ -193,7 +196,7 @@ def _limit() -> dict[str, int]:
 
 
 def _memory_is_limited() -> bool:
-    """Tried out, because macOS takes the limit and does not keep it."""
+    """Whether the limit works: macOS accepts it but does not enforce it."""
     try:
         mmap.mmap(-1, MEMORY).close()
     except (OSError, ValueError, MemoryError):
@@ -202,23 +205,23 @@ def _memory_is_limited() -> bool:
 
 
 def _clock(seconds: float) -> None:
-    """After so many seconds of processor time the system ends the process, whatever it is at; 0: never. A template waits for
-    nothing, so this is its time, also on a busy machine."""
+    """Let the system end the process after this many seconds of processor time; 0: never. A template never waits, so processor
+    time is a fair limit even on a busy machine."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 class _Memory:
-    """Of this process. On Linux; elsewhere it is not known, and 0."""
+    """Memory of this process on Linux; 0 on other systems."""
 
     def __init__(self) -> None:
         self._file = None
         with contextlib.suppress(OSError):
-            self._file = os.open("/proc/self/statm", os.O_RDONLY)  # now: later, no file can be opened
+            self._file = os.open("/proc/self/statm", os.O_RDONLY)  # opened now, because later no file can be opened
 
     def resident(self) -> int:
-        """Bytes. Not the peak, which Linux counts from before exec: that of the process that started this one."""
+        """Current memory in bytes. The peak would include the parent process, because Linux counts it from before exec."""
         if self._file is None:
             return 0
         return int(os.pread(self._file, 100, 0).split()[1]) * mmap.PAGESIZE

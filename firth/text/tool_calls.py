@@ -1,4 +1,4 @@
-"""Tool calls in the text that a model writes: where they begin and end, and which function they call with which arguments.
+"""Parse tool calls in generated text: where they begin and end, and which function they call with which arguments.
 
 Hermes, Qwen      <tool_call>{"name": "weather", "arguments": {"city": "Paris"}}</tool_call>          once or several times
 Qwen Coder        <tool_call><function=weather><parameter=city>Paris</parameter></function></tool_call>
@@ -45,7 +45,7 @@ def _json_calls(text: str, schemas: Schemas) -> list[Call] | None:
 
 
 def _mistral_calls(text: str, schemas: Schemas) -> list[Call] | None:
-    """weather{"city": "Paris"}, once or several times, each after a [TOOL_CALLS] that was taken out; or as all others."""
+    """weather{"city": "Paris"}, once or several times, without the [TOOL_CALLS] before each; or the common format."""
     calls: list[Call] = []
     at = 0
     while at < len(text.rstrip()):
@@ -87,7 +87,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _call(value: Any) -> Call | None:
-    """Models of one family sometimes write the function as another family does."""
+    """The function in another family's format, which models sometimes use."""
     if not isinstance(value, dict) or not isinstance(name := value.get("name"), str):
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
@@ -105,7 +105,7 @@ class CallFormat(NamedTuple):
     closing: str = ""
     reads: Callable[[str, Schemas], list[Call] | None] = _json_calls
     also: tuple[str, ...] = ()  # further strings that may be special tokens
-    dropped: tuple[str, ...] = ()  # those of them that say nothing
+    dropped: tuple[str, ...] = ()  # special tokens without a meaning of their own, which are dropped
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -133,14 +133,14 @@ class CallReader:
     whatever else looks like one stays text. White space around calls is dropped."""
 
     def __init__(self, format: CallFormat, functions: Schemas, *, most: int | None = None) -> None:
-        """`most`: calls; further ones are dropped."""
+        """`most`: maximum number of calls; further ones are dropped."""
         self._format, self._functions, self._most = format, functions, most
-        self._held = self._space = ""  # of which it is not known yet what it is, and the white space before a call
+        self._held = self._space = ""  # text that may still become a call, and the white space before it
         self._inside = self._said = False  # between opening and closing; whether there was text
         self.found = 0
 
     def push(self, piece: str) -> tuple[str, list[Call]]:
-        """The text and the calls that are certain, now that `piece` has come."""
+        """The text and the calls that are certain after `piece`."""
         self._held += piece
         text, calls = "", list[Call]()
         while (step := self._closed() if self._inside else self._opened()) is not None:
@@ -160,7 +160,7 @@ class CallReader:
         return "" if self.found and not held.strip() else held, []
 
     def _opened(self) -> tuple[str, list[Call]] | None:
-        """The text before a call that begins."""
+        """The text before the next call."""
         opening, held = self._format.opening, self._held
         if opening:
             begin = held.find(opening)
@@ -174,7 +174,7 @@ class CallReader:
         return text, []
 
     def _closed(self) -> tuple[str, list[Call]] | None:
-        """The call that ends."""
+        """The finished call."""
         closing = self._format.closing
         if not closing or (end := self._held.find(closing)) < 0:
             return None
@@ -190,7 +190,7 @@ class CallReader:
         return "", kept
 
     def _certain(self) -> int:
-        """How much of the held text is text: not the beginning of an opening, nor white space, which may stand before one."""
+        """How much of the held text is certainly text: neither the beginning of an opening nor white space before one."""
         if not self._format.opening and self._said:
             return len(self._held)
         openings = (self._format.opening,) if self._format.opening else self._format.also

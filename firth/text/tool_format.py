@@ -25,11 +25,11 @@ _CALLED = {
 }
 _RETURNED = {"role": "tool", "tool_call_id": _ID, "name": _CALL.name, "content": "probe_result"}
 
-TemplateMessage = Mapping[str, Any]  # a message as templates know it: {"role", "content", "tool_calls" …}
+TemplateMessage = Mapping[str, Any]  # a message as templates expect it: {"role", "content", "tool_calls" …}
 
 
 class Written(Protocol):
-    """What a TemplateFormat knows of its template."""
+    """The properties of a template that a TemplateFormat needs."""
 
     @property
     def template(self) -> ChatTemplate: ...
@@ -41,18 +41,18 @@ class Written(Protocol):
 
 
 class ToolFormat:
-    """What a template makes of tools. A DataError if it does not write them, or writes calls in none of the FORMATS."""
+    """The tool format of a template. Raises a DataError if it has no tools, or writes calls in none of the FORMATS."""
 
     def __init__(self, format: Written) -> None:
         self._format, self._template = format, format.template.for_tools
         if _CALL.name not in self._rendered([_ASKED], [_TOOL]):
-            raise DataError("the chat template of this model has no tools. Leave them out, or use another model.")
+            raise DataError("the chat template of this model does not support tools. Remove them, or use another model.")
         self.calls = self._found_format()
-        # special tokens are not part of a text, but these say where calls are
+        # special tokens are not part of the text, but these mark calls
         self.shown = {id: marker for marker in self.calls.markers if (id := format.special.get(marker)) is not None}
 
     def prompt(self, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]]) -> Ids:
-        """The conversation up to where the assistant begins to write."""
+        """The conversation up to the assistant's next message."""
         return self._format.encode(self._rendered([self._format.safe_message(one) for one in messages], tools))
 
     def reader(self, functions: Schemas, *, most: int | None = None) -> CallReader:
@@ -69,7 +69,7 @@ class ToolFormat:
         except DataError as error:
             raise DataError(f"the chat template of this model lists tools, but writes no calls: {error}") from error
         if _RETURNED["content"] not in returned:
-            raise DataError("the chat template of this model leaves out what tools return. Use another model.")
+            raise DataError("the chat template of this model ignores the results of tools. Use another model.")
         answer = called.removeprefix(before)
         for format in FORMATS:
             if self._reads(format, answer):

@@ -119,7 +119,7 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise RunError(f"the newest checkpoint in {folder.checkpoints} does not fit this run: {first}. Remove it") from error
-    for message in skipped:  # only now: an error is one line
+    for message in skipped:  # imported only now, so that an error is one line
         notice(message)
     return True
 
@@ -144,7 +144,7 @@ def _newest_intact(
     return None
 
 
-# What a checkpoint tells of its training besides the tensors; those of older runs lack some.
+# The state that a checkpoint holds besides tensors; older runs lack some of it.
 _STATE: dict[str, tuple[type, ...]] = {
     "step": (int,),
     "position": (int,),
@@ -172,7 +172,7 @@ def _state(metadata: Mapping[str, str], path: Path | None = None) -> dict[str, A
         if name not in _STATE or not isinstance(value, _STATE[name]) or isinstance(value, bool):
             raise CorruptFile(f"{path} is damaged: {name!r} in its state is {str(value)[:20]!r}")
     if not all(isinstance(loss, int | float) for loss in state["recent"]) or not 0 <= state["step"] < 2**63:
-        raise CorruptFile(f"{path} is damaged: its state has numbers that no training has")
+        raise CorruptFile(f"{path} is damaged: its state has impossible numbers")
     return state
 
 
@@ -182,7 +182,7 @@ def save_weights(training: Training, folder: RunFolder) -> None:
     with training.evaluated() as network:
         if not ranks().first:
             return
-        folder.threshold.unlink(missing_ok=True)  # it was chosen for other weights
+        folder.threshold.unlink(missing_ok=True)  # the threshold was chosen for other weights
         metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
         files.save_tensors(folder.model, merged_weights(network), metadata)
         if facts(network):
@@ -202,7 +202,7 @@ def load_base(folder: RunFolder) -> tuple[dict[str, Tensor], list[str]]:
     try:
         trained = json.loads(metadata["trained"])
     except (KeyError, ValueError, RecursionError) as error:
-        raise CorruptFile(f"{folder.base} is damaged: it does not name what is trained. Restore it") from error
+        raise CorruptFile(f"{folder.base} is damaged: it does not name the trained weights. Restore it.") from error
     return tensors, [str(name) for name in trained] if isinstance(trained, list) else []
 
 
@@ -229,7 +229,7 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
         base = load_base(folder)[0] if "lora" in newest[1] else {}
         found_weights = base | _with_prefix("model/", newest[0]) | _with_prefix("average/", newest[0])
         merged = merge(found_weights, newest[1].get("lora", ""))
-        for message in skipped:  # only now: an error is one line
+        for message in skipped:  # imported only now, so that an error is one line
             notice(message)
         return merged
     raise RunError(f"all weights in {folder.path} are damaged: {folder.model.name} and every checkpoint. Train the run again")
@@ -265,7 +265,7 @@ def _saved(model: Network) -> dict[str, Tensor]:
 
 
 def _like(training: Training) -> sharded.Like:
-    """What a tensor of a checkpoint is read into: distributed like the weight that it is, or belongs to."""
+    """A tensor to read a tensor of the checkpoint into, distributed like its weight."""
     weights = dict(training.model.named_parameters())
 
     def like(name: str, size: torch.Size, dtype: torch.dtype) -> Tensor:
@@ -291,13 +291,16 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
             tensors[name] = distributed_like(tensor, weight)
     weights = _with_prefix("model/", tensors)
     if weights.keys() != _saved(training.model).keys():
-        raise RunError("the checkpoint holds other weights than this run trains. Restore its recipe.toml, or start a new run")
+        raise RunError(
+            "the checkpoint does not match the weights that this run trains. Restore its recipe.toml, or start a new run."
+        )
     training.model.load_state_dict(weights, strict=False)
     moments = _with_prefix("optimizer/", tensors)
-    for name, parameter in training.model.named_parameters():
-        own = _with_prefix(f"{name}/", moments)
-        if own:
-            training.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
+    states = {name: own for name in parameters if (own := _with_prefix(f"{name}/", moments))}
+    if len({frozenset(own) for own in states.values()}) > 1:
+        raise RunError("the checkpoint is damaged: the optimiser's states of some weights are incomplete. Start a new run.")
+    for name, own in states.items():
+        training.optimizer.state[parameters[name]] = {key: value.to(parameters[name].device) for key, value in own.items()}
     if training.average is not None:
         training.average.load(_with_prefix("average/", tensors))
     training.random.state.update(_with_prefix("random/", tensors))

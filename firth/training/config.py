@@ -104,7 +104,7 @@ class TrainingConfig:
             raise ConfigError(f"training.freeze is {list(self.freeze)}; expected the names of parts of the model, each once")
         if self.freeze and self.lora:
             raise ConfigError(
-                f"training.lora is {self.lora}, which freezes all weights of training.init by itself. Remove training.freeze."
+                f"training.lora is {self.lora}, which already freezes all weights of training.init. Remove training.freeze."
             )
         if self.batch % self.accumulate:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The processes of one training: who they are, and what they tell each other. `torchrun` starts them; one process is a group of
+"""The processes of one training: their ranks and their communication. `torchrun` starts them; one process is a group of
 one, for which every function here is the identity.
 
 Only the first process (rank 0) writes files and shows anything. Every function that says "all" is a collective: all processes
@@ -125,7 +125,7 @@ def all_arrived() -> None:
 
 
 def all_told(find: Callable[[], T]) -> T:
-    """What `find` returns in the first process; the others do not call it."""
+    """The result of `find` in the first process; the others do not call it."""
     where = ranks()
     held: list[Any] = [find() if where.first else None]
     if where.world > 1:
@@ -154,7 +154,7 @@ def all_added(*numbers: float) -> tuple[float, ...]:
 
 
 def all_merged(found: dict[int, T]) -> dict[int, T]:
-    """What each process found, by number, in one dictionary."""
+    """The results of all processes, by number, in one dictionary."""
     return {key: value for part in all_gathered(found) for key, value in part.items()}
 
 

@@ -55,7 +55,7 @@ def rows_alike(batch: Batch) -> Floats:
 
 
 def targets_in(name: str, batch: Batch) -> Floats:
-    """A row counts as many times as it has targets in the array of that name; those of −1 are padding."""
+    """The weight of a row is the number of its targets in the array of that name; −1 is padding."""
     found: Floats = (getattr(batch, name) >= 0).sum(1).astype(np.float64)
     return found
 

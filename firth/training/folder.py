@@ -87,7 +87,7 @@ class RunFolder:
 
     @staticmethod
     def expect_room(path: Path) -> None:
-        """Refuse a path that is in use; only what an interrupted `create` or `clear` left may be there."""
+        """Refuse a path that is in use. Only the remains of an interrupted `create` or `clear` may exist there."""
         if files.exists(path) and (not path.is_dir() or _holds_something(path)):
             raise RunError(f"{path} already exists and is not a run; choose another {option('folder', '--out')} or remove it")
 
@@ -106,7 +106,7 @@ class RunFolder:
                     place.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        """Everything that belongs to a run; `format` first, without which it is none."""
+        """All files of a run; `format` comes first, because without it the folder is not a run."""
         return [place for place in vars(self).values() if place != self.path]
 
 

@@ -1,4 +1,4 @@
-"""history.jsonl: what trained a run, one JSON object for its start and one for each resumption.
+"""history.jsonl: how a run was trained, one JSON object for its start and one for each resumption.
 
 Each records the versions of firth, torch and Python, the commit if firth runs from a git checkout, the processor, the GPU and the
 command line. Nothing is read back by a training, so two runs of the same recipe stay equal to the bit in everything else.
@@ -29,7 +29,7 @@ _PATIENCE = 10  # seconds for git
 
 
 def record(folder: RunFolder, step: int, device: torch.device) -> None:
-    """Append what is training the run now, from `step` on. Only the first of several processes writes."""
+    """Append a record of the current process, which trains from `step` on. Only the first of several processes writes."""
     if ranks().first:
         lines = [*read(folder), _now(step, device)]
         files.write_text(folder.history, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
@@ -90,7 +90,7 @@ def commit() -> str | None:
     """The commit of the checkout that firth runs from, with "-dirty" if files have changed since; None if it is installed."""
     folder = Path(__file__).resolve().parent.parent.parent
     if not (folder / ".git").exists():
-        return None  # a package in a virtual environment inside someone else's checkout
+        return None  # installed in a virtual environment inside another project's checkout
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=True)

@@ -37,7 +37,7 @@ __all__ = ["Loss", "Step", "Training", "device_for", "fit", "precision", "start"
 
 @dataclass(frozen=True)
 class Step:
-    """What one update did."""
+    """The record of one update."""
 
     step: int  # updates finished, this one included
     rate: float
@@ -196,7 +196,7 @@ def precision(device: torch.device, dtype: str) -> contextlib.AbstractContextMan
 
 
 def device_for(name: Device) -> torch.device:
-    """Of several processes on one machine, each has a GPU of its own."""
+    """The device to train on; several processes on one machine use one GPU each."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}

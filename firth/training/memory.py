@@ -1,4 +1,4 @@
-"""Refuse a training that this machine has no memory for, before the system ends the process without a word."""
+"""Refuse a training that does not fit into memory, before the system kills the process without a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firth.errors import OutOfMemory
 from firth.models import Network
 from firth.training.config import TrainingConfig
 
-_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
+_LIMIT = Path("/sys/fs/cgroup/memory.max")  # the limit of a container
 _NUMBER = 4  # bytes of a weight or an activation
 _TOKEN = 16  # bytes of a token and its target
 _GB = 1 << 30

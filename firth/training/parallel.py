@@ -27,7 +27,7 @@ Mode = Literal["one", "ddp", "fsdp"]
 
 
 def mode_of(config: TrainingConfig) -> Mode:
-    """How this process trains: by itself where torchrun did not start it, or started no other."""
+    """How this process trains: alone, unless torchrun started several."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return "one"
     return "fsdp" if config.parallel == "fsdp" else "ddp"
@@ -80,7 +80,7 @@ def shard(model: nn.Module, config: TrainingConfig, device: torch.device) -> Mod
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """The whole of a tensor whose parts the processes hold; all of them call this together."""
+    """The whole tensor from the parts that the processes hold; all processes must call this."""
     whole: Tensor = tensor.full_tensor() if is_part(tensor) else tensor  # type: ignore[attr-defined]
     return whole
 
@@ -101,7 +101,7 @@ def distributed_like(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: TrainingConfig) -> Worker:
-    """Ready to compute; all processes call this together."""
+    """Make it ready to compute; all processes must call this."""
     if sharded is None and mode_of(config) == "one":
         compiled: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
         return Worker(lambda arrays, state: compiled(model, **arrays, state=state))

@@ -69,7 +69,7 @@ class Writer:
         self._finish(None, temporary, path, metadata, then)
 
     def wait(self) -> None:
-        """Until the checkpoint that was begun is complete; raises what went wrong with it."""
+        """Wait until the checkpoint is complete; raises its errors."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()

@@ -104,7 +104,7 @@ def _exhausted(training: Training, config: TrainingConfig) -> bool:
 
 
 def selection_loss(valid: dict[str, Any], select: str) -> float:
-    """The number that model selection minimises: the loss, or minus any other metric, of which more is better."""
+    """The number that model selection minimises: the loss, or the negative of another metric, of which higher is better."""
     value = float(valid[select])
     return value if select == "loss" else -value
 

@@ -1,4 +1,4 @@
-"""The progress of a training of word vectors: words/s, the time left and the loss of the epoch."""
+"""The progress of training word vectors: words/s, the time left and the loss of the epoch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from firth.progress.display import Display
 
-_BETWEEN = 0.2  # seconds between two renewals of the bar
+_BETWEEN = 0.2  # seconds between two updates of the bar
 
 
 class Report(Protocol):
@@ -43,7 +43,7 @@ class VectorsDisplay(Display):
         self._show(message, 0, 0)
 
     def block(self, report: Report) -> bool:
-        """Show a report, unless the last one has just been shown; whether it was shown."""
+        """Show a report, unless the last one has just been shown; returns whether it was shown."""
         now, first = time.monotonic(), self.first
         last, new_epoch = report.words == report.of, len(report.losses) > self.epoch
         self.epoch, self.first = len(report.losses), False

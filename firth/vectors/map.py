@@ -34,7 +34,7 @@ def word_map(
     vectors: WordVectors, words: Sequence[str], projection: Projection = "pca", dimensions: int = 2, seed: int | None = None
 ) -> WordMap:
     """The words as points in two or three dimensions. t-SNE starts from the points of PCA, or from random ones if there is a
-    `seed`: what several seeds show is no accident of the start."""
+    `seed`: a pattern that several seeds show does not depend on the start."""
     chosen = list(dict.fromkeys(words))
     if dimensions not in (2, 3):
         raise ConfigError(f"dimensions is {dimensions}; expected 2 or 3")

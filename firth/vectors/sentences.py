@@ -39,18 +39,19 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
         yield source
         return
     if not isinstance(source, (str, os.PathLike)) and (format != "auto" or field != "text"):
-        raise ConfigError("format and field are for files, but sentences were given. Remove them")
+        raise ConfigError("format and field only apply to files, not to sentences. Remove them.")
     if isinstance(source, (str, os.PathLike)):
         place = os.fspath(source)
         if place != "-":
             corpus = _located(place, format, field, progress)
-            corpus.expect_field()
+            corpus.expect_columns()
             yield corpus
             return
         corpus = spool(format, field)
     else:
         corpus = _copied(source)
     try:
+        corpus.expect_columns()
         yield corpus
     finally:
         corpus.files[0].unlink(missing_ok=True)

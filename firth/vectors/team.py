@@ -144,5 +144,5 @@ def check(team: Team, source: object, device: str) -> None:
         raise ConfigError("several processes cannot read standard input or a Python object. Write the text to a file")
     if device == "cuda":
         raise ConfigError(
-            f"several processes train word vectors on the CPU only. Remove {option('device')}, or start one process"
+            f"several processes can only train word vectors on the CPU. Remove {option('device')}, or start one process."
         )

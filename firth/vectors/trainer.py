@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.errors import ConfigError, DataError, Diverged, RunError
-from firth.files import is_folder, writing
+from firth.errors import ConfigError, DataError, Diverged, RunError, option
+from firth.files import is_file, is_folder, writing
 from firth.progress import Progress, silent
 from firth.text.config import Format
 from firth.text.parallel import cores
@@ -99,7 +99,7 @@ def watching(progress: Progress | bool) -> Iterator[TrainingCallbacks]:
 
 
 def _watched(function: Callable[P, WordVectors]) -> Callable[P, WordVectors]:
-    """Where no `watcher` is given, `progress` makes one."""
+    """If `watcher` is None, create it from `progress`."""
     arguments = signature(function)
 
     @wraps(function)
@@ -140,6 +140,7 @@ def train(
     field: str = "text",
     start: WordVectors | None = None,
     out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: Progress | bool = True,
     watcher: TrainingCallbacks | None = None,
 ) -> WordVectors:
@@ -147,7 +148,8 @@ def train(
     (strings, or lists of words; a generator is read once). Settings that are None take their defaults from VectorsConfig.
 
     With `start`, its vectors are trained further: settings that are None are those of `start`, new words are added, counts are
-    added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C.
+    added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C; a file that
+    is there already is only replaced with `overwrite`.
 
     A progress bar shows the loss; `progress=False` turns it off, a function `progress(what, done, total)` or the callbacks of a
     `watcher` take its place."""
@@ -182,7 +184,7 @@ def train(
     if strip_punctuation is None:
         strip_punctuation = of_start.get("strip_punctuation") == "true"
     if out is not None:
-        _expect_writable(Path(out))  # fail now, not after hours of training
+        _expect_writable(Path(out), overwrite)  # fail now, not after hours of training
     base = _base(start, watcher) if start is not None else None
     team = Team.of_environment()
     check(team, corpus, config.device)
@@ -221,9 +223,12 @@ def _note_few_words(words: int, epochs: int, watcher: TrainingCallbacks) -> None
         watcher.notice(f"the text has only {words:,} words, too few for {epochs} epochs; try epochs = {enough}")
 
 
-def _expect_writable(out: Path) -> None:
+def _expect_writable(out: Path, overwrite: bool) -> None:
     if is_folder(out):
         raise RunError(f"{out} is a folder; expected a file name, such as {out / 'vectors.firth'}")
+    if is_file(out) and not overwrite:
+        ways = option("overwrite=True to replace it", "--continue to train it further or --overwrite to replace it")
+        raise RunError(f"{out} already exists. Add {ways}, or choose another {option('out')}.")
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out.parent).close()

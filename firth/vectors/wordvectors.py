@@ -145,7 +145,7 @@ class WordVectors:
                 query_d = plus_Nd.sum(0) - minus_Nd.sum(0)
                 if not query_d.any():
                     raise ConfigError(
-                        "the positive and the negative terms of most_similar cancel out. Leave out those that are both"
+                        "the positive and negative terms of most_similar cancel out. Remove terms that are in both."
                     )
                 return self._search(query_d[None], [barred], topn, restrict_vocab)[0]
             case "mul":
@@ -250,7 +250,7 @@ def _term(given: Any) -> str | NDArray[Any]:
     if isinstance(given, str):
         return str(given)
     if isinstance(given, (int, float)):
-        raise ConfigError(f"most_similar takes words and vectors, but got the number {given}. Give a vector as a NumPy array")
+        raise ConfigError(f"most_similar expects words and vectors, but got the number {given}. Pass a vector as a NumPy array.")
     return _array(given)
 
 

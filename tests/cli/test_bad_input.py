@@ -143,7 +143,7 @@ def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
         ),
         (
             ["evaluate", "RUN", "--split", "valid", "--data", "corpus.txt"],
-            ["corpus.txt", '"valid"', 'both a file, corpus.txt, and a split, "valid", were given. Give one of them'],
+            ["corpus.txt", '"valid"', 'the file corpus.txt and the split "valid" cannot be combined. Remove one of them'],
         ),
         (["evaluate", "RUN", "--streams", "0"], ["streams is 0; expected 1 or more"]),
         (["evaluate", "RUN", "--data", "short.txt", "--random-batches", "3"], ["4 tokens", "at least 25", "--random-batches"]),

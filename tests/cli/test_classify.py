@@ -78,7 +78,7 @@ def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
 
 def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
     for arguments, stdin, message in (
-        ((run, "a", "--file", "b.txt"), b"", "both texts and --file b.txt were given; give only one of them"),
+        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt cannot be combined"),
         ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
         ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),

@@ -39,7 +39,7 @@ def test_cost_prints_an_exponent_for_each_layer(firth: Firth) -> None:
     head, *lines = firth(*given).out.splitlines()
     assert head.split() == ["layer", "n", "measured", "counted", "sizes", "d", "measured", "counted", "sizes", "steps"]
     assert lines[0].split() == ["rnn", "–", "…128", "–", "…128", "128"]
-    assert lines[-1].startswith("–: not to be seen up to this size")
+    assert lines[-1].startswith("–: not measurable up to this size")
 
 
 @pytest.mark.long
@@ -82,5 +82,5 @@ def test_the_first_measurement_says_only_that_it_took_no_longer_and_a_model_that
     told = Learning({"idle": lines(3.0, 3.1, 3.2), "quick": lines(2.0, 1.9, 1.5)}).text().splitlines()
     assert told[1].split() == ["idle", "3.200", "–", "–", "–", "200"]
     assert told[2].split() == ["quick", "1.500", "≤10", "≤100", "≤0.5", "200"]
-    assert told[4] == "≤: already at the first measurement, so that nobody can tell when before"
-    assert told[5] == "–: idle did not get below the first measurement and learned nothing. Raise --steps."
+    assert told[4] == "≤: reached at or before the first measurement"
+    assert told[5] == "–: the loss of idle never fell below the first measurement. Raise --steps."

@@ -213,6 +213,7 @@ REFUSED = {
     "vectors map {vectors} --out {out}/map.html --seed 1": "--seed",
     "vectors pairs 'the list is' --field other": "field",
     "vectors pairs {text2} --field other": "field",
+    "vectors pairs - --field other": "field",
     "vectors train {text2} --out {out}/v.firth --loss hs --negatives 3": "--negatives",
 }
 

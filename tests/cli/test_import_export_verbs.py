@@ -82,7 +82,7 @@ def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp
         (("export", char_run, tmp_path / "new"), 'model.kind = "gru"'),
         (("export", char_run, tmp_path / "new", "--format", "pdf"), 'unknown format "pdf"; choose one of: hf, '),
         (("export", char_run, tmp_path / "new", "--format", "gguf"), "LLaMA cannot express model.family"),
-        (("export", char_run, tmp_path / "new.gguf", "--format", "gguf"), "Give a name without .gguf"),
+        (("export", char_run, tmp_path / "new.gguf", "--format", "gguf"), "Remove .gguf from the name"),
         (
             ("export", char_run, tmp_path / "new", "--dtype", "int8"),
             'unknown dtype "int8"; choose one of: float32, bf16, float16',

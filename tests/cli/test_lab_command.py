@@ -103,7 +103,7 @@ def test_without_anything_it_opens_and_says_so(
     monkeypatch.chdir(tmp_path)
     answer = firth("lab", "--no-open", "--port", 0)
     assert answer.code == 0
-    assert "there is none in ./tour or ./runs" in answer.err
+    assert "there is no run in ./tour or ./runs" in answer.err
     assert not served[0].runs
 
 

@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_are_refused_or_said_once(tmp_path: Path, monkeyp
 def test_texts_and_a_file_are_one_too_many() -> None:
     check_given(None, Path("a"))
     check_given(["a"], None)
-    with pytest.raises(ConfigError, match="both texts and --file b were given; give only one of them"):
+    with pytest.raises(ConfigError, match="texts and --file b cannot be combined"):
         check_given(["a"], Path("b"))
 
 

@@ -96,9 +96,9 @@ def test_own_matrices_are_read_from_the_command_line_and_from_files(firth: Firth
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--matrix", "W_q=1 0; 0 1"), "none was given. Give a sentence"),
+        (("--matrix", "W_q=1 0; 0 1"), "--matrix and --matrices need a sentence. Add one"),
         (("a b", "--matrix", "W_q"), "expected a name and numbers or a file"),
-        (("a b", "--matrix", "W_q=1", "--matrix", "W_q=2"), "W_q is given twice"),
+        (("a b", "--matrix", "W_q=1", "--matrix", "W_q=2"), "W_q is defined twice"),
         (("a b", "--matrix", "W_q=none.csv"), "none.csv"),
         (("a b", "--matrix", "X=1 0; 0 1; 1 1"), "X is 3 × 2; expected 2 rows"),
     ],

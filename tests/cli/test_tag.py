@@ -64,7 +64,7 @@ def test_conll_goes_in_and_comes_out(firth: Firth, run: Path, tmp_path: Path) ->
 
 def test_what_cannot_be_tagged_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
     for arguments, stdin, message in (
-        ((run, "a", "--file", "b.txt"), b"", "both texts and --file b.txt were given; give only one of them"),
+        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt cannot be combined"),
         ((run, "a", "--conll"), b"", "--conll reads --file or standard input"),
         ((run, "--json", "--conll"), b"", "--conll and --json are different output formats; choose one"),
         ((run, "--conll"), b"1\n", "standard input:1 has 1 column; expected the word in column 2"),

@@ -58,7 +58,7 @@ def test_a_given_threshold_decides_for_the_last_class_or_a_named_one(firth: Firt
     assert firth("classify", run, "lovely", "--threshold", p + 0.001).out == f"bad\t{1 - p:.4f}\n"
     for options, message in (
         (("--threshold", 1.2), "the threshold is 1.2; expected a probability"),
-        (("--label", "good"), 'the class "good" was given without a threshold'),
+        (("--label", "good"), 'the label "good" needs a threshold'),
         (("--threshold", 0.5, "--label", "god"), 'there is no class "god"; the classes are bad, good.'),
     ):
         refused = firth("classify", run, "lovely", *options)
@@ -112,7 +112,10 @@ def test_one_of_several_classes_must_be_named(firth: Firth, tmp_path: Path) -> N
     reviews = [("a lovely film", "good"), ("awful", "bad"), ("a film", "so-so")] * 10
     path = train_recipe(compose(classifier_table(write(tmp_path / "r.csv", reviews), steps=3)), tmp_path / "run").path
     refused = firth("threshold", path)
-    assert (refused.code, refused.err) == (2, "firth: a threshold is for one class. Name it: bad, good, so-so.\n")
+    assert (refused.code, refused.err) == (
+        2,
+        "firth: a threshold needs a label, because there are more than two classes: bad, good, so-so.\n",
+    )
     found = json.loads(firth("threshold", path, "--label", "so-so", "--json").out)
     assert found["label"] == "so-so"
     assert firth("classify", path, "a film", "--threshold", 0, "--label", "so-so").out.startswith("so-so\t")

@@ -41,7 +41,7 @@ def test_the_tokenizer_of_a_run(firth: Firth, tmp_path: Path) -> None:
     assert firth("tokenize", tmp_path / "run", "hell").out == "char     4 of 4  h│e│l│l\n"
     refused = firth("tokenize", tmp_path / "run", "hell", "--kind", "bpe")
     assert (refused.code, refused.out) == (2, "")
-    assert "is a run, which has its own" in refused.err
+    assert "is a run. Remove it, or give a text file" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -414,7 +414,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
         ("--resume", "--nbest", 2, "--out", "out.txt", "1"),
         "--resume needs one output line per text, but --nbest 2 writes 2; add --json",
     ),
-    "texts and a file": (("1", "--file", "a.txt"), "both texts and --file a.txt were given; give only one of them"),
+    "texts and a file": (("1", "--file", "a.txt"), "texts and --file a.txt cannot be combined"),
     "no such file": (("--file", "absent.txt"), "cannot read absent.txt"),
 }
 
@@ -566,7 +566,7 @@ def test_what_cannot_be_evaluated_is_one_line(firth: Firth, run: Path, char_run:
         ((run, "--data", source, "--target", short), "has 4 lines and"),
         (
             (run, "--data", source, "--target", target, "--split", "valid"),
-            'and a split, "valid", were given. Give one of them.',
+            'and the split "valid" cannot be combined. Remove one of them.',
         ),
         ((run, "--split", "test"), "this run has no test data, only valid and train"),
         ((run, "--streams", 2), "--streams only applies to a language model; this run is a translator. Remove it."),

@@ -149,7 +149,8 @@ def test_continue_trains_further_on_more_text(firth: Firth, corpus: Path, tmp_pa
 
 
 MISTAKES = {
-    "a file that is there": (["--out", "there.firth"], "there.firth already exists. Add --continue to train it further"),
+    "a file that is there": (["--out", "there.firth"], "already exists. Add --continue to train it further or --overwrite"),
+    "both ways": (["--out", "there.firth", "--continue", "--overwrite"], "--continue and --overwrite cannot be combined"),
     "no such corpus": (["nowhere.txt", "--out", "v"], "nowhere.txt does not exist"),
     "everything is rare": (["--out", "v", "--min-count", "100000"], "min_count 100000 leaves no words of corpus.txt"),
     "no such model": (["--out", "v", "--model", "skip"], "model is 'skip'; expected one of skipgram, cbow"),

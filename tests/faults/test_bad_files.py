@@ -30,13 +30,14 @@ KNOWN = {
     "text.jsonl": (27,),
     "tokenizer char": (3, 5, 9),
     "tokenizer unigram": (39,),
-    "run resumed resealed": (1, 3, 16),
+    "run resumed resealed": (1, 2, 3, 16, 190),
     "run log": (1, 14, 16),
     "run model.safetensors": (146,),
     "adapter": (76, 79, 177),
     "vocab.json and merges.txt": (158,),
     "search index": (126,),
     "captions": (62, 114),
+    "token cache": (52,),
     "vectors v.firth": (133, 139),
 }
 

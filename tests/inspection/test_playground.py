@@ -352,7 +352,7 @@ def _ideographs(n: int) -> str:
             "the dimension is 3; sinusoidal positions need an even one",
         ),
         (lambda: of_sentence("a", Settings(width=6, heads=2, position="rotary")), "even width; given 3"),
-        (lambda: of_table(ROLES, "Tom", Settings(projected=True)), "projected is for a sentence"),
+        (lambda: of_table(ROLES, "Tom", Settings(projected=True)), "projected only applies to a sentence"),
         (lambda: of_table([], "a"), "the table has no rows"),
         (lambda: of_table([("a", "")], "a"), "row 1 of the table"),
         (lambda: of_table(ROLES, " "), "the query is empty"),

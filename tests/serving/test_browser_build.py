@@ -125,7 +125,7 @@ def test_bad_settings_are_told(visit: Visit) -> None:
 def test_a_name_is_no_path_and_time_is_bounded(tmp_path: Path) -> None:
     shop, training = Workshop(tmp_path), RunTraining(compose(build._table(ViewRequest({"kind": "gru"}), RunLibrary())))
     for name in ("../x", "a/b", "", "x" * 41, "a b"):
-        with pytest.raises(ConfigError, match="is no name of a run"):
+        with pytest.raises(ConfigError, match="is not a valid name for a run"):
             shop.start(training, name)
     assert not list(tmp_path.iterdir())
     assert shop.most_seconds <= 600

@@ -153,7 +153,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "truncation": ({"truncation": "auto"}, '"truncation" is wrong'),
     "an unknown name": ({"max_tokens": 3}, 'there is no parameter "max_tokens"'),
     "a built-in tool": ({"tools": [{"type": "web_search"}]}, '"tools.0'),
-    "a template without tools": ({"model": "plain", "tools": TOOLS}, "the chat template of this model has no tools"),
+    "a template without tools": ({"model": "plain", "tools": TOOLS}, "the chat template of this model does not support tools"),
     "a required call": ({"tools": TOOLS, "tool_choice": "required"}, '"tool_choice" can be "auto" or "none"'),
     "nothing": ({"input": []}, '"input" is wrong'),
     "a number": ({"input": [3]}, '"input.0" is wrong: expected an object'),

@@ -159,7 +159,7 @@ def test_a_full_queue_is_a_429_and_time_is_a_408(served: Served) -> None:
             refused(
                 reply,
                 reply.status,
-                "as much work as it takes on" if reply.status == 429 else "took longer than the server allows",
+                "has reached its limit of waiting requests" if reply.status == 429 else "took longer than the server allows",
             )
     assert served.idle("char")
     assert served.post("/v1/completions", {"model": "char", "prompt": "a", "max_tokens": 2}).status == 200
@@ -167,7 +167,7 @@ def test_a_full_queue_is_a_429_and_time_is_a_408(served: Served) -> None:
 
 def test_a_request_whose_texts_do_not_all_fit_leaves_none_behind(served: Served) -> None:
     before = served.facts("char")
-    refused(served.post("/v1/completions", {**LONG, "n": 8}), 429, "as much work as it takes on")
+    refused(served.post("/v1/completions", {**LONG, "n": 8}), 429, "has reached its limit of waiting requests")
     assert served.idle("char")
     after = served.facts("char")
     assert after["cancelled"] - before["cancelled"] == after["jobs"] - before["jobs"] >= 2

@@ -170,7 +170,7 @@ def test_without_parallel_calls_there_is_one(client: openai.OpenAI, engines: dic
 
 CALL: Any = {"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "a template without tools": ({"model": "none", "tools": TOOLS}, "the chat template of this model has no tools"),
+    "a template without tools": ({"model": "none", "tools": TOOLS}, "the chat template of this model does not support tools"),
     "required": ({"tools": TOOLS, "tool_choice": "required"}, '"tool_choice" can be "auto" or "none"'),
     "one by name": (
         {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "time"}}},
@@ -213,7 +213,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         },
         'the arguments of "weather" are not a JSON object',
     ),
-    "the last word": ({"messages": [*ASKED, {"role": "assistant", "tool_calls": [CALL]}]}, "the last message must be the user's"),
+    "the last word": (
+        {"messages": [*ASKED, {"role": "assistant", "tool_calls": [CALL]}]},
+        "the last message must come from the user",
+    ),
 }
 
 

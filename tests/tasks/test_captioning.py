@@ -144,7 +144,7 @@ def test_what_only_other_runs_can_do_is_refused(learned: tuple[CaptionerRun, Pat
         run.translate(["a text"])
     with pytest.raises(ConfigError, match="captions takes a list of images"):
         run.captions("image.png")
-    with pytest.raises(DataError, match="is no image that can be read"):
+    with pytest.raises(DataError, match="is not a readable image"):
         run.caption(table)
     with pytest.raises(DataError, match="the caption is ' '"):
         run.overlay(table.parent / "images" / "0.png", " ")

@@ -268,7 +268,10 @@ def test_a_language_model_has_no_classes(char_run: Path) -> None:
         (lambda model: model.classify(["great", "  "]), r"a text to classify is '  ', which has no tokens; expected at"),
         (lambda model: model.evaluate(split="test"), r"this run has no test data, only valid and train\. Choose one"),
         (lambda model: model.evaluate(split="tset"), 'Did you mean "test"'),
-        (lambda model: model.evaluate("a.csv", split="test"), r'both a file, a\.csv, and a split, "test", were given\. Give'),
+        (
+            lambda model: model.evaluate("a.csv", split="test"),
+            r'the file a\.csv and the split "test" cannot be combined\. Remove',
+        ),
     ],
     ids=range(5),
 )

@@ -213,7 +213,7 @@ def test_a_text_has_exactly_one_blank(text: str, blanks: int, char_run: Path) ->
 
 
 def test_no_candidates_is_an_error_that_says_how_to_give_some(char_run: Path) -> None:
-    with pytest.raises(DataError, match=r"there are no candidates\. Give some: candidates=\["):
+    with pytest.raises(DataError, match=r"the list of candidates is empty\. Give some: candidates=\["):
         load(char_run).complete("the __.", ["", " "])
 
 

@@ -286,14 +286,14 @@ def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) ->
     [
         ("char_run", {"split": "test"}, r"this run has no test data, only valid and train\. Choose one"),
         ("char_run", {"split": "vaild"}, r'unknown split "vaild"; choose train, valid or test\. Did you'),
-        ("char_run", {"split": "valid", "path": "my.txt"}, r'both a file, my\.txt, and a split, "valid", were given\. Give'),
+        ("char_run", {"split": "valid", "path": "my.txt"}, r'the file my\.txt and the split "valid" cannot be combined\. Remove'),
         ("char_run", {"streams": 0}, "streams is 0; expected 1 or more"),
         ("char_run", {"random_batches": 0}, "random_batches is 0; expected 1 or more"),
         ("char_run", {"random_batches": 1, "seed": -1}, "seed is -1; expected 0 or more"),
         ("char_run", {"context": 30}, r"context only applies to Transformers; this run is recurrent .* Remove context\."),
         ("char_run", {"rotary_scaling": "ntk"}, r"rotary_scaling only applies to Transformers; .* Remove rotary_scaling\."),
         ("transformer_run", {"context": 0}, "context is 0; expected 1 or more"),
-        ("transformer_run", {"rotary_scaling": "ntk"}, r'rotary_scaling is "ntk", and no context was given\. Add context\.'),
+        ("transformer_run", {"rotary_scaling": "ntk"}, r'rotary_scaling = "ntk" needs a context\. Add context\.'),
         (
             "transformer_run",
             {"context": 48, "rotary_scaling": "nkt"},

@@ -105,7 +105,7 @@ def test_a_packed_run_is_resumed_to_the_bit(tmp_path: Path) -> None:
 
 def test_models_that_cannot_keep_conversations_apart_are_refused(tmp_path: Path) -> None:
     own = table(tmp_path)
-    with pytest.raises(ConfigError, match="only softmax attention can keep conversations in one row apart"):
+    with pytest.raises(ConfigError, match=r"objective\.pack needs softmax attention"):
         compose(own | {"model": {"family": "language", "kind": "gru", "width": 8}})
-    with pytest.raises(ConfigError, match='"learned" positions are absolute'):
+    with pytest.raises(ConfigError, match=r'objective\.pack needs relative positions, but model\.position is "learned"'):
         compose(own | {"model": own["model"] | {"position": "learned"}})

@@ -360,7 +360,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     ),
     "a split and a file": (
         lambda model: model.evaluate("a.tsv", split="valid"),
-        r"both a file, .*, and a split, .* were given\. Give",
+        r"the file .* and the split .* cannot be combined\. Remove",
     ),
 }
 

@@ -91,7 +91,7 @@ def test_columns_can_have_other_names_and_no_header(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("gone.png\ta red circle", r"captions.tsv:6: there is no image .*gone.png. Paths are relative"),
-        ("captions.tsv\ta red circle", r"captions.tsv:6: .*captions.tsv is no image that can be read"),
+        ("captions.tsv\ta red circle", r"captions.tsv:6: .*captions.tsv is not a readable image"),
         ("images/0.png", r"captions.tsv:6 has 1 cell; \"caption\" is column 2 of 2"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_record_without_an_image_or_a_caption_is_skipped_or_refused(line: str,
 
 
 def test_settings_that_do_not_apply_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data.valid is 0.2, but scenes has parts of its own"):
+    with pytest.raises(ConfigError, match=r"data.valid is 0.2, but scenes has its own splits"):
         CaptionsConfig(name="scenes", valid=0.2)
     with pytest.raises(ConfigError, match=r"data.size is 4; expected 8 to 1024"):
         CaptionsConfig(name="scenes", size=4)

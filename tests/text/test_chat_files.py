@@ -37,7 +37,6 @@ def test_messages_are_read_with_their_roles_and_skills(tmp_path: Path) -> None:
     [
         ({"text": "hello"}, r'c\.jsonl:2 has no column "messages"; it has: text'),
         ({"messages": "hello"}, r"""c\.jsonl:2: "messages" is 'hello'; expected a list"""),
-        ({"messages": []}, r"c\.jsonl:2 has no messages"),
         ({"messages": ["hello"]}, r"c\.jsonl:2: message 1 is 'hello'; expected an object"),
         ({"messages": [{"role": "user"}]}, r'c\.jsonl:2: message 1 has no "content" that is a string; it has role'),
         ({"messages": [{"role": "User", "content": "a"}]}, r'message 1 has the role "User"; .* Did you mean "user"\?'),
@@ -52,6 +51,20 @@ def test_what_is_wrong_is_told_with_its_line_and_message(line: dict[str, object]
     path.write_text("\n".join(json.dumps(one) for one in (chat(("hello", "good day")), line)))
     with pytest.raises(DataError, match=complaint):
         read_conversations(find(str(path)), silent)
+
+
+def test_all_conversations_with_an_empty_message_are_told_at_once_and_skipped_or_refused(tmp_path: Path) -> None:
+    whole = chat(("hello", "good day"), system="")  # the system may say nothing
+    lines = [whole, chat(("hello", " ")), {"messages": []}, chat(("\n", "good day")), {"messages": None}, whole]
+    path = write_chats(tmp_path / "c.jsonl", lines)
+    found = r"4 of 6 records of .*c\.jsonl have no messages or an empty one{}: .*:2, .*:3, .*:4, …"
+    with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+        data = prepare_conversations(ConversationsConfig(path=str(path), valid=0), WORDS)
+    assert len(data.train) == 2
+    refusing = ConversationsConfig(path=str(path), empty="refuse")
+    for attempt in (lambda: prepare_conversations(refusing, WORDS), lambda: encode_conversations(path, data.tokenizer, refusing)):
+        with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
+            attempt()
 
 
 def test_a_share_is_held_out_and_the_vocabulary_comes_from_the_rest(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_template_that_rewrites_the_past_needs_generation_blocks() -> None:
     format = TemplateFormat(
         own, ChatTemplate(forgetful.replace("'…'", "m.content[:1]"), "", "</s>"), special_tokens(own, SPECIAL)
     )
-    with pytest.raises(DataError, match="writes earlier messages in another way"):
+    with pytest.raises(DataError, match="changes earlier messages when later ones follow"):
         format.render(messages_of("two rounds"))
 
 

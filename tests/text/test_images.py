@@ -89,12 +89,12 @@ def test_files_that_are_no_images_are_named_with_the_line_that_names_them(tmp_pa
     bomb(tmp_path / "large.png", 11_000)
     (tmp_path / "page.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n")
     for name, message in {
-        "text.png": "is no image that can be read. Expected PNG or JPEG",
+        "text.png": "is not a readable image; expected PNG or JPEG",
         "empty.png": "is empty",
         "cut.png": "is damaged or truncated",
         "bomb.png": "is too large",
         "large.png": "has 11,000 × 11,000 pixels; at most 100 million are read",
-        "page.eps": "is no image that can be read",
+        "page.eps": "is not a readable image",
         "gone.png": "cannot read the image .*: No such file",
     }.items():
         with pytest.raises(DataError, match=rf"^captions.tsv:7: .*{message}"):

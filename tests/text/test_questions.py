@@ -156,17 +156,37 @@ BAD: dict[str, tuple[Any, str]] = {
     "before its text": (ONE | {"answers": {"text": ["Oslo"], "answer_start": [-6]}}, "at character -6"),  # counted from the end
     "nowhere": (ONE | {"answers": None, "answer": "Paris"}, "'Paris' does not occur in its context"),
     "plain, nowhere": ({"context": "a b", "question": "c", "answer": "d"}, "'d' does not occur in its context"),
-    "impossible": (ONE | {"answers": {"text": [], "answer_start": []}}, "no answer, as in SQuAD 2.0\\. .* use 1.1"),
+    "impossible": (ONE | {"answers": {"text": [], "answer_start": []}}, "no answer, as in SQuAD 2.0: .* use SQuAD 1.1"),
     "impossible, said so": (ONE | {"is_impossible": True}, "no answer, as in SQuAD 2.0"),
     "lists of two lengths": (ONE | {"answers": {"text": ["Rome"], "answer_start": []}}, "of equal length"),
-    "an empty answer": (ONE | {"answers": {"text": [" "], "answer_start": [4]}}, "the answer ' '; expected a text"),
+    "an answer that is a number": (ONE | {"answers": {"text": [3], "answer_start": [4]}}, "the answer 3; expected a text"),
     "a start that is none": (ONE | {"answers": {"text": ["Rome"], "answer_start": ["4"]}}, "\"answer_start\" '4'"),
     "no context": ({"question": "a"}, r'q\.jsonl:1 has no column "context"; it has: question'),
     "no object": ([1], r"q\.jsonl:1 is not a JSON object"),
     "a number for a text": (ONE | {"context": 3}, "the question or the context is not a string"),
-    "an empty context": ({"context": " ", "question": "a", "answer": " "}, "the answer ' '"),
-    "an empty question": (ONE | {"question": " "}, "has no tokens"),
+    "an empty answer": (ONE | {"answers": {"text": [" "], "answer_start": [4]}}, "is empty; expected questions"),
+    "an empty context": ({"context": " ", "question": "a", "answer": " "}, "is empty; expected questions"),
+    "an empty question": (ONE | {"question": None}, "is empty; expected questions"),
 }
+
+
+def test_all_records_without_text_are_told_at_once_and_skipped_or_refused(tmp_path: Path) -> None:
+    blank = [{"context": "\n"}, {"question": None}, {"answers": {"text": [""], "answer_start": [4]}}, {"question": " "}]
+    path = write_questions(tmp_path / "q.jsonl", [*FEW, *(ONE | change for change in blank)])
+    found = r"4 of 12 records of .*q\.jsonl have no question, context or answer{}: .*q\.jsonl:9, .*q\.jsonl:10, .*q\.jsonl:11, …"
+    with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+        data = prepared(path)
+    assert data.sha256 == prepared(write_questions(tmp_path / "few.jsonl", FEW)).sha256
+    with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
+        prepared(path, empty="refuse")
+    with pytest.raises(DataError, match=r"4 of 12"):
+        encode_questions(path, data.tokenizer, QuestionsConfig(path="-", empty="refuse"), 32)
+
+
+def test_all_questions_without_an_answer_are_told_at_once(tmp_path: Path) -> None:
+    path = write_questions(tmp_path / "q.jsonl", [ONE, ONE | {"is_impossible": True}, ONE | {"answers": []}])
+    with pytest.raises(DataError, match=r"2 of 3 records of .* have no answer, as in SQuAD 2\.0: .*q\.jsonl:2, .*q\.jsonl:3\. "):
+        prepared(path)
 
 
 @pytest.mark.parametrize("name", BAD)

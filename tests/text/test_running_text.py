@@ -4,10 +4,12 @@ import gc
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +113,44 @@ def test_more_needs_a_text_of_files() -> None:
         prepare(RunningTextConfig(text="a text", more=("multi30k",)), TokenizerConfig(kind="char"))
     with pytest.raises(ConfigError, match=r"data.more needs a text that can be read again"):
         RunningTextConfig(path="-", more=("x.txt",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": "a.txt", "field": "body"}, 'data.field is "body", but {}a.txt has no columns. Remove it, or set data.format.'),
+        ({"path": "a.txt", "columns": ("body",)}, "data.columns is ['body'], but {}a.txt has no columns"),
+        ({"text": "a", "field": "body"}, 'data.field is "body", but data.text has no columns'),
+        ({"name": "docs", "field": "body"}, 'data.field is "body", but the docs corpus has no columns'),
+    ],
+)
+def test_columns_of_plain_text_are_refused(settings: dict[str, Any], message: str, tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello, you")
+    if "path" in settings:
+        settings = settings | {"path": str(tmp_path / settings["path"])}
+    with pytest.raises(ConfigError, match=re.escape(message.format(f"{tmp_path}/"))):
+        prepare(RunningTextConfig(**settings), CHAR)
+
+
+def test_a_field_is_for_the_tables_among_several_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("plain")
+    (tmp_path / "b.jsonl").write_text('{"body": "record"}\n')
+    both = RunningTextConfig(path=str(tmp_path), field="body", valid=0)
+    more = RunningTextConfig(path=str(tmp_path / "a.txt"), more=(str(tmp_path / "b.jsonl"),), field="body", valid=0)
+    assert [texts(prepare(data, CHAR)) for data in (both, more)] == [["plain\nrecord\n"], ["record\nplain\n"]]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_more_text_and_the_main_text_may_be_pipes_whose_copies_do_not_stay(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text('{"text": "record"}\n')
+    pipes = [tmp_path / name for name in ("main", "more")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+        threading.Thread(target=pipe.write_text, args=(f"from {pipe.name}",), daemon=True).start()
+    data = RunningTextConfig(path=str(pipes[0]), more=(str(pipes[1]), str(tmp_path / "b.jsonl")), valid=0)
+    assert texts(prepare(data, CHAR)) == ["from more\nrecord\nfrom main\n"]
+    gc.collect()
+    assert not [path for path in cache.iterdir() if "stdin" in path.name]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")

@@ -57,7 +57,7 @@ def test_a_cache_with_a_flipped_byte_is_made_again_with_a_notice(
     old(path)
     assert CACHES[name](tmp_path) == path
     flip(path, 10)
-    with pytest.warns(UserWarning, match=f"{path.name} in the cache is damaged. It is made again."):
+    with pytest.warns(UserWarning, match=f"{path.name} in the cache is damaged and will be created again"):
         CACHES[name](tmp_path)
     assert path.read_bytes() == expected
 

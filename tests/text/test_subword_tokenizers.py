@@ -226,7 +226,7 @@ def test_a_recipe_prepares_subwords_of_the_whole_text(kind: str) -> None:
     [
         ({"kind": "unigram", "vocab": 256}, "tokenizer.vocab is 256; expected at least 257 for unigram"),
         ({"kind": "wordpiece", "vocab": 4}, "tokenizer.vocab is 4; expected at least 5 for wordpiece"),
-        ({"kind": "unigram", "min_count": 2}, "tokenizer.min_count is 2; unigram keeps pieces by likelihood"),
+        ({"kind": "unigram", "min_count": 2}, "tokenizer.min_count is 2, but unigram keeps pieces by likelihood"),
         ({"kind": "wordpeice"}, 'Did you mean "wordpiece"?'),
     ],
 )

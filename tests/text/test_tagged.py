@@ -126,6 +126,13 @@ def test_a_line_that_is_not_right_is_named(name: str, text: str, columns: dict[s
         read(written(tmp_path / name, text), **columns)
 
 
+def test_all_words_without_a_tag_are_told_at_once(tmp_path: Path) -> None:
+    train = written(tmp_path / "a.conll", "a\tX\nb\t\n\n\tY\nc\tY\n\nd\t\ne\t \n")
+    message = r"4 of 6 words of .*a\.conll have no word or no tag: .*:2, .*:4, .*:7, …\. Complete them, or remove their sentences"
+    with pytest.raises(DataError, match=message):
+        prepare_tagged(TaggedConfig(path=str(train), format="conll"), WORDS)
+
+
 def test_columns_that_there_are_not_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conllu", CONLLU)
     with pytest.raises(ConfigError, match=r'data\.tag_column is "upso"; CoNLL-U has no such column\. Did you mean "upos"'):

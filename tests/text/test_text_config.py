@@ -4,13 +4,14 @@ import pytest
 
 from firth.config import build
 from firth.errors import ConfigError
-from firth.text import DataConfig, PairsConfig, TokenizerConfig
+from firth.text import DataConfig, PairsConfig, QuestionsConfig, TaggedConfig, TokenizerConfig
+from firth.text.config import CaptionsConfig, ConversationsConfig, PromptsConfig
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"path": "a.txt", "text": "b"}, "data.path and data.text given"),
+        ({"path": "a.txt", "text": "b"}, "data.path and data.text are set"),
         ({"path": "a.txt", "valid": 1.5}, "data.valid is 1.5; expected 0 ≤ valid < 1"),
         ({"path": "a.txt", "valid": 1.0}, "data.valid is 1.0"),
         ({"path": "a.txt", "valid": -0.1}, "data.valid is -0.1"),
@@ -44,6 +45,12 @@ def test_bad_tokenizer_settings_are_refused_by_their_full_key(table: dict[str, o
     with pytest.raises(ConfigError) as caught:
         build(TokenizerConfig, table, "tokenizer")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [TaggedConfig, QuestionsConfig, PairsConfig, ConversationsConfig, CaptionsConfig, PromptsConfig])
+def test_a_field_is_refused_where_no_text_is_read_from_it(kind: type[DataConfig]) -> None:
+    with pytest.raises(ConfigError, match=r'data\.field is "body", which only applies to running text and classification'):
+        kind(path="a.jsonl", field="body")
 
 
 def test_an_empty_text_is_still_a_source() -> None:

@@ -84,10 +84,10 @@ def test_templates_without_tools_or_with_another_format_are_refused() -> None:
     other = TOOL_TEMPLATES["Hermes"].replace("<tool_call>", "<call>").replace("</tool_call>", "</call>")
     forgetful = TOOL_TEMPLATES["Hermes"].replace("message.role == 'tool'", "message.role == 'nobody'")
     for source, message in (
-        (CHATML, "the chat template of this model has no tools"),
-        (ZEPHYR, "the chat template of this model has no tools"),
+        (CHATML, "the chat template of this model does not support tools"),
+        (ZEPHYR, "the chat template of this model does not support tools"),
         (other, "writes tool calls in a format that firth does not read"),
-        (forgetful, "leaves out what tools return"),
+        (forgetful, "ignores the results of tools"),
     ):
         with pytest.raises(DataError, match=message):
             _ = formatted(source).tools

@@ -89,7 +89,7 @@ def test_what_several_processes_cannot_do_is_refused() -> None:
     for source in ("-", ["a text"]):
         with pytest.raises(ConfigError, match="several processes cannot read standard input"):
             check(Team(0, 2, 2), source, "cpu")
-    with pytest.raises(ConfigError, match="on the CPU only"):
+    with pytest.raises(ConfigError, match="can only train word vectors on the CPU"):
         check(Team(0, 2, 2), "a.txt", "cuda")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firth.errors import ConfigError, DataError, Diverged
+from firth.errors import ConfigError, DataError, Diverged, RunError
 from firth.vectors import load, trainer
 from firth.vectors.config import VectorsConfig
 from firth.vectors.encoding import EncodedCorpus, encoded
@@ -201,6 +201,18 @@ def test_words_that_keep_the_same_company_get_similar_vectors() -> None:
     for topic, (a, b) in enumerate(frames):
         others = [word for other, pair in enumerate(frames) if other != topic for word in pair]
         assert vectors.similarity(a, b) > max(vectors.similarity(a, other) for other in others)
+
+
+def test_a_file_is_only_replaced_with_overwrite(tmp_path: Path) -> None:
+    out = tmp_path / "v.firth"
+    first = vectors_of(out=out)
+    before = out.read_bytes()
+    for start in (None, first):
+        with pytest.raises(RunError, match=r"v\.firth already exists\. Add overwrite=True to replace it, or choose"):
+            vectors_of(out=out, start=start)
+    assert out.read_bytes() == before
+    vectors_of(out=out, seed=7, overwrite=True)
+    assert out.read_bytes() != before
 
 
 def test_the_metadata_says_how_it_was_made(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_questions_that_make_no_sense_are_told() -> None:
         (lambda: vectors.most_similar(np.ones(11)), r"the query has shape \(11,\); expected a vector of dimension 12"),
         (lambda: vectors.most_similar("king", np.full(12, np.inf)), "nan or infinity"),
         (lambda: vectors.most_similar([np.zeros(12), "king"]), "the query vector is zero"),
-        (lambda: vectors.most_similar(["king", 0.5]), "got the number 0.5. Give a vector as a NumPy array"),
+        (lambda: vectors.most_similar(["king", 0.5]), "got the number 0.5. Pass a vector as a NumPy array"),
         (lambda: vectors.most_similar(np.ones(12, complex)), "array of complex128; expected real numbers"),
         (lambda: vectors.most_similar("king", "king"), "cancel out"),
         (lambda: WordVectors(["a"], np.zeros((2, 2), np.float32)), "one row per word"),

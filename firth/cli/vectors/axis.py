@@ -31,7 +31,7 @@ def axis(
         typer.Option(help="Second axis for a plot in two dimensions: --against calm,quiet excited,angry.", show_default=False),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="Number of words to show of each end.  [default: 10]", min=1, show_default=False)
+        int | None, typer.Option(help="Number of words to show at each end.  [default: 10]", min=1, show_default=False)
     ] = None,
     restrict_vocab: Restrict = None,
     save: Save = None,
@@ -42,7 +42,7 @@ def axis(
     With good and bad, for example, it is the axis of valence. The place of a word is the cosine of its vector with the mean of
     the first list minus the mean of the second, where each vector is first normalised to length 1."""
     if words is not None:
-        refuse_given({"top": top, "restrict_vocab": restrict_vocab}, "chooses words, but --words names them. Remove one of them.")
+        refuse_given({"top": top, "restrict_vocab": restrict_vocab}, "does not apply to --words. Remove one of them.")
     top = top or _TOP
     vectors = opened(file)
     axes = [_axis(vectors, positive, negative), *([_axis(vectors, *against)] if against else [])]

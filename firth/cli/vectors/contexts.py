@@ -46,7 +46,7 @@ def contexts(
     from firth.vectors.encoding import encoded
 
     if neighbors is None:
-        refuse_given({"nearest": nearest}, "counts neighbours in a file of vectors. Give one with --neighbors, or remove it.")
+        refuse_given({"nearest": nearest}, "only applies to --neighbors. Add that option, or remove it.")
     chosen = list(dict.fromkeys((*words, *_nearest(neighbors, words[0], nearest or _NEAREST))))
     with Display() as display:
         text = encoded(

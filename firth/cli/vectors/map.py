@@ -26,7 +26,7 @@ def map_(
     projection: Annotated[str, typer.Option(help="Projection: pca, or tsne (needs scikit-learn).")] = "pca",
     dimensions: Annotated[int, typer.Option(help="Dimensions of the map: 2 or 3.", min=2, max=3)] = 2,
     seed: Annotated[
-        int | None, typer.Option(help="With tsne: start from random points.  [default: from those of pca]", min=0)
+        int | None, typer.Option(help="Random seed for the starting points of t-SNE.  [default: start from PCA]", min=0)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +44,7 @@ def map_(
         case _:
             raise ConfigError(f'unknown projection "{projection}"; expected pca or tsne')
     if chosen == "pca":
-        refuse_given({"seed": seed}, "draws the points that t-SNE starts from. Add --projection tsne, or remove it.")
+        refuse_given({"seed": seed}, "only applies to t-SNE. Add --projection tsne, or remove it.")
     vectors = opened(file)
     drawn = word_map(vectors, _given(words) if words is not None else list(vectors.words[: top or 500]), chosen, dimensions, seed)
     axes = _axes(drawn)

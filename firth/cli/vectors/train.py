@@ -70,6 +70,7 @@ def train(
         bool,
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
     ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file --out.")] = False,
     log: Annotated[Path | None, typer.Option(help="Write the progress to this file, one line of JSON per update.")] = None,
     lower: Lower = False,
     strip_punctuation: StripPunctuation = False,
@@ -80,15 +81,17 @@ def train(
     """Train word vectors on a text.
 
     Each line is a sentence; words are separated by white space."""
-    from firth.errors import Interrupted
+    from firth.errors import ConfigError, Interrupted
     from firth.training.stop import StopRequest
-    from firth.vectors import trainer
+    from firth.vectors import load, trainer
 
-    start = _start(out, continue_)
+    if continue_ and overwrite:
+        raise ConfigError("--continue and --overwrite cannot be combined. Remove one of them.")
+    start = load(out) if continue_ and is_file(out) else None
     own = None if start is None else json.loads(start.metadata.get("config", "{}")).get("loss")
     if (loss or own or "ns") != "ns":
         refuse_given({"negatives": negatives}, "only applies to --loss ns. Remove it.")
-    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started: one of them speaks for all
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, only the first one prints
     with StopRequest() as stop, LoggedDisplay(log) as display:
 
         def work(what: str, done: int, total: int) -> None:
@@ -124,6 +127,7 @@ def train(
             field=field,
             start=start,
             out=out,
+            overwrite=overwrite or start is not None,
             watcher=watcher,
         )
     if not first:
@@ -136,18 +140,6 @@ def train(
             stop.signal or 2,
         )
     _print(out, vectors, display, as_json)
-
-
-def _start(out: Path, going_on: bool) -> WordVectors | None:
-    from firth.errors import RunError
-
-    if not is_file(out):
-        return None
-    if not going_on:
-        raise RunError(f"{out} already exists. Add --continue to train it further, or choose another --out")
-    from firth.vectors import load
-
-    return load(out)
 
 
 class LoggedDisplay(VectorsDisplay):
@@ -168,7 +160,7 @@ class LoggedDisplay(VectorsDisplay):
         if self.log is None:
             return
         line = {"step": report.words, "tokens": report.words, "of": report.of, "seconds": report.seconds}
-        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch, that of it
+        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch: its mean
         with files.writing(self.log), self.log.open("w" if first else "a", encoding="utf-8") as file:
             file.write(json.dumps({**line, "epoch": report.epoch, "loss": loss}) + "\n")
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.candidates import Candidates
 from firth.decoding.sampling.draw import at_quantile
+from firth.decoding.sampling.filter import Filter
 from firth.decoding.sampling.rows import Rows, Text
 from firth.layers.argmax import argmax
 
@@ -27,7 +28,8 @@ class Chain:
 
     def __init__(self, texts: Sequence[Text], device: torch.device) -> None:
         self.rows = Rows(texts, device)
-        self.acting, self.draws = (texts[0].config.acting(), texts[0].config.draws) if texts else ((), False)
+        self.acting: tuple[type[Filter], ...] = texts[0].config.acting() if texts else ()
+        self.draws = bool(texts) and bool(texts[0].config.draws)
         self.notes = any(text.notes for text in texts)
 
     def penalised(self, logits_nV: Tensor) -> Tensor:

@@ -19,9 +19,10 @@ Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and wh
 
 
 class Filter:
-    """A subclass is a frozen dataclass of settings; DecodingConfig inherits them all, and is the `self` of every method. `drawing`: it acts only where tokens are
-    drawn; other filters change what greedy decoding and beam search prefer, too. `alone`: it follows the tokens drawn for its
-    text, so a draft model cannot propose tokens for it."""
+    """A subclass is a frozen dataclass of settings. DecodingConfig inherits them all, and is the `self` of the methods.
+
+    `drawing`: it acts only where tokens are drawn; other filters change what greedy decoding and beams prefer, too. `alone`:
+    it follows the tokens drawn for its text, so a draft model cannot propose tokens for it."""
 
     drawing: ClassVar[bool] = True
     alone: ClassVar[bool] = False

@@ -15,7 +15,8 @@ class Text:
     """The tokens of a text so far, its prompt included, and what filters keep of it (`notes`)."""
 
     def __init__(self, config: Any, tokens: Sequence[int] = ()) -> None:
-        self.config, self.tokens = config, list(tokens)  # a DecodingConfig, which imports the filters and thus cannot be named here
+        self.config = config  # a DecodingConfig, which imports the filters
+        self.tokens = list(tokens)
         self.notes: dict[type[Filter], Any] = {one: note for one in config.acting() if (note := one.remember(config)) is not None}
         self._seen_V: Tensor | None = None
 

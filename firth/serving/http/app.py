@@ -81,7 +81,7 @@ def _add_writing(app: FastAPI, service: Service) -> None:
 
     @app.post(_RESPONSES)
     async def answer_input(body: ResponseBody, request: Request) -> Response:
-        """The same in the form of OpenAI's Responses. Nothing is stored."""
+        """The same through OpenAI's Responses API. Nothing is stored."""
         return await responses.answer(service, body, request)
 
 

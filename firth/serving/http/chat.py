@@ -41,7 +41,7 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
 def texts_of(
     service: Service, model: ServedModel, body: ChatBody, prompt: Prompt, decoding: tuple[DecodingConfig, tuple[str, ...]]
 ) -> list[Text]:
-    """The answers to be written. `decoding`: how, and the strings that end them."""
+    """The answers to generate. `decoding`: the settings and the stop strings."""
     config, stops = decoding
     ends, texts = model.language.answer_ends(), []
     for number in range(body.n):

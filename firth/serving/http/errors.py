@@ -43,7 +43,9 @@ def as_api_error(error: Exception) -> ApiError:
         case ApiError():
             return error
         case QueueFull():
-            return ApiError(429, "the server has as much work as it takes on. Try again in a moment.", code="queue_full")
+            return ApiError(
+                429, "the server has reached its limit of waiting requests. Try again in a moment.", code="queue_full"
+            )
         case EngineClosed():
             return ApiError(503, "the server is shutting down. Try again in a moment.", code="shutting_down")
         case EngineRestarts():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SOCKET = "http"  # of the supervisor, in the folder of sockets
 READY, END = "ready", "end"
-UNREAD, READ, ANSWERED = range(3)  # how far a connection is: nothing of a request was read, or no response has begun, or one has
+UNREAD, READ, ANSWERED = range(3)  # state of a connection: no request read yet, request read, response begun
 NUMBER = struct.Struct("I")  # of a connection
 States = MutableSequence[int]
 _AGAIN = 0.02  # seconds between two looks at the engines
@@ -59,7 +59,7 @@ class FrontSettings:
 
 
 def run_front(settings: FrontSettings, pipe: Connection, clients: socket.socket, states: States) -> None:
-    """The whole life of the process. `pipe`: to the supervisor. `clients`: from which the clients' connections come, each with a
+    """The main function of the process. `pipe`: to the supervisor. `clients`: delivers the clients' connections, each with a
     number. `states`: how far each is, for the supervisor."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the supervisor hears them, too, and decides
@@ -105,7 +105,7 @@ class _HandedOver(BoundedProtocol):
         async def told(message: Message) -> None:
             await send(message)
             if message["type"] == "http.response.start":
-                self._is(ANSWERED)  # not before: two answers are better than none
+                self._is(ANSWERED)  # only now: two responses are better than none
 
         await app(scope, receive, told)
 
@@ -184,7 +184,7 @@ class _Server(uvicorn.Server):
     async def _serve_client(self, loop: asyncio.AbstractEventLoop, client: socket.socket, number: int) -> None:
         try:
             await loop.connect_accepted_socket(partial(self._protocol, client, number), client)
-        except OSError:  # it has left
+        except OSError:  # the client has disconnected
             self._hand_over.reports.closed(number)
 
     def _protocol(self, client: socket.socket, number: int) -> Any:

@@ -17,7 +17,7 @@ from firth.serving.http.metrics import Metrics
 from firth.serving.http.reports import count
 
 _log = logging.getLogger("firth.serve")
-_SPARE = 64  # connections that are closed, but not yet told to be
+_SPARE = 64  # connections that are closed, but not yet reported as closed
 _JOIN = 10.0  # seconds that a process has to end when its pipe is closed
 
 
@@ -41,7 +41,7 @@ class Front:
         self._thread.start()
 
     def hand_over(self, client: socket.socket) -> bool:
-        """Whether the front has the connection now, and this object a copy."""
+        """Pass the connection to the front and keep a copy; returns whether that worked."""
         with self._lock:
             if self._clients is None or (number := self._held.add(client)) is None:
                 return False
@@ -53,7 +53,7 @@ class Front:
             return True
 
     def end(self) -> None:
-        """When its requests are answered."""
+        """End the process once its requests are answered."""
         self._ending.set()
         with self._lock, contextlib.suppress(OSError):
             if self._pipe is not None:

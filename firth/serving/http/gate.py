@@ -32,7 +32,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Counting) -> None:
         self.app, self.keys, self.limits, self.metrics = app, keys, limits, metrics
-        self._held = 0  # bytes of the bodies of the requests in work
+        self._held = 0  # total size of the bodies of running requests, in bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,7 +48,7 @@ class Gate:
             if held > self.limits.body:
                 raise self._too_large()
             if self._held > max(self.limits.held, self.limits.body):
-                raise ApiError(503, "the requests in work are as large as the server takes on. Try again in a moment.")
+                raise ApiError(503, "the running requests have reached the server's memory limit. Try again in a moment.")
             return message
 
         async def watched(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""HeldConnections: the connections that a front has, as the supervisor keeps them in case that the front is killed."""
+"""HeldConnections: the supervisor's copies of a front's connections, in case the front is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HeldConnections:
         self._free = list(range(len(states)))
 
     def add(self, client: socket.socket) -> int | None:
-        """Its number; None: there are too many."""
+        """The number of the connection; None if there are too many."""
         if not self._free:
             return None
         number = self._free.pop()
@@ -34,14 +34,14 @@ class HeldConnections:
         return self._clients.pop(number)
 
     def close(self, numbers: Iterable[int] | None = None) -> None:
-        """By default all."""
+        """Close these connections; by default, all of them."""
         for number in list(self._clients) if numbers is None else numbers:
             if number in self._clients:
                 self.give_back(number).close()
 
     def part(self, orphaned: Callable[[socket.socket], None]) -> list[socket.socket]:
-        """The front was killed. Connections of which it had read nothing are `orphaned`; those that it had not answered get a
-        503, and are to be closed a moment later, when their clients have read it."""
+        """Dispose of the connections of a killed front. Those without a request go to `orphaned`; those without a response get
+        status 503 and are returned, to be closed a moment later, when their clients have read it."""
         refused = []
         for number, client in self._clients.items():
             if self._states[number] == UNREAD:
@@ -56,12 +56,14 @@ class HeldConnections:
 
 
 def _refuse(client: socket.socket) -> None:
-    response = ApiError(503, "the process with this request ended. Try again in a moment.", code="restarting").response()
+    response = ApiError(
+        503, "the process that handled this request was stopped. Try again in a moment.", code="restarting"
+    ).response()
     response.headers["connection"] = "close"
     headers = b"".join(name + b": " + value + b"\r\n" for name, value in response.raw_headers)
     client.setblocking(False)
     with contextlib.suppress(OSError):
-        while client.recv(_CHUNK):  # a connection that is closed with something unread takes back what was sent
+        while client.recv(_CHUNK):  # closing a socket with unread input discards what was sent
             pass
     with contextlib.suppress(OSError):
         client.send(b"HTTP/1.1 503 Service Unavailable\r\n" + headers + b"\r\n" + bytes(response.body))

@@ -1,4 +1,4 @@
-"""InputTokens: how many tokens the inputs of a request have, counted before anything is computed with them."""
+"""InputTokens: counts the tokens of a request's inputs before anything is computed with them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from firth.serving.http.errors import ApiError
 from firth.serving.http.limits import Limits
 from firth.text import Tokenizer
 
-_LONG_TOKEN, _SPARE = 16, 65_536  # a text of more characters than 16 per token, and 65,536 besides, is not even tokenised
+_LONG_TOKEN, _SPARE = 16, 65_536  # a text longer than 16 characters per allowed token + 65,536 is refused without tokenising it
 
 
 class InputTokens:
-    """Each input is one text or several; `most` tokens in each text. Called in the worker's thread, it counts, or refuses."""
+    """Each input is one or more texts of at most `most` tokens. A call, in the worker's thread, counts the tokens or raises."""
 
     def __init__(self, limits: Limits, tokenizer: Tokenizer, param: str, inputs: Sequence[str | tuple[str, ...]]) -> None:
         self._tokenizer, self._param, self._inputs = tokenizer, param, inputs
@@ -41,7 +41,7 @@ class InputTokens:
     def _tokens(self, text: str) -> int:
         try:
             return len(self._tokenizer.encode(text))
-        except FirthError:  # a character that is not in the vocabulary, which some runs leave out
+        except FirthError:  # a character outside the vocabulary, which some runs skip
             return len(text)
 
     def _refused(self, why: str) -> ApiError:

@@ -19,8 +19,8 @@ class Limits:
     choices: int = 128  # texts that a request may ask for: prompts × best_of
     inputs: int = 2048  # texts that a request may give to embed, translate, classify or tag
     input_tokens: int = 8192  # of each of them, unless `prompt` is given
-    all_input_tokens: int = 300_000  # of all of them; a context counts once for each of its questions
-    held: int = 256 << 20  # bytes of the bodies of all requests in work, in one process
+    all_input_tokens: int = 300_000  # in total; a context counts once for each of its questions
+    held: int = 256 << 20  # total size of the bodies of running requests in one process, in bytes
     weights: int = 1 << 20  # attention weights in a response
     queue: int = 256  # texts that wait for a slot, and requests that wait for other work; in each model
     seconds: float = 600.0  # that a request may take, with the time in the queue
@@ -35,7 +35,7 @@ class Limits:
         object.__setattr__(self, "connection", replace(self.connection, body=self.body))
 
     def shared(self, processes: int) -> Limits:
-        """Those of each of so many processes, between which the connections are divided."""
+        """The limits of each of `processes` processes that share the connections."""
         whole = self.connection
         each = replace(whole, total=-(-whole.total // processes), per_address=-(-whole.per_address // processes))
         return replace(self, connection=each)

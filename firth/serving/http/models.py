@@ -193,7 +193,9 @@ def name_runs(places: Sequence[Path]) -> dict[str, Path]:
         for path in found:
             name = path.resolve().stem if path.is_file() else path.resolve().name
             if not _NAME.fullmatch(name):
-                raise ConfigError(f'the run "{name}" cannot be a model: its name has a space or another sign. Rename the folder.')
+                raise ConfigError(
+                    f'the run "{name}" cannot be served: its name has a space or a special character. Rename the folder.'
+                )
             if named.setdefault(name, path).resolve() != path.resolve():
                 raise ConfigError(f'{named[name]} and {path} would both be the model "{name}". Rename one of them.')
     return named

@@ -1,4 +1,4 @@
-"""From the messages and tools of a request to the tokens of a prompt."""
+"""Turn the messages and tools of a request into the tokens of a prompt."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _RESERVED = 4  # a quarter of the context, at most, is kept free for the answer,
 
 @dataclass(frozen=True)
 class Offer:
-    """The tools that a model may call, and how many calls it may write; None: any number."""
+    """The tools that a model may call, and the maximum number of calls (None: no maximum)."""
 
     functions: Sequence[Function] = ()
     most: int | None = None
 
     @classmethod
     def of(cls, functions: Sequence[Function], choice: Any, parallel: bool) -> Offer:
-        """`choice`: the request's tool_choice."""
+        """From a request's tools; `choice` is its tool_choice."""
         names = [function.name for function in functions]
         for name in names:
             if names.count(name) > 1:
@@ -55,11 +55,11 @@ class Prompt:
 
     @property
     def shown(self) -> Mapping[int, str]:
-        """Special tokens that are part of an answer, because they say where its calls are."""
+        """Special tokens to keep in an answer, because they mark its tool calls."""
         return self.format.shown if self.format is not None and self.offer.functions else {}
 
     def reader(self) -> CallReader | None:
-        """For the calls in one answer; None where there is nothing to call."""
+        """A reader for the calls in one answer; None if there are no tools."""
         if self.format is None or not self.offer.functions:
             return None
         return self.format.reader({one.name: one.parameters for one in self.offer.functions}, most=self.offer.most)
@@ -94,7 +94,7 @@ def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: 
     try:
         format = model.language.format
         if not isinstance(format, TemplateFormat):
-            raise DataError("this model has no chat template, and so no tools. Leave them out, or use another model.")
+            raise DataError("this model has no chat template, so it cannot use tools. Remove them, or use another model.")
         tools = format.tools
     except DataError as error:
         raise ApiError(400, str(error), param="tools", code="unsupported_parameter") from error
@@ -103,7 +103,7 @@ def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: 
 
 
 def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """As chat templates expect them. An assistant's calls are followed by what each of them returned, in any order."""
+    """The messages as chat templates expect them. After an assistant's calls come their results, in any order."""
     found: list[dict[str, Any]] = []
     open_calls: dict[str, str] = {}  # id → function
     expected: tuple[str, ...] = ("system", "user")
@@ -124,7 +124,7 @@ def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         expected = expected or (("user",) if role == "system" else ("assistant",))
         found.append(one)
     if found[-1]["role"] not in ("user", "tool") or open_calls:
-        raise wrong("messages", "the last message must be the user's, or what the last of the called tools returned")
+        raise wrong("messages", "the last message must come from the user, or be the result of the last tool call")
     return found
 
 
@@ -135,7 +135,7 @@ def _calls(message: ChatMessage, where: str) -> list[Any]:
 
 
 def _call(call: Any, where: str) -> dict[str, Any]:
-    """Templates expect the arguments as a table."""
+    """The arguments of a call as an object, which templates expect."""
     try:
         arguments = json.loads(call.function.arguments or "{}")
     except (ValueError, RecursionError):

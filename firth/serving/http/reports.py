@@ -13,7 +13,7 @@ _TOGETHER = 0.05  # seconds whose reports are one message
 
 
 class Reports:
-    """As `Metrics`, for code that runs in an event loop; and the connections that are closed."""
+    """Like `Metrics`, for code in an event loop; also reports closed connections."""
 
     def __init__(self, send: Callable[[list[Report]], None]) -> None:
         self._send = send

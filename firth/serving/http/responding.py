@@ -24,7 +24,7 @@ class Answer(Protocol):
 async def respond(
     service: Service, request: Request, writing: Writing, answer: Answer, *, stream: bool, end: bytes = DONE
 ) -> Response:
-    """`end`: the last words of a stream."""
+    """`end`: the last event of a stream."""
     seconds = service.limits.seconds
     if stream:
         return EventStream(answer.chunks(writing, service), seconds, writing.cancel, end)

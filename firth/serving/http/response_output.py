@@ -1,4 +1,4 @@
-"""The output of a response of /v1/responses, as it comes: messages and function calls, and the events that tell of them."""
+"""The output of /v1/responses as it is generated: messages and function calls, and the events that announce them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Event = dict[str, Any]
 
 
 class Output:
-    """`items` is what has come so far. Without a reader, all of it is text."""
+    """`items` holds the output so far. Without a reader, all of it is text."""
 
     def __init__(self, reader: CallReader | None) -> None:
         self._reader = reader
         self.items: list[dict[str, Any]] = []
-        self._text: list[str] | None = None  # of the message that is being written
+        self._text: list[str] | None = None  # of the unfinished message
 
     def read(self, piece: Piece) -> Iterator[Event]:
         text, calls = (piece.text, []) if self._reader is None else self._reader.push(piece.text)
@@ -51,7 +51,7 @@ class Output:
         yield {"type": "response.content_part.added", **self._place(), "content_index": 0, "part": _part("")}
 
     def _close(self, status: str) -> Iterator[Event]:
-        """Of the message that is being written, if there is one."""
+        """Finish the current message, if there is one."""
         if self._text is None:
             return
         text, self._text, item = "".join(self._text), None, self.items[-1]

@@ -1,4 +1,4 @@
-"""The body of a request to /v1/responses, and what it says in the terms of /v1/chat/completions."""
+"""The body of a request to /v1/responses, and its translation to /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, WithJsonSchema
 
 from firth.serving.http.errors import ApiError, wrong
-from firth.serving.http.schemas import HARMLESS, SAMPLING, ChatBody, ChatMessage, Sampling
-from firth.serving.http.tool_schemas import MOST_TOOLS, CalledFunction, Function, Strict, Tool, ToolCall
+from firth.serving.http.schemas import HARMLESS, ChatBody, ChatMessage, Sampling
+from firth.serving.http.tool_schemas import MOST_TOOLS, CalledFunction, Function, Strict, Tool, ToolCall, ToolChoice
 from firth.serving.http.validation import validation_error
 
 _INPUT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]}
@@ -35,16 +35,15 @@ class TextConfig(Strict):
 
 
 class ResponseBody(Sampling):
-    """Nothing is stored: each request says the whole conversation."""
+    """Nothing is stored: each request holds the whole conversation."""
 
     harmless: ClassVar[frozenset[str]] = (HARMLESS - {"store", "metadata"}) | {"prompt_cache_retention", "stream_options"}
 
     input: Annotated[Any, WithJsonSchema(_INPUT)]
     instructions: StrictStr | None = None
     max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
-    stream: StrictBool = False
     tools: Annotated[list[ResponseTool], Field(default_factory=list, max_length=MOST_TOOLS)]
-    tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: StrictBool = True
     metadata: dict[str, StrictStr] = Field(default_factory=dict)
     text: TextConfig = Field(default_factory=TextConfig)
@@ -54,22 +53,21 @@ class ResponseBody(Sampling):
 
     def as_chat(self) -> ChatBody:
         """The same request to /v1/chat/completions."""
-        names = ("model", *SAMPLING, "stream")
         try:
             return ChatBody(
-                **{name: value for name in names if (value := getattr(self, name)) is not None},
+                **{name: value for name in Sampling.model_fields if (value := getattr(self, name)) is not None},
                 messages=messages_of(self.input, self.instructions),
                 max_completion_tokens=self.max_output_tokens,
                 tools=[tool.as_tool() for tool in self.tools],
                 tool_choice=self.tool_choice,
                 parallel_tool_calls=self.parallel_tool_calls,
             )
-        except ValidationError as error:  # of an item of `input`
+        except ValidationError as error:  # an error in an item of `input`
             raise validation_error(error.errors(), ()) from error
 
 
 def messages_of(given: Any, instructions: str | None) -> list[ChatMessage]:
-    """The instructions are the system's message. Calls that follow each other are one message of the assistant."""
+    """The messages of `input`; the instructions become the system message. Consecutive calls form one assistant message."""
     found = [] if instructions is None else [ChatMessage(role="system", content=instructions)]
     if isinstance(given, str):
         return [*found, ChatMessage(role="user", content=given)]

@@ -1,4 +1,4 @@
-"""/v1/responses: answers to conversations, in the form of OpenAI's Responses. Nothing is stored."""
+"""/v1/responses: answers to conversations through OpenAI's Responses API. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Answer:
         service.metrics.first_token(self._model.name, writing.first_token or 0.0)
 
     def _response(self, status: str, writing: Writing | None = None) -> dict[str, Any]:
-        """`writing`: when it is finished."""
+        """The response object; `writing` is None until the output is finished."""
         body = self._body
         return {
             **self._head,

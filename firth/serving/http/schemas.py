@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from pydantic_core import PydanticCustomError
 
 from firth.decoding.config import FILTERS, DecodingConfig, setting_names
-from firth.serving.http.tool_schemas import Strict, ToolCall, Tools
+from firth.serving.http.tool_schemas import Strict, ToolCall, ToolChoice, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
-# Parameters of OpenAI's that say nothing about the text, and the values with which others say nothing about it.
+# OpenAI's parameters that do not affect the text, and the neutral values of others.
 HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
@@ -38,7 +38,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Body(BaseModel):
-    """What all requests have in common."""
+    """The base class of all requests."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     harmless: ClassVar[frozenset[str]] = HARMLESS
@@ -76,17 +76,22 @@ def _type(setting: str) -> Any:
 
 
 if TYPE_CHECKING:
-    Sampling = Body
+    _Settings = Body
 else:
-    Sampling = create_model("Sampling", __base__=Body, **{name: _type(name) for name in SAMPLING})
+    _Settings = create_model("_Settings", __base__=Body, **{name: _type(name) for name in SAMPLING})
+
+
+class Sampling(_Settings):
+    """How tokens are drawn. Settings that are None come from the run's [decoding]; without `seed`, a random one is used."""
+
+    stream: StrictBool = False
 
 
 class Generation(Sampling):
-    """How a text is written. What is not given comes from the run's [decoding]; `seed`: a random one."""
+    """How one or more texts are written."""
 
     stop: Texts | None = None
     n: Annotated[StrictInt, Field(ge=1)] = 1
-    stream: StrictBool = False
     stream_options: StreamOptions | None = None
 
 
@@ -112,7 +117,7 @@ class ChatBody(Generation):
     logprobs: StrictBool = False
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     tools: Tools = []  # noqa: RUF012 (pydantic copies it)
-    tool_choice: Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})] = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: StrictBool = True
 
 

@@ -109,13 +109,13 @@ def serve(
 def configured(
     app: ASGIApp, limits: ConnectionLimits, drain: float, kind: type[BoundedProtocol] = BoundedProtocol
 ) -> uvicorn.Config:
-    """For connections of anybody."""
+    """The server's settings for connections of clients."""
     protocol = Connections(limits, refusal).protocol(kind)
     return _configured(app, drain, http=protocol, timeout_keep_alive=math.ceil(limits.idle_seconds))
 
 
 def configured_inside(app: ASGIApp, drain: float, socket: Path) -> uvicorn.Config:
-    """For the connections of other processes of the same server, which have limits themselves. `socket`: where to listen."""
+    """The settings for connections of this server's other processes, which apply the limits. `socket`: the address."""
     return _configured(app, drain, uds=str(socket))
 
 

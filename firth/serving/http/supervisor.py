@@ -177,12 +177,12 @@ class _Supervisor(Server):
             self._hand_over(client)
 
     def orphaned(self, client: socket.socket) -> None:
-        """From any thread: a connection whose front has ended, and of which nothing was read."""
+        """Pass on a connection whose front has ended before it read a request. May be called from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._hand_over, client)
 
     def _hand_over(self, client: socket.socket) -> None:
-        """To a front that is ready, now or later."""
+        """Pass a connection to a front that is ready, or keep it until one is."""
         assert self._loop is not None
         if self._ends is not None or len(self._orphans) >= _ORPHANS:
             client.close()

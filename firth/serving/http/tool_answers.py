@@ -1,4 +1,4 @@
-"""Answers of a model that may call tools, in the form of /v1/chat/completions."""
+"""Answers of a model that can call tools, in the format of /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firth.serving.http.prompts import Prompt
 from firth.serving.http.writing import Piece
 from firth.text.tool_calls import Call, CallReader
 
-_random = random.Random()  # not the system's numbers, as in `service`
+_random = random.Random()  # not random.SystemRandom, as in `service`
 
 
 def call_id() -> str:

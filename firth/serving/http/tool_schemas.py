@@ -1,17 +1,17 @@
-"""Tools in the bodies of requests: what a client offers, and the calls of earlier answers."""
+"""Tools in the bodies of requests: the functions that a client offers, and the calls of earlier answers."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema, model_validator
 
 MOST_TOOLS = 128  # as OpenAI's
 _NAME = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
 
 
 class Strict(BaseModel):
-    """Without parameters that firth does not know. None says nothing."""
+    """Refuses parameters that firth does not know. A parameter that is None counts as absent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -22,7 +22,7 @@ class Strict(BaseModel):
 
 
 class Function(Strict):
-    """`strict`: only false; nothing makes a model keep to the schema."""
+    """`strict` must be false, because firth cannot force a model to follow the schema."""
 
     name: Annotated[StrictStr, _NAME]
     description: StrictStr = ""
@@ -51,3 +51,4 @@ class ToolCall(Strict):
 
 
 Tools = Annotated[list[Tool], Field(max_length=MOST_TOOLS)]
+ToolChoice = Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})]

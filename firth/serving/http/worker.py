@@ -1,8 +1,8 @@
 """Worker: everything but generation, in one thread per model.
 
-Long requests are computed in pieces, and take turns with the others after each of them: a short request never waits for the
-whole of a long one. Pieces of requests for the same are one batch. Between two pieces, and whenever the work reports its
-progress, it ends if nobody waits for it any more.
+Long requests are computed in pieces and take turns with the other requests, so that a short request never waits for all of a
+long one. Pieces of requests for the same task share a batch. Between two pieces, and whenever the work reports progress, it
+stops if its client has disconnected.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from firth.decoding.engine import QueueFull
 from firth.errors import FirthError
 from firth.progress import Progress
 
-AT_ONCE = 64  # inputs of one batch
-CHARACTERS = 16_384  # of one batch of more than one input
+AT_ONCE = 64  # maximum number of inputs in a batch
+CHARACTERS = 16_384  # maximum number of characters in a batch of several inputs
 Compute = Callable[[list[Any], Progress], Sequence[Any]]  # inputs → a result for each
 
 
 class _Cancelled(Exception):
-    """Nobody waits for the batch any more."""
+    """All clients of the batch have disconnected."""
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class _Request:
     compute: Compute
     inputs: list[Any]
     future: asyncio.Future[Sequence[Any]]
-    check: Callable[[Progress], None] | None  # raises what is wrong with the inputs; before anything is computed
+    check: Callable[[Progress], None] | None  # raises an error if the inputs are invalid; called before anything is computed
     found: list[Any] = field(default_factory=list)  # the results so far
 
     def piece(self, room: int, characters: int) -> list[Any]:
@@ -49,12 +49,12 @@ class _Request:
         return taken
 
     def settle(self, result: Sequence[Any] | Exception) -> None:
-        """From the worker's thread."""
+        """Set the result from the worker's thread."""
 
         def settle() -> None:
             if self.future.done():
                 return
-            if isinstance(result, Exception):  # a future does not take a StopIteration, and its request would wait for ever
+            if isinstance(result, Exception):  # a future refuses StopIteration, and the request would wait forever
                 self.future.set_exception(RuntimeError("no next") if isinstance(result, StopIteration) else result)
             else:
                 self.future.set_result(result)
@@ -104,11 +104,11 @@ class Worker:
             self.running = len(batch)
             for request in self._unfinished(batch):
                 with self._wake:
-                    self._waiting.append(request)  # behind those that came meanwhile
+                    self._waiting.append(request)  # behind the requests that arrived meanwhile
             self.running = 0
 
     def _unfinished(self, batch: list[_Request]) -> list[_Request]:
-        """Compute a piece of each request. Those of which there is more."""
+        """Compute a piece of each request; returns the requests that are not finished."""
         good = [request for request in batch if self._checked(request)]
         room, characters, work = AT_ONCE, CHARACTERS, list[_Work]()
         for request in good:
@@ -173,17 +173,17 @@ class Worker:
             return
         start = 0
         for request, piece in work:
-            request.found.extend(found[start : start + len(piece)])  # numpy would add it with +=
+            request.found.extend(found[start : start + len(piece)])  # += would add a NumPy array element by element
             start += len(piece)
             if len(request.found) == len(request.inputs):
                 request.settle(request.found)
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        request.inputs = []  # there is no more to compute
+        request.inputs = []  # nothing left to compute
         request.settle(error)
 
 
-_Work = tuple[_Request, list[Any]]  # and the piece of its inputs
+_Work = tuple[_Request, list[Any]]  # the request and its piece
 
 
 def _stop_if_cancelled(requests: list[_Request], what: str, done: int, total: int) -> None:
@@ -192,5 +192,5 @@ def _stop_if_cancelled(requests: list[_Request], what: str, done: int, total: in
 
 
 def _size(one: Any) -> int:
-    """The characters of an input: a text, several, or something else."""
+    """The number of characters in an input, which is a text, several texts, or something else."""
     return len(one) if isinstance(one, str) else sum(map(_size, one)) if isinstance(one, tuple | list) else 0

@@ -48,7 +48,7 @@ class Text:
     stops: tuple[str, ...]
     keeps_tokens: bool
     ends: tuple[int, ...] = ()  # end tokens that the engine does not know of; their log-probability is kept
-    shown: Mapping[int, str] = field(default_factory=dict)  # special tokens that are part of the text
+    shown: Mapping[int, str] = field(default_factory=dict)  # special tokens that are kept in the text
     ticket: Cancellable | None = None
     scored: list[Written] = field(default_factory=list)  # the prompt's tokens
     count: int = 0  # tokens generated

@@ -59,9 +59,9 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS, token: str | N
         try:
             settings = json.loads(await request.body())
         except (ValueError, RecursionError):
-            return refusal(400, "the request is not JSON; expected an object with the view's settings")
+            return refusal(400, "the request is not JSON; expected an object with the settings of the view")
         if not isinstance(settings, dict):
-            return refusal(400, "the request is not an object; expected an object with the view's settings")
+            return refusal(400, "the request is JSON, but not an object; expected an object with the settings of the view")
         if has_lone_surrogate(settings):
             return refusal(400, SURROGATE)
         if room not in rooms or view not in rooms[room].views:

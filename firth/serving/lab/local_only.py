@@ -72,9 +72,9 @@ def _check(scope: Scope) -> None:
             403, f'the lab answers only to 127.0.0.1 and localhost, not to "{host[:60]}"; open it at http://127.0.0.1'
         )
     if scope["path"].startswith("/api/") and from_another_page(headers):
-        raise RequestRefused(403, "the request comes from another page; the lab answers only its own")
+        raise RequestRefused(403, "the request comes from another page; the lab only answers its own")
     if scope["method"] == "POST" and not is_json(headers):
-        raise RequestRefused(415, "the request is not application/json, which is all that the lab accepts")
+        raise RequestRefused(415, "the request is not application/json; the lab accepts nothing else")
     if claims_more(headers, MOST_BYTES):
         raise _too_large()
 

@@ -81,7 +81,7 @@ class Workshop:
     def start(self, training: Training, name: str) -> Job:
         """Begin a training under a name, which must be new. A second training at the same time is refused."""
         if not _NAME.fullmatch(name):
-            raise ConfigError(f'"{name[:60]}" is no name of a run; use up to 40 letters, digits, "-" and "_"')
+            raise ConfigError(f'"{name[:60]}" is not a valid name for a run; use up to 40 letters, digits, "-" and "_"')
         with self._lock:
             if self.job is not None and self.job.running:
                 raise ConfigError(f'"{self.job.name}" is still training; wait until it ends, or stop it')

@@ -22,7 +22,7 @@ Messages = Sequence[Message | Mapping[str, str]]
 
 
 def as_messages(given: str | Messages) -> list[Message]:
-    """Checked messages: user and assistant take turns, and the user has the last word."""
+    """Check that user and assistant take turns and that the last message is the user's."""
     if isinstance(given, str):
         given = [Message("user", given)]
     messages = [one if isinstance(one, Message) else _message(one) for one in given]
@@ -43,7 +43,7 @@ def conversation_ids(run: Run[Any], format: ChatFormat, messages: Sequence[Messa
     """The conversation, up to where the answer of at most `tokens` tokens begins; the oldest rounds are left out if it is too
     long."""
     for message in messages:
-        run.ids(message.content)  # warns of, or refuses, what the vocabulary lacks
+        run.ids(message.content)  # warns about or refuses characters outside the vocabulary
     context = run.network.context
     ids = format.prompt(messages)
     if context is not None and len(ids) > (room := context - min(tokens, context // _RESERVED)):

@@ -3,9 +3,9 @@
 log p(left + filler + right) ranks the fillers; beside it, p(filler | left) shows what the left context alone predicts.
 The normalised share is a softmax over the candidates.
 
-With nothing to the left of the blank, p(filler) is that of the start of a text: after what opens one, which is <eos>, the start
-token of an imported model or a newline. A vocabulary that has none of them gives the first token of a text no probability; it
-is then 1/V, the same for all V tokens, and what follows it decides.
+With nothing to the left of the blank, p(filler) is the probability at the start of a text: after <eos>, the start token of an
+imported model, or a newline. Without any of these in the vocabulary, the first token of a text has the probability 1/V, the same
+for all V tokens, so that the right context decides.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
     fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
-        raise DataError(f"there are no candidates. Give some: {_CANDIDATES}.")
+        raise DataError(f"the list of candidates is empty. Give some: {_CANDIDATES}.")
     if candidates is not None and model.tokenizer.unknown is not None:
         _refuse_unknown(model, [filler + tail for filler in fillers])
     first = 0.0 if stem or len(model.opening()) else -math.log(model.tokenizer.vocab)
@@ -100,7 +100,7 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
 
 
 def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
-    """The most probable words where nothing precedes them, and every token that begins one is as probable as any other."""
+    """The most probable words at the start of a text, if every first token is equally probable."""
     found: dict[str, float] = {}
     for first_B in torch.split(words.begins_V.nonzero()[:, 0], _ROWS):
         start = _State(words.model.network.start(len(first_B)), begun=True)
@@ -150,7 +150,7 @@ class _Words:
         return torch.cat((word_BV, end_BV.logsumexp(-1, keepdim=True)), dim=-1).unsqueeze(1), _State(inner, begun=True)
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        """The word, or "" where the tokens do not make one."""
+        """The word, or "" if the tokens do not form one."""
         raise NotImplementedError
 
 

@@ -46,7 +46,7 @@ def search(
     note: Note | None = None,
     tick: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """What the network writes for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
+    """The texts generated for each row of the memory that `encode` returns, best first: config.beam texts, or one. `numbers`
     are those of the rows, on which sampling depends; `end` is <eos>, `tokens` what an imported decoder begins with, and `longest`
     the most tokens that the network has positions for. `note` hears of every step of a beam; greedy decoding has none. `tick` is
     called between steps, a few times a second, and may end the search with an exception."""
@@ -77,7 +77,7 @@ class _Ticking:
 
 
 def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
-    """As one line, without <eos>."""
+    """The text in one line, without <eos>."""
     return line_of(hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens, tokenizer)
 
 

@@ -55,7 +55,7 @@ def end_tokens(model: LanguageRun) -> tuple[int, ...]:
     """The tokens that end a text: <end> of a message, or <eos> and others that an imported model lists; for word tokenizers
     <eos> ends only a line."""
     tokenizer = model.tokenizer
-    if (own := getattr(model, "end", None)) is not None:  # of a chat template
+    if (own := getattr(model, "end", None)) is not None:  # from a chat template
         return int(own), *(tokenizer.ends if tokenizer.kind == "imported" else ())
     if tokenizer.end_of_message is not None:
         return (tokenizer.end_of_message,)

@@ -1,4 +1,4 @@
-"""Speculative decoding with two runs: a small one proposes what the other would write (decoding/speculative.py)."""
+"""Speculative decoding with two runs: a small one proposes tokens for the other (decoding/speculative.py)."""
 
 from __future__ import annotations
 

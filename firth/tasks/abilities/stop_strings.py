@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int | None:
-    """Where the stop string begins that is complete first; None if the text has none."""
+    """The position of the stop string that is complete first; None if the text has none."""
     found = [(at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0]
     return min(found)[1] if found else None
 
 
 class StopStrings:
-    """The text up to the first stop string, as it comes. What may be the beginning of one is held back until that is decided."""
+    """Streams a text up to the first stop string. Text that may be the beginning of one is held back until that is decided."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self.stops = stops
@@ -20,7 +20,7 @@ class StopStrings:
         self.found = False
 
     def push(self, piece: str) -> str:
-        """What is certain to be part of the text, now that `piece` has come."""
+        """The text that is certain after `piece`."""
         if not self.stops:
             return piece
         held = self.held + piece
@@ -43,6 +43,6 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 
 
 def _begun(text: str, stops: Sequence[str]) -> int:
-    """The length of the longest end of `text` that some stop string begins with."""
+    """The length of the longest suffix of `text` that is a prefix of a stop string."""
     longest = min(len(text), max(map(len, stops), default=1) - 1)
     return next((n for n in range(longest, 0, -1) if any(stop.startswith(text[-n:]) for stop in stops)), 0)

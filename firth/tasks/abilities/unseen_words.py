@@ -10,7 +10,7 @@ _SHOWN = 5
 
 
 def warn_unseen(unseen: Collection[str], treatment: str = "read as <unk>") -> None:
-    """One warning for all texts of a call; none where everything is known."""
+    """Warn once for all texts of a call, if any word or character is unknown."""
     if not unseen:
         return
     more = f" and {len(unseen) - _SHOWN:,} more" if len(unseen) > _SHOWN else ""

@@ -36,7 +36,7 @@ class CaptionBatch:
 
     @property
     def inputs(self) -> tuple[Bytes, Ints]:
-        """What the network reads."""
+        """The arrays that the network reads."""
         return self.image_BHWC, self.input_BT
 
 

@@ -44,7 +44,7 @@ class PairBatch:
 
     @property
     def inputs(self) -> tuple[Ints, Ints, Ints]:
-        """What the network reads."""
+        """The arrays that the network reads."""
         return self.source_BS, self.source_length_B, self.input_BT
 
 

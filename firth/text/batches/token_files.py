@@ -96,7 +96,7 @@ def token_file(corpus: Corpus, scan: Scan, start: int, stop: int, tokenizer: Tok
 
 @dataclass(frozen=True)
 class _Build:
-    """Everything that a token file is made from."""
+    """All inputs of a token file."""
 
     path: Path
     facts: dict[str, Any]
@@ -123,6 +123,8 @@ class _Build:
         try:
             header = json.loads(self.path.with_suffix(".json").read_text(encoding="utf-8"))
             count, shards = header.pop("count"), [Shard(**shard) for shard in header.pop("shards")]
+            if not all(isinstance(shard.blake2b, str) for shard in shards):
+                return None
             size = sum(shard.tokens for shard in shards) * self._stored.itemsize
             known = header == self.facts and size == count * self._stored.itemsize == self.path.stat().st_size
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -130,7 +132,7 @@ class _Build:
         return shards if known else None
 
     def write(self) -> None:
-        """Write the whole file, or what is missing of it after a kill."""
+        """Write the whole file, or the missing rest after a kill."""
         partial, journal = (self.path.with_name(f"{TEMPORARY}{self.path.stem}{suffix}") for suffix in (".bin", ".jsonl"))
         try:
             with cache.storing(self.path.parent):
@@ -214,7 +216,7 @@ class _Build:
 
 
 def _together(shards: list[Shard]) -> str:
-    """One hash for those of all shards."""
+    """One hash that combines the hashes of all shards."""
     return digest("".join(shard.blake2b for shard in shards).encode())
 
 

@@ -19,7 +19,7 @@ from firth.text.tokenizers.special_tokens import Ids
 Made = TypeVar("Made")
 Transform = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of windows and the windows' numbers
 _ORDER, _OFFSET = 0, 1  # the purposes of an epoch's keys
-_BEGUN = 8  # of so many windows one begins with <start>
+_BEGUN = 8  # one window in this many begins with <start>
 _AHEAD = 2048  # windows whose positions are computed at once; per batch this would cost more than reading the tokens
 
 

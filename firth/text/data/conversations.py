@@ -104,7 +104,7 @@ def encode_conversations(
     format: FormatOf = ChatFormat,
 ) -> Conversations:
     """The conversations at `path`."""
-    with open_corpus(ConversationsConfig(path=str(path), format=data.format), progress) as corpus:
+    with open_corpus(ConversationsConfig(path=str(path), format=data.format, empty=data.empty), progress) as corpus:
         return encode(read_conversations(corpus, progress), tokenizer, progress, format)
 
 
@@ -123,7 +123,7 @@ def encode(
 def _part(data: ConversationsConfig, part: Part, progress: Progress) -> list[Conversation] | None:
     path = {"train": data.path, "valid": data.valid_path, "test": data.test_path}[part]
     if part != "train" and path is not None:
-        return read_conversations(find(path, data.format), progress)
+        return read_conversations(find(path, data.format, empty=data.empty), progress)
     if data.text is not None:
         raise ConfigError('data.text has no roles. Set data.path to a .jsonl file of conversations, or data.name = "chats".')
     if data.name == "chats":

@@ -68,14 +68,14 @@ def prepare_questions(
         whole = read_questions(corpus, progress)
     train, valid = whole, None
     if data.valid_path is not None:
-        valid = read_questions(find(data.valid_path, data.format), progress)
+        valid = read_questions(find(data.valid_path, data.format, empty=data.empty), progress)
     elif data.valid:
         train, valid = held_out(whole, data.valid, "questions", lambda one: one.context)
     if isinstance(tokenizer, TokenizerConfig):
         known = train + (valid or [] if tokenizer.kind == "char" else [])
         texts = dict.fromkeys(text for one in known for text in (one.context, one.question))  # each context once
         tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(texts), documents=2 * len(known))
-    test = None if data.test_path is None else read_questions(find(data.test_path, data.format), progress)
+    test = None if data.test_path is None else read_questions(find(data.test_path, data.format, empty=data.empty), progress)
     made = [None if part is None else windows(part, tokenizer, limit, progress) for part in (train, valid, test)]
     assert made[0] is not None
     return Answered(tokenizer, made[0], made[1], made[2], sha256_of_texts(map(_texts, whole)), limit)
@@ -86,7 +86,7 @@ def encode_questions(
 ) -> Readings:
     """The questions at `path`, read with the settings of a run."""
     format: Format = "auto" if question_format(Path(path), "auto") else data.format
-    with open_corpus(QuestionsConfig(path=str(path), format=format), progress) as corpus:
+    with open_corpus(QuestionsConfig(path=str(path), format=format, empty=data.empty), progress) as corpus:
         return windows(read_questions(corpus, progress), tokenizer, limit, progress)
 
 

@@ -109,7 +109,7 @@ def encode_file(
 
 
 def _foreign_end(corpus: Corpus, found: Scan, tokenizer: Tokenizer) -> int:
-    """1 where the only newline is the last character, with which editors end a file, and the vocabulary has none; otherwise 0."""
+    """1 if the vocabulary has no newline and the only one in the text is its last character, as editors write it; otherwise 0."""
     if tokenizer.unknown is not None or found.counts.get("\n") != 1 or not tokenizer.unseen("\n"):
         return 0
     *_, last = corpus.pieces()
@@ -178,7 +178,7 @@ def _located(name: str, progress: Progress) -> tuple[str, tuple[str, ...] | None
 def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     """The corpus of data.text, of data.path, or the docs on this machine. A copy of standard input is deleted on exit."""
     if data.text is not None:
-        yield inline(data.text)
+        yield inline(data.text, data.field, data.columns)
     elif data.path == "-":
         corpus = spool(data.format, data.field, data.columns, progress, _policy(data))
         try:
@@ -188,20 +188,26 @@ def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     elif data.path is not None:
         yield _found(data, data.path, progress)
     else:
-        yield Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
+        yield Corpus("the docs corpus", (docs_corpus(progress),), None, "txt", data.field, data.columns)
 
 
 def _with_more(corpus: Corpus, data: DataConfig) -> Corpus:
-    """The texts of data.more, then the corpus."""
+    """The texts of data.more, then the corpus. Refuses settings of columns if none of them has any."""
     more: tuple[str, ...] | None = getattr(data, "more", None)
-    if not more:
-        return corpus
-    if not corpus.files:
-        raise ConfigError("data.more needs data.path or data.name, not data.text. Put the text into a file.")
-    files = [file for path in more for file in find(path, data.format).files]
-    return dataclasses.replace(
-        corpus, name=f"{corpus.name} and {', '.join(more)}", files=(*files, *corpus.files), columns=data.columns
-    )
+    if more:
+        if not corpus.files:
+            raise ConfigError("data.more needs data.path or data.name, not data.text. Put the text into a file.")
+        parts = (*(find(path, data.format) for path in more), corpus)
+        corpus = dataclasses.replace(
+            corpus,
+            name=f"{corpus.name} and {', '.join(more)}",
+            files=tuple(file for part in parts for file in part.files),
+            format=data.format,
+            columns=data.columns,
+            parts=parts,
+        )
+    corpus.expect_columns("data.")
+    return corpus
 
 
 def _found(data: DataConfig, path: str, progress: Progress) -> Corpus:
@@ -209,7 +215,7 @@ def _found(data: DataConfig, path: str, progress: Progress) -> Corpus:
 
 
 def _policy(data: DataConfig) -> Empty:
-    """data.empty, where this kind of data has it."""
+    """data.empty, if this kind of data has it."""
     policy: Empty = getattr(data, "empty", "skip")
     return policy
 

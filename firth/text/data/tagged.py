@@ -21,6 +21,7 @@ from firth.text.data.labelled import listed
 from firth.text.data.running_text import open_corpus, with_local_paths
 from firth.text.datasets.catalog import data_set
 from firth.text.holdout import held_out
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.conll import ConllColumns, Sentence, tagged_format
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.pieces import pieces_of_texts
@@ -104,8 +105,11 @@ def _read(corpus: Corpus, columns: ConllColumns, progress: Progress) -> list[Sen
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without tags. Set data.path to a CoNLL or CoNLL-U file.")
     found: list[Sentence] = []
+    blank = BlankRecords("words")
     for path, tick in corpus.each_file(progress):
-        found += columns.sentences(path, tick)
+        found += columns.sentences(path, tick, blank=blank.add)
+    total = sum(len(sentence.words) for sentence in found) + blank.count
+    blank.refuse(corpus.name, total, "no word or no tag", "Complete them, or remove their sentences.")
     if not found:
         raise DataError(f"{corpus.name} has no sentences; expected a word and its tag per line, an empty line between sentences")
     return found

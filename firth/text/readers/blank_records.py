@@ -11,7 +11,8 @@ _NAMED = 3  # records named in a message
 
 
 class BlankRecords:
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "records") -> None:
+        self.noun = noun
         self.count = 0
         self.first: list[str] = []  # file and line of the first few
 
@@ -34,7 +35,7 @@ class BlankRecords:
             raise DataError(f"{self._found(name, total, lack)}: {self._places()}. {remedy}")
 
     def _found(self, name: str, total: int, lack: str) -> str:
-        return f"{self.count:,} of {total:,} records of {name} {'has' if self.count == 1 else 'have'} {lack}"
+        return f"{self.count:,} of {total:,} {self.noun} of {name} {'has' if self.count == 1 else 'have'} {lack}"
 
     def _places(self) -> str:
         return ", ".join(self.first) + (", …" if self.count > len(self.first) else "")

@@ -11,6 +11,7 @@ from typing import Any, cast
 from firth.errors import DataError, did_you_mean
 from firth.progress import Progress
 from firth.text.conversation import ROLES, Conversation, Message, Role, Skill, check_messages
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus
 from firth.text.readers.file_format import Column
 from firth.text.readers.formats import file_format
@@ -21,23 +22,36 @@ _SHOWN = 40  # characters of a value in a message
 
 
 def read_conversations(corpus: Corpus, progress: Progress) -> list[Conversation]:
+    """All conversations. Those without messages, or with an empty one, are skipped or refused as `corpus.empty` says."""
     found: list[Conversation] = []
+    blank = BlankRecords()
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without roles. Set data.path to a .jsonl file of conversations.")
     for path, tick in corpus.each_file(progress):
         format = file_format(path, corpus.format, columns=True)
         if format.rows is None or format.name not in _FORMATS:
             raise DataError(f"{path} is read as {format.name}, which has no lists of messages. Use a .jsonl or .parquet file.")
-        found += [_conversation(where, values[0]) for where, values in format.rows(path, _MESSAGES, tick, None)]
+        for where, (value,) in format.rows(path, _MESSAGES, tick, None):
+            messages = _messages(where, value)
+            if not messages or any(one.role != "system" and not one.content.strip() for one in messages):
+                blank.add(where)
+            else:
+                found.append(_conversation(where, messages, value))
     if not found:
         raise DataError(f"{corpus.name} is empty; expected conversations")
+    blank.settle(corpus.empty, corpus.name, len(found) + blank.count, "no messages or an empty one")
     return found
 
 
-def _conversation(where: str, value: Any) -> Conversation:
+def _messages(where: str, value: Any) -> tuple[Message, ...]:
+    if value is None:
+        return ()
     if not isinstance(value, list):
         raise DataError(f'{where}: "messages" is {str(value)[:_SHOWN]!r}; expected a list of objects with "role" and "content"')
-    messages = tuple(_message(where, number, one) for number, one in enumerate(value, start=1))
+    return tuple(_message(where, number, one) for number, one in enumerate(value, start=1))
+
+
+def _conversation(where: str, messages: tuple[Message, ...], value: list[Any]) -> Conversation:
     check_messages(messages, where)
     if messages[-1].role != "assistant":
         raise DataError(f"{where} ends with a message of the {messages[-1].role}. Add the assistant's answer, or remove it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -39,10 +39,18 @@ class ConllColumns:
         """For files other than the run's own: their suffix overrides `format`."""
         return dataclasses.replace(self, explicit=False)
 
-    def sentences(self, path: Path, tick: Tick = lambda done: None, *, words_only: bool = False) -> Iterator[Sentence]:
+    def sentences(
+        self,
+        path: Path,
+        tick: Tick = lambda done: None,
+        *,
+        words_only: bool = False,
+        blank: Callable[[str], None] | None = None,
+    ) -> Iterator[Sentence]:
         """The sentences of a file, none of them empty. An empty line ends a sentence, and so does -DOCSTART- in CoNLL. In
-        CoNLL-U, comments, multiword tokens (1-2) and empty nodes (1.1) are skipped."""
-        reader = _Reader(str(path), self._format(path), self.word, None if words_only else self.tag, words_only)
+        CoNLL-U, comments, multiword tokens (1-2) and empty nodes (1.1) are skipped. `blank` is called with the place of each word
+        whose column, or whose tag's, is empty; without it, the first is an error."""
+        reader = _Reader(str(path), self._format(path), self.word, None if words_only else self.tag, words_only, blank)
         for number, line in enumerate(lines(path, tick), start=1):
             yield from reader.read(number, line.rstrip("\n"))
         yield from reader.end()
@@ -75,8 +83,16 @@ def _told_by_lines(path: Path) -> TaggedFormat:
 class _Reader:
     """Collects the words of a sentence line by line."""
 
-    def __init__(self, path: str, format: TaggedFormat, word: int | str | None, tag: int | str | None, words_only: bool) -> None:
-        self.path, self.format = path, format
+    def __init__(
+        self,
+        path: str,
+        format: TaggedFormat,
+        word: int | str | None,
+        tag: int | str | None,
+        words_only: bool,
+        blank: Callable[[str], None] | None = None,
+    ) -> None:
+        self.path, self.format, self.blank = path, format, blank
         self.word = _place(word or ("form" if format == "conllu" else 1), format, "data.word_column")
         self.tag = _place(tag or "upos", format, "data.tag_column") if tag or format == "conllu" else None
         self.words_only = words_only
@@ -116,19 +132,20 @@ class _Reader:
             self.tag = len(cells) - 1  # the last column of the first line, for all lines
             if self.tag == self.word:
                 raise self._too_few(number, cells, "a tag after the word")
-        self._expect(number, cells, self.word, "the word", "data.word_column")
-        if self.words_only:
-            self.found.append((number, cells[self.word], ""))
-            return
-        assert self.tag is not None
-        self._expect(number, cells, self.tag, "its tag", "data.tag_column")
-        self.found.append((number, cells[self.word], cells[self.tag]))
+        word = self._cell(number, cells, self.word, "the word", "data.word_column")
+        tag = "" if self.words_only else self._cell(number, cells, self.tag, "its tag", "data.tag_column")
+        if self.blank is not None and not (word.strip() and (tag.strip() or self.words_only)):
+            self.blank(f"{self.path}:{number}")
+        else:
+            self.found.append((number, word, tag))
 
-    def _expect(self, number: int, cells: list[str], place: int, what: str, setting: str) -> None:
+    def _cell(self, number: int, cells: list[str], place: int | None, what: str, setting: str) -> str:
+        assert place is not None
         if len(cells) <= place:
             raise self._too_few(number, cells, f"{what} in column {place + 1} ({setting})")
-        if not cells[place].strip():
+        if not cells[place].strip() and self.blank is None:
             raise DataError(f"{self.path}:{number}: column {place + 1} is empty; expected {what} ({setting})")
+        return cells[place]
 
     def _too_few(self, number: int, cells: list[str], expected: str) -> DataError:
         between = "tabs" if self.format == "conllu" or len(cells) > 1 else "tabs or spaces"

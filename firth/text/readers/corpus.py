@@ -35,9 +35,9 @@ from firth.text.readers.formats import SUFFIXES, by_suffix, documents, file_form
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
 from firth.text.readers.remote import find_remote, is_url
 
-_READER = 2  # raise when the same files would give a different text, so that old scans are discarded
+_READER = 2  # increase if the same files give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it
-_WAIT = 200  # milliseconds between two reports of a pipe that nobody writes to
+_WAIT = 200  # milliseconds between two reports on a pipe without a writer
 _LONGEST_NAME = 255  # bytes, on most file systems
 _NEIGHBORS = 1000  # files beside a missing one that are compared with its name
 _FILES = 1000  # in a folder, between two reports
@@ -54,6 +54,7 @@ class Corpus:
     field: str = "text"
     columns: tuple[str, ...] | None = None  # names of the columns of tables whose first line does not name them
     empty: Empty = "skip"  # records whose text is blank
+    parts: tuple[Corpus, ...] = ()  # the corpora it was made of: the copy of a pipe lasts as long as its corpus
 
     def pieces(self, tick: Tick = no_tick, blank: Callable[[str], None] = lambda where: None) -> Iterator[Piece]:
         """The documents in order; no document is empty. `tick` is called with the number of bytes read, of `size` in all, and
@@ -78,10 +79,13 @@ class Corpus:
             yield batch, read[0]
         yield [], read[0]
 
-    def expect_field(self) -> None:
-        """Refuse a `field` where no file has columns."""
-        if self.field != "text" and not any(file_format(path, self.format, columns=True).rows for path in self.files):
-            raise ConfigError(f'field is "{self.field}", but {self.name} is plain text without columns. Remove it, or set format')
+    def expect_columns(self, table: str = "") -> None:
+        """Refuse `field` and `columns` where no file has columns. `table` is that of the recipe, for the message: "data."."""
+        given = {"field": f'"{self.field}"'} if self.field != "text" else {}
+        given |= {"columns": str(list(self.columns))} if self.columns is not None else {}
+        if given and not any(file_format(path, self.format, columns=True).rows for path in self.files):
+            name, value = next(iter(given.items()))
+            raise ConfigError(f"{table}{name} is {value}, but {self.name} has no columns. Remove it, or set {table}format.")
 
     def each_file(self, progress: Progress) -> Iterator[tuple[Path, Tick]]:
         """The files, each with the Tick that reports progress through all of them."""
@@ -108,8 +112,8 @@ class Scan:
     blank_places: tuple[str, ...] = ()  # the first few of them
 
 
-def inline(text: str) -> Corpus:
-    return Corpus(name="data.text", text=text)
+def inline(text: str, field: str = "text", columns: tuple[str, ...] | None = None) -> Corpus:
+    return Corpus("data.text", (), text, "txt", field, columns)
 
 
 def find(
@@ -163,7 +167,7 @@ def _of_pipe(path: Path, format: Format, field: str, columns: tuple[str, ...] | 
 
 
 def _opened_pipe(path: Path, progress: Progress) -> IO[bytes]:
-    """Opened without waiting for somebody who writes: that may take for ever, and must not look like a hang."""
+    """Open without blocking until there is a writer, so that progress can be reported while it waits."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         waited = select.poll()
@@ -215,7 +219,7 @@ def known_scan(corpus: Corpus) -> Scan | None:
 
 
 def _settled(corpus: Corpus, found: Scan) -> Scan:
-    """Warn of records without text, or refuse them."""
+    """Warn about records without text, or refuse them."""
     blank = BlankRecords()
     blank.count, blank.first = found.blank, list(found.blank_places)
     blank.settle(corpus.empty, corpus.name, found.documents + found.blank)
@@ -326,7 +330,7 @@ def _in_folder(folder: Path, format: Format, progress: Progress) -> list[Path]:
 
 
 def _cannot_look(error: OSError) -> None:
-    raise DataError(f"cannot look into {error.filename}: {error.strerror}. Choose a folder that you may read.") from error
+    raise DataError(f"cannot read the folder {error.filename}: {error.strerror}. Choose one that you have access to.") from error
 
 
 def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:

@@ -55,7 +55,7 @@ def texts(path: Path, tick: Tick) -> Iterator[str]:
 
 
 def whole_text(path: Path, tick: Tick) -> str:
-    """All the text of a file that can only be parsed as a whole, such as JSON."""
+    """The whole text of a file that cannot be parsed in parts, such as JSON."""
     parts, most, length = list[str](), limits(), 0
     for text in texts(path, tick):
         parts.append(text)
@@ -138,7 +138,7 @@ class _Zst:
         self._left = b""  # bytes read beyond the end of a frame
 
     def read(self, size: int, /) -> bytes:
-        """About `size` bytes; none at the end."""
+        """About `size` bytes; empty at the end."""
         parts, length = list[bytes](), 0
         while length < size and (fed := self._left or self._raw.read(_FED)):
             if self._frame.eof:

@@ -23,7 +23,7 @@ from firth.text.readers.plain_text import TXT
 
 FORMATS = (TXT, JSONL, CSV, TSV, PARQUET, CONLL, CONLLU)
 SUFFIXES = tuple(suffix for format in FORMATS for suffix in format.suffixes)
-_LINE = 1 << 16  # bytes within which the first line tells what a table is
+_LINE = 1 << 16  # bytes of the first line that are examined to recognise a table
 _PARQUET_MAGIC = b"PAR1"
 TABLES = tuple(format.name for format in FORMATS if format.rows is not None)
 
@@ -53,7 +53,7 @@ def file_format(
 
 
 def _table(path: Path) -> FileFormat | None:
-    """The format of a table, by its first line."""
+    """The format of a table, judged by its first line."""
     start = next(chunks(path, no_tick), b"")[:_LINE]
     if start.startswith(_PARQUET_MAGIC):
         return PARQUET

@@ -91,7 +91,9 @@ def _read_file(path: Path, size: int, where: str) -> Bytes:
     try:
         size_on_disk = os.path.getsize(path)  # 0 for a device or a pipe
         if size_on_disk > _MOST_BYTES:
-            raise DataError(f"{where}the image {path} has {size_on_disk >> 20:,} MB; at most {_MOST_BYTES >> 20} are read.")
+            raise DataError(
+                f"{where}the image {path} has {size_on_disk >> 20:,} MB; the limit is {_MOST_BYTES >> 20}. Use a smaller file."
+            )
         content = path.read_bytes() if size_on_disk else b""
     except OSError as error:
         raise DataError(f"{where}cannot read the image {path}: {error.strerror or error}.") from error
@@ -107,7 +109,7 @@ def _read_file(path: Path, size: int, where: str) -> Bytes:
     except pillow.Image.DecompressionBombError as error:
         raise DataError(f"{where}the image {path} is too large ({error}).") from error
     except pillow.UnidentifiedImageError:
-        raise DataError(f"{where}{path} is no image that can be read. Expected PNG or JPEG.") from None
+        raise DataError(f"{where}{path} is not a readable image; expected PNG or JPEG.") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:  # Pillow raises all of these for damaged files
         raise DataError(f"{where}the image {path} is damaged or truncated ({error}).") from error
 

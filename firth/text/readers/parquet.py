@@ -14,7 +14,7 @@ from firth.text.readers.file_format import Column, FileFormat, Row, missing_colu
 from firth.text.readers.remote import RemoteFile
 
 _ROWS, _FEW = 256, 16  # decoded at a time; fewer where they may be large
-_MOST = 1 << 30  # bytes of a batch at worst
+_MOST = 1 << 30  # maximum size of a batch in bytes
 _BUFFER = 1 << 20  # bytes of a column read at a time; without a buffer pyarrow reads a row group's whole column
 
 

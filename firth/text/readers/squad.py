@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from firth.errors import DataError
 from firth.progress import Progress
 from firth.text.config import Format
+from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus
 from firth.text.readers.file_decoding import Tick, whole_text
 from firth.text.readers.file_format import Column, FileFormat, Row
@@ -43,16 +44,33 @@ class Question(NamedTuple):
 
 
 def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
+    """All questions. Those without a text are skipped or refused as `corpus.empty` says; those without an answer are refused."""
     found: list[Question] = []
+    blank, unanswered, total = BlankRecords(), BlankRecords(), 0
     for path, tick in corpus.each_file(progress):
         format = question_format(path, corpus.format)
         if format is None or format.rows is None:
             raise DataError(f"{path} cannot be read as questions. Use SQuAD's .json, or a {one_of(TABLES)} file.")
         for where, values in format.rows(path, _COLUMNS, tick, corpus.columns):
-            found.append(_checked(where, dict(zip((*_REQUIRED, *_OPTIONAL), values, strict=True))))
+            total += 1
+            record = dict(zip((*_REQUIRED, *_OPTIONAL), values, strict=True))
+            answers = _answers(where, record)
+            if not answers or str(record["is_impossible"]).lower() in ("true", "1"):
+                unanswered.add(where)
+            elif any(_is_blank(text) for text in (record["context"], record["question"], *(text for text, _ in answers))):
+                blank.add(where)
+            else:
+                found.append(_checked(where, record, answers))
+    remedy = "Every answer must be a span of its context: remove them, or use SQuAD 1.1."
+    unanswered.refuse(corpus.name, total, "no answer, as in SQuAD 2.0", remedy)
     if not found:
         raise DataError(f"{corpus.name} is empty; expected questions with their contexts and answers")
+    blank.settle(corpus.empty, corpus.name, total, "no question, context or answer")
     return found
+
+
+def _is_blank(text: Any) -> bool:
+    return text is None or (isinstance(text, str) and not text.strip())
 
 
 def question_format(path: Path, given: Format) -> FileFormat | None:
@@ -88,16 +106,11 @@ def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[
 SQUAD = FileFormat("squad", (".json",), rows=_nested)
 
 
-def _checked(where: str, record: dict[str, Any]) -> Question:
+def _checked(where: str, record: dict[str, Any], answers: Sequence[tuple[Any, Any]]) -> Question:
     context, question = record["context"], record["question"]
     if not isinstance(context, str) or not isinstance(question, str):
         raise DataError(f"{where}: the question or the context is not a string")
-    answers = tuple(_answer(where, context, text, start) for text, start in _answers(where, record))
-    if not answers or str(record["is_impossible"]).lower() in ("true", "1"):
-        raise DataError(
-            f"{where} has no answer, as in SQuAD 2.0. Every answer must be a span of its context: remove it, or use 1.1."
-        )
-    return Question(where, context, question, answers)
+    return Question(where, context, question, tuple(_answer(where, context, text, start) for text, start in answers))
 
 
 def _answers(where: str, record: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -127,12 +140,12 @@ def _number(start: Any) -> Any:
 
 
 def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
         raise DataError(f"{where} has the answer {text!r}; expected a text")
     if start is None:
         start = context.find(text)  # the first occurrence
         if start < 0:
-            raise DataError(f"{where}: the answer {text!r} does not occur in its context. Correct either of them.")
+            raise DataError(f"{where}: the answer {text!r} does not occur in its context. Correct one of them.")
     if not isinstance(start, int) or isinstance(start, bool):
         raise DataError(f'{where} has "answer_start" {start!r}; expected the position of a character, counted from 0')
     if start < 0 or context[start : start + len(text)] != text:

@@ -59,7 +59,7 @@ class BytePairs:
         try:
             self._bytes_of = [b"\n" if name == EOS else bytes(of[mark] for mark in name) for name in names]
         except KeyError as error:
-            raise DataError(f"tokenizer.json is damaged: {error} in one of its tokens is no byte. Restore it.") from error
+            raise DataError(f"tokenizer.json is damaged: {error} in one of its tokens is not a byte. Restore it.") from error
 
     def encode(self, text: str) -> Ids:
         return subwords.encoded(self._tokenizer, text)

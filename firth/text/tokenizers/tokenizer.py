@@ -262,7 +262,7 @@ def _check_decoder(given: Mapping[str, Any] | None, vocab: int) -> None:
     for id in ids:
         if id is not None and not 0 <= id < vocab:
             raise DataError(
-                f"the decoder begins with or never writes the token {id:,}, but the embedding has {vocab:,} rows. "
+                f"the decoder settings name the token {id:,}, but the embedding has only {vocab:,} rows. "
                 "Correct decoder_start_token_id, forced_bos_token_id or bad_words_ids."
             )
 

@@ -19,7 +19,7 @@ import tokenizers
 
 from firth.errors import DataError
 
-_PANIC = "PanicException"  # Rust's, which derives from BaseException
+_PANIC = "PanicException"  # a panic in Rust, which derives from BaseException
 _SAMPLE = "A text, naïve 日本 😀 12\n\tand  its end."
 _SHOWN = 40  # characters of a token in a message
 
@@ -53,7 +53,7 @@ _HELD = threading.Lock()  # descriptor 2 belongs to the whole process
 
 @contextlib.contextmanager
 def panics_held() -> Iterator[None]:
-    """Rust prints a panic to stderr before it becomes an exception. The exception says enough: what was written to stderr
+    """Rust prints a panic to stderr before raising an exception, which suffices: what was written to stderr
     meanwhile is passed on only if there is none."""
     with _HELD, tempfile.TemporaryFile() as held:
         try:

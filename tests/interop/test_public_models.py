@@ -1,0 +1,29 @@
+"""What firth says with a tiny model of each family of public models stays as it is known; `transformers` is not needed for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from old_runs.drawn.make import answers, written
+from public_models.make import HERE
+from same_numbers.known import differences
+
+from firth.interop import FAMILIES
+
+KEPT = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
+COMMAND = "PYTHONPATH=.:tests:tests/interop python tests/interop/public_models/make.py"
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_public_model_says_what_is_known(name: str, tmp_path: Path) -> None:
+    expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
+    found = list(differences(answers(written(HERE / name, tmp_path / "model", expected.pop("seed"))), expected))
+    assert not found, "\n".join(found)
+
+
+def test_there_is_a_model_of_every_family() -> None:
+    kept = {json.loads(path.read_text(encoding="utf-8"))["model_type"] for path in HERE.glob("*/config.json")}
+    missing = {family.model_type for family in FAMILIES} - kept
+    assert not missing, f"{sorted(missing)}: add them to family_walk.py and run {COMMAND}"
