@@ -33,6 +33,14 @@ SAMPLED: dict[str, Table] = {
     "repetition, greedy": {"temperature": 0.0, "repetition_penalty": 1.3},
     "all": {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.2, "seed": 3},
 }
+FILTERED: dict[str, Table] = {  # by filters that came later, in a case of their own
+    "typical_p": {"typical_p": 0.6},
+    "xtc": {"xtc_probability": 0.5, "xtc_threshold": 0.05},
+    "mirostat": {"mirostat": 2.0, "mirostat_rate": 0.4},
+    "dry": {"dry_multiplier": 2.0, "dry_base": 1.5, "dry_allowed_length": 1},
+    "dry, greedy": {"dry_multiplier": 2.0, "dry_base": 1.5, "dry_allowed_length": 1, "temperature": 0.0},
+    "together": {"typical_p": 0.9, "xtc_probability": 0.3, "dry_multiplier": 1.0, "top_k": 9},
+}
 SOME = ("greedy", "top_p", "repetition", "all")  # for models that differ from the first in their states alone
 STOPPED: dict[str, Table] = {"stop": {"stop": ["s", "he"]}, "stop, greedy": {"stop": ["t"], "temperature": 0.0}}
 SEARCHED: dict[str, Table] = {
@@ -82,6 +90,7 @@ def _decoded(pairs: str) -> Iterator[tuple[str, Compute]]:
     for name, model in WRITERS.items():
         settings = SAMPLED | STOPPED if name == "transformer" else {one: SAMPLED[one] for one in SOME}
         yield f"decoding: {name}", lambda seed, noise, model=model, settings=settings: _written(model, settings, seed, noise)
+    yield "decoding: more filters", _filtered
     yield "decoding: many characters", _many
     for name, model in TRANSLATORS.items():
         yield f"decoding: translation, {name}", lambda seed, noise, model=model: _translated(pairs, model, seed, noise)
@@ -107,6 +116,21 @@ def _written(model: Table, settings: dict[str, Table], seed: int, noise: float) 
     }
 
 
+def _filtered(seed: int, noise: float) -> Numbers:
+    run = Case(text_recipe(WRITERS["transformer"]), seed, noise).run
+    draft = Case(text_recipe({"kind": "rnn", "width": 8}), seed, noise).run
+    prompt, given = "the list", {name: {"tokens": TOKENS} | one for name, one in FILTERED.items()}
+    alone = {name: one for name, one in given.items() if name != "mirostat"}  # the others know a text by its tokens
+    return {
+        "generate": {name: run.generate(prompt, **one) for name, one in given.items()},
+        "draft": {name: run.generate(prompt, draft=draft, **one) for name, one in alone.items()},
+        "step by step": {name: _stepwise(run, prompt, one) for name, one in alone.items()},
+        "shares": {name: _shares(run, prompt, one) for name, one in alone.items()},
+        "search": _search(run, prompt, {"beam": 3, "dry_multiplier": 2.0, "dry_allowed_length": 1}),
+        "engine": _engine(run, FILTERED),
+    }
+
+
 def _stepwise(run: Any, prompt: str, settings: Table) -> str:
     ids = list(write(run, prompt, [], run.decoding(settings)))
     return str(run.tokenizer.decode(ids))
@@ -122,11 +146,11 @@ def _search(run: Any, prompt: str, settings: Table) -> list[Any]:
     return [[one.text, one.score, one.finished] for one in found]
 
 
-def _engine(run: Any) -> Numbers:
+def _engine(run: Any, chosen: dict[str, Table] = SAMPLED) -> Numbers:
     """All settings at once, as rows of one batch, with prompts of different lengths that are read in pieces."""
     engine = Engine(run.network, slots=5, chunk=4)
     heard: dict[str, list[Event]] = {}
-    text, numbered = "the list has a name", enumerate(SAMPLED.items())
+    text, numbered = "the list has a name", enumerate(chosen.items())
     for n, (name, settings) in numbered:
         prompt = run.prompt_ids(text[: 3 + n]).tolist()
         config = DecodingConfig(**({"tokens": TOKENS, "seed": 1} | settings))
