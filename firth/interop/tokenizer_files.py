@@ -74,7 +74,10 @@ def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
         return read_text(folder / "tokenizer.json")
     special = read_json(folder / "special_tokens_map.json", {}) | dict(settings)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        check_ids(list(read_json(folder / "vocab.json").items()), str(folder / "vocab.json"), vocab)
+        ids = read_json(folder / "vocab.json")
+        check_ids(list(ids.items()), str(folder / "vocab.json"), vocab)
+        if len(set(ids.values())) < len(ids):
+            raise DataError(f"{folder / 'vocab.json'} gives the same id to several tokens. Download it again.")
         found = _byte_pairs(folder, special)
     elif (folder / "vocab.txt").is_file():
         found = _word_pieces(folder, special)

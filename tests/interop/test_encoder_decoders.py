@@ -250,6 +250,9 @@ def test_vocab_and_merges_of_bart_make_its_tokenizer(tmp_path: Path) -> None:
     run = firth.load(tmp_path, "cpu", kind=TranslatorRun)
     assert run._encoder().encode(["the the"]).ids[0].tolist() == theirs == [0, 9, 10, 2]
     assert (run.tokenizer.eos, run.tokenizer.decoder.start) == (2, 2)
+    (tmp_path / "vocab.json").write_text(json.dumps({name: min(id, 10) for id, name in enumerate(names)}))
+    with pytest.raises(DataError, match="gives the same id to several tokens"):
+        firth.load(tmp_path, "cpu")
 
 
 def test_every_setting_of_a_family_is_one_of_ours() -> None:

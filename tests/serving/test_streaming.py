@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from firth.serving.lab import streaming
-from firth.serving.lab.result import ViewResult
+from firth.serving.lab.result import ViewResult, to_json
 from firth.serving.lab.streaming import StreamedProgress, lines, warnings_as_notes
 
 T = TypeVar("T")
@@ -22,6 +22,10 @@ T = TypeVar("T")
 @pytest.fixture(autouse=True)
 def _tell_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "_INTERVAL", 0.0)
+
+
+def test_half_a_character_from_a_damaged_file_can_be_sent() -> None:
+    assert json.loads(to_json({"error": "a\ud800b", "more": "é"}).encode()) == {"error": "a\ufffdb", "more": "é"}
 
 
 def run(listening: Coroutine[Any, Any, T]) -> T:

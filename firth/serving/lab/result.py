@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,10 +42,16 @@ class ViewResult:
 
 
 def to_json(value: object) -> str:
-    """JSON with Plotly's encoder, which writes NaN and infinities as null."""
+    """JSON with Plotly's encoder, which writes NaN and infinities as null. Half a surrogate pair, which a damaged file may have
+    brought in, is shown as �."""
     from plotly.utils import PlotlyJSONEncoder
 
-    return json.dumps(value, cls=PlotlyJSONEncoder, ensure_ascii=False)
+    found = json.dumps(value, cls=PlotlyJSONEncoder, ensure_ascii=False)
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        found = re.sub("[\ud800-\udfff]", "\ufffd", found)
+    return found
 
 
 def _table(table: Table) -> dict[str, object]:

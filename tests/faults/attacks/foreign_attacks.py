@@ -22,6 +22,8 @@ _HOSTILE: tuple[Any, ...] = (
     [{"a": []}], ["\udc00"], [2**64], [-1], [[2**64]], {"0": [1]}, [1.5], [True],
 )  # fmt: skip
 
+TOLD = [""]  # the lines of the last command
+
 
 def exchanged(data: bytes, name: str, draw: random.Random) -> bytes:
     """A JSON file with one or two values exchanged; now and then damaged in another way."""
@@ -78,6 +80,7 @@ def called(*arguments: object) -> int:
         file.seek(0)
         told = file.read().decode("utf-8", "replace").splitlines()
     told = [line for line in told if not line.startswith("firth: note: ")]
+    TOLD[:] = told or [""]
     assert code in (0, 2), f"exit code {code}: {told}"
     assert len(told) == (code == 2), f"exit code {code}, but {len(told)} lines: {told[:5]}"
     return code
@@ -90,7 +93,7 @@ def _used(*verb: object) -> Callable[[Path], object]:
         name, *rest = verb
         code = called(name, folder / "hf", *rest)
         imported = called("import", folder / "hf", "--out", folder / "run")
-        assert code or not imported, "the folder is used, but cannot be imported"
+        assert code or not imported, f"the folder is used, but cannot be imported: {TOLD[-1]}"
         return called(name, folder / "run", *rest) if not imported else code
 
     return read
