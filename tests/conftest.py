@@ -6,7 +6,9 @@ Random numbers come from explicit generators (`seeded(0)`), never from a global 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +24,20 @@ settings.register_profile("firth", deadline=None, derandomize=True, max_examples
 settings.load_profile("firth")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """FIRTH_CACHE is a fresh folder, for this process and for those it starts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIRTH_CACHE", str(tmp_path_factory.mktemp("firth-cache")))
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """FIRTH_CACHE is a fresh folder, for this process and for those it starts, before a test module is imported: kernels look for
+    their cache on import. They take half a minute to compile, so the workers share them."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        (folder / "kernels").mkdir()
+    else:
+        folder = Path(os.environ["FIRTH_CACHE"]) / worker  # below the folder of the process that started the workers
+        folder.mkdir()
+        if os.name == "posix":
+            (folder / "kernels").symlink_to(folder.parent / "kernels")
+    os.environ["FIRTH_CACHE"] = str(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
