@@ -27,17 +27,9 @@ settings.load_profile("firth")
 
 def pytest_configure(config: pytest.Config) -> None:
     """FIRTH_CACHE is a fresh folder, for this process and for those it starts, before a test module is imported: kernels look for
-    their cache on import. They take half a minute to compile, so the workers share them."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker is None:
-        folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        (folder / "kernels").mkdir()
-    else:
-        folder = Path(os.environ["FIRTH_CACHE"]) / worker  # below the folder of the process that started the workers
-        folder.mkdir()
-        if os.name == "posix":
-            (folder / "kernels").symlink_to(folder.parent / "kernels")
+    their cache on import. Workers do not share it: numba loses entries of its index if two processes write at once."""
+    folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["FIRTH_CACHE"] = str(folder)
 
 

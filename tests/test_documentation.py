@@ -153,7 +153,7 @@ def test_a_firth_that_starts_fast_has_the_streams_folder_and_exit_code_of_a_proc
 mkdir sub && cd sub
 printf 'a b a b\\n' | firth vectors train - --out own.firth --dim 2 --min-count 1 2> progress.txt | grep '2 words'
 firth results no-such-recipe > out.txt 2> error.txt || echo "exit code $?" >> out.txt
-FIRTH_DATA=$PWD/nowhere firth data path ptb 2>> error.txt || true
+FIRTH_CACHE=$PWD FIRTH_DATA=$PWD/nowhere firth data path ptb 2>> error.txt || true
 grep -q own.firth <(ls) && [ "$(cat out.txt)" = "exit code 2" ]
 grep -q 'no shipped recipe "no-such-recipe"' error.txt && grep -q 'sub/nowhere' error.txt
 ```
