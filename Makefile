@@ -16,6 +16,9 @@ PYTEST := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
+# Some environments keep Python from storing what it has compiled; every process that a test starts would compile firth again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup tour test quick test-all check docs faults attack results clean
 
 tour: $(VENV)/firth-$(TORCH)
@@ -39,7 +42,7 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
-	$(BIN)/python -m pytest --quiet --numprocesses 0 tests/test_prose.py
+	$(BIN)/python -m pytest --quiet --noconftest --numprocesses 0 tests/test_prose.py
 
 # Seconds of 200 clients against `firth serve`, damaged inputs for each reader, kills of a training before and after checkpoints
 # (other commands get a fifth). The report at the end belongs into docs/robustness.md.

@@ -5,8 +5,11 @@ Random numbers come from explicit generators (`seeded(0)`), never from a global 
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +25,20 @@ settings.register_profile("firth", deadline=None, derandomize=True, max_examples
 settings.load_profile("firth")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """FIRTH_CACHE is a fresh folder, for this process and for those it starts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIRTH_CACHE", str(tmp_path_factory.mktemp("firth-cache")))
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """FIRTH_CACHE is a fresh folder, for this process and for those it starts, before a test module is imported: kernels look for
+    their cache on import. Workers do not share it: numba loses entries of its index if two processes write at once."""
+    folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["FIRTH_CACHE"] = str(folder)
+
+
+gc.disable()  # until all tests are collected: nothing is thrown away meanwhile, and looking for it takes a fifth of the time
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 A fence right after `<!-- not run: reason -->` is left out. In a console fence, what follows "$ " is run and the rest is
 its output; right after `<!-- known answer -->`, it must be exactly what the commands print.
 Variables and the folder last from one fence to the next, and so do Python names.
+`make test` follows README with trainings cut to a few steps, `make test-all` every page to the letter.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_firth import warm_firth
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PAGES = [path for path in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))) if path.is_file()]
@@ -63,7 +66,9 @@ def _exempt(lines: list[str], at: int) -> bool:
 class Reader:
     """Somebody who types what a page says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Path | None = None) -> None:
+        """`commands`: a folder with other commands than the installed ones."""
+        self._path = [str(place) for place in (commands, Path(sys.executable).parent) if place is not None]
         self.folder = folder / "place"
         self.folder.mkdir()
         self._state = folder / "state.sh"
@@ -71,7 +76,10 @@ class Reader:
         self._names: dict[str, Any] = {"__name__": "__main__"}
 
     def follow(self, path: Path) -> None:
-        for fence in fences(path.read_text(encoding="utf-8")):
+        self.follow_text(path.read_text(encoding="utf-8"), path)
+
+    def follow_text(self, text: str, path: Path) -> None:
+        for fence in fences(text):
             where = f"{path.name}:{fence.line}"
             if fence.language == "python":
                 self._python(fence.code, where)
@@ -89,7 +97,7 @@ class Reader:
     def _shell(self, commands: str, where: str) -> str:
         keep = f"{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > '{self._state}'"
         script = f". '{self._state}'\nset -euo pipefail\n{commands}\n{keep}\n"
-        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        environment = os.environ | {"PATH": os.pathsep.join([*self._path, os.environ["PATH"]])}
         environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
         bash = ["bash", "-c", script]
         done = subprocess.run(
@@ -115,16 +123,42 @@ def _shown(text: str) -> list[str]:
     return [line for line in text.splitlines() if line not in commands and line.removeprefix("$ ") not in commands]
 
 
-@pytest.mark.parametrize(
-    "path",
-    # README is followed each time; the pages of docs/, six minutes of commands in all, by `make test-all`.
-    [pytest.param(path, marks=[] if path.name == "README.md" else [pytest.mark.long]) for path in PAGES],
-    ids=[path.relative_to(CHECKOUT).as_posix() for path in PAGES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("path", PAGES, ids=[path.relative_to(CHECKOUT).as_posix() for path in PAGES])
 def test_what_a_page_says_works(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(tmp_path)
     monkeypatch.chdir(reader.folder)
     reader.follow(path)
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with warm_firth(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
+def test_every_command_of_the_readme_works_after_a_short_training(
+    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, path = Reader(tmp_path, commands), CHECKOUT / "README.md"
+    monkeypatch.chdir(reader.folder)
+    text, cut = re.subn(r"(--training\.steps=)\d+", r"\g<1>12", path.read_text(encoding="utf-8"))
+    assert cut == 3, "a training of README that is not cut short"
+    reader.follow_text(text, path)
+
+
+def test_a_firth_that_starts_fast_has_the_streams_folder_and_exit_code_of_a_process(commands: Path, tmp_path: Path) -> None:
+    text = """
+```sh
+mkdir sub && cd sub
+printf 'a b a b\\n' | firth vectors train - --out own.firth --dim 2 --min-count 1 2> progress.txt | grep '2 words'
+firth results no-such-recipe > out.txt 2> error.txt || echo "exit code $?" >> out.txt
+FIRTH_CACHE=$PWD FIRTH_DATA=$PWD/nowhere firth data path ptb 2>> error.txt || true
+grep -q own.firth <(ls) && [ "$(cat out.txt)" = "exit code 2" ]
+grep -q 'no shipped recipe "no-such-recipe"' error.txt && grep -q 'sub/nowhere' error.txt
+```
+"""
+    Reader(tmp_path, commands).follow(page(tmp_path, text))
 
 
 def test_every_row_of_the_lectures_has_its_place_on_their_page() -> None:

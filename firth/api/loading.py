@@ -18,6 +18,7 @@ from firth.errors import DataError
 from firth.layers.quantised import Quantisation
 from firth.models import Network
 from firth.models.quantisation import check_kind
+from firth.models.uninitialised import Uninitialised
 from firth.tasks.run import Run
 from firth.tasks.task import Tokenizers
 from firth.training import checkpoint
@@ -94,7 +95,7 @@ def _loaded(path: Path, device: Device, kind: type[Any] | None, dtype: Precision
 def network_of(path: Path) -> tuple[Recipe, Network]:
     """The recipe of a run, or of a public model, and its network on the meta device: without weights, to be counted."""
     recipe, (source, tokenizer) = described(path)
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         return recipe, recipe.task.network(source.vocab, tokenizer.vocab)
 
 

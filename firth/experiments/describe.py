@@ -22,6 +22,7 @@ from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.counting import Count, count
 from firth.models.presets import PRESETS, Preset, preset, varied
+from firth.models.uninitialised import Uninitialised
 from firth.progress import Progress, silent
 from firth.shipped import FOLDER
 from firth.tasks import task_class
@@ -101,7 +102,7 @@ def describe_recipe(name: str, given: Recipe, progress: Progress = silent) -> De
         recipe, tokenizers = with_vocabulary(recipe)
     data = recipe.task.read(tokenizers, progress)
     recipe = with_facts(recipe, data)
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
     return _of_recipe(name, recipe, network)
 
@@ -111,7 +112,7 @@ def _note(message: str) -> None:
 
 
 def _of_preset(name: str, chosen: Preset) -> Description:
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         network = preset_network(chosen)
     found = count(network)
     counted = found.weights if chosen.matrices_only else found.parameters

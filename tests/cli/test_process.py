@@ -20,11 +20,11 @@ def test_an_error_is_one_line_on_stderr_and_exit_code_2(char_run: Path) -> None:
     assert done.stderr.startswith("firth: the text contains 'Ω'")
 
 
-def test_debug_shows_the_traceback_wherever_it_stands(tmp_path: Path) -> None:
-    done = subprocess.run([*FIRTH, "evaluate", tmp_path, "--debug"], capture_output=True, text=True, check=False)
+def test_debug_shows_the_traceback_wherever_it_stands() -> None:
+    done = subprocess.run([*FIRTH, "results", "no-such-recipe", "--debug"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "Traceback (most recent call last)" in done.stderr
-    assert "firth.errors.RunError: " in done.stderr
+    assert "firth.errors.ConfigError: no shipped recipe" in done.stderr
 
 
 def test_a_reader_that_has_enough_is_not_an_error(char_run: Path) -> None:

@@ -3,6 +3,8 @@ value and in gradient; every other kernel that runs here against the reference."
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,10 +40,15 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "ELEMENTS", 2 * B * H * K)  # two queries a time, or one where a tensor has D per pair
 
 
+def product() -> Iterator[Any]:
+    """Of the sharings of heads, `make test` takes two with each score and position: 2, and in turns all or none."""
+    for (m, score), (n, where), G in itertools.product(enumerate(SCORES), enumerate(POSITIONS), SHARINGS):
+        quick = (2, SHARINGS[0 if (m + n) % 2 else -1])
+        yield pytest.param(score, where, G, marks=[] if G in quick else [pytest.mark.long])
+
+
 @pytest.mark.usefixtures("_small_chunks")
-@pytest.mark.parametrize("G", SHARINGS)
-@pytest.mark.parametrize("where", POSITIONS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize(("score", "where", "G"), list(product()))
 def test_every_attention_equals_the_oracle_in_value_and_gradient_on_every_kernel(score: str, where: str, G: int) -> None:
     oracles: dict[str, Any] = {}
     for number, (name, rule) in enumerate(rules().items()):
@@ -79,9 +86,15 @@ def refused(case: Case, given: Parameters, rule: mask.Mask, kernel: str, reason:
 
 
 @pytest.mark.usefixtures("_small_chunks")
-@pytest.mark.parametrize("dtype", LOW)
-@pytest.mark.parametrize("where", POSITIONS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize(
+    ("score", "where", "dtype"),
+    [  # `make test` takes the types in turns
+        pytest.param(score, where, dtype, marks=[] if (k + m + n) % 2 == 0 else [pytest.mark.long])
+        for k, score in enumerate(SCORES)
+        for m, where in enumerate(POSITIONS)
+        for n, dtype in enumerate(LOW)
+    ],
+)
 def test_every_kernel_in_low_precision_is_as_accurate_as_the_reference(score: str, where: str, dtype: str) -> None:
     for name, shape in (("causal", "Q=K"), ("causal & lengths", "per row")):
         case, rule = Case(score, where, 2, shape), rules()[name].mask

@@ -55,7 +55,17 @@ PAIRS = [  # without those that are refused
     for p in POSITIONS
     if (s, p) != ("additive", "rotary") and (p != "disentangled" or s in ("dot", "scaled_dot"))
 ]
+SHARINGS = (1, 2, HEADS)  # heads of keys and values
 every_pair = pytest.mark.parametrize(("score", "position"), PAIRS)
+# `make test` reads a third of the masks × sharings with each pair, `make test-all` the rest, too.
+every_pair_and_square = pytest.mark.parametrize(
+    ("score", "position", "square"),
+    [
+        pytest.param(*pair, square, marks=[] if square == n % 3 else [pytest.mark.long])
+        for n, pair in enumerate(PAIRS)
+        for square in range(3)
+    ],
+)
 
 
 def config(score: str, position: str, **options: Any) -> TransformerConfig:
@@ -63,10 +73,15 @@ def config(score: str, position: str, **options: Any) -> TransformerConfig:
     return TransformerConfig(**(small | {"score": score, "position": position} | OWN.get(position, {}) | options))
 
 
-def variants(score: str, position: str) -> Iterator[TransformerConfig]:
-    """All masks and sharings of heads, each with a draw of the rest of the block."""
-    draw = random.Random(f"{score} {position}")
-    for seen, kv_heads in itertools.product(MASKS, (1, 2, HEADS)):
+def latin(square: int) -> list[tuple[dict[str, Any], int]]:
+    """One of three parts of all masks × sharings of heads; each part has every mask and every sharing once."""
+    return [(seen, SHARINGS[(square + n) % 3]) for n, seen in enumerate(MASKS)]
+
+
+def variants(score: str, position: str, square: int) -> Iterator[TransformerConfig]:
+    """Every mask and every sharing of heads, each with a draw of the rest of the block."""
+    draw = random.Random(f"{score} {position} {square}")
+    for seen, kv_heads in latin(square):
         block = {
             "norm": draw.choice(("rms", "layer")),
             "norm_placement": draw.choice(("pre", "post")),
@@ -116,20 +131,20 @@ def stepped(model: TransformerLM, token_BT: Tensor, chunks: list[int]) -> tuple[
 # Reading in steps
 
 
-@every_pair
-def test_a_prompt_then_steps_then_several_tokens_equal_one_reading(score: str, position: str) -> None:
-    for variant in variants(score, position):
+@every_pair_and_square
+def test_a_prompt_then_steps_then_several_tokens_equal_one_reading(score: str, position: str, square: int) -> None:
+    for variant in variants(score, position, square):
         model = made(variant)
         whole = at_once(model, tokens())
         for chunks in ([4, 1, 1, 3], [1, 1, 5, 1, 1]):  # a prompt may be one token, which under a strict mask sees nothing
             assert_equal(stepped(model, tokens(), chunks)[0], whole)
 
 
-@every_pair
-def test_selected_rows_and_branches_go_on_as_what_they_have_read(score: str, position: str) -> None:
+@every_pair_and_square
+def test_selected_rows_and_branches_go_on_as_what_they_have_read(score: str, position: str, square: int) -> None:
     rows = torch.tensor([2, 0, 0, 1])
     more, other = tokens(4, 3, seed=2), tokens(4, 2, seed=3)
-    for variant in variants(score, position):
+    for variant in variants(score, position, square):
         model = made(variant)
         with torch.inference_mode():
             _, state = stepped(model, tokens()[:, :5], [4, 1])
@@ -179,10 +194,10 @@ def test_one_query_among_more_keys_sees_those_that_its_mask_allows(seen: mask.Ma
 # Looking back only
 
 
-@every_pair
-def test_a_token_changes_nothing_before_it_and_all_that_can_see_it(score: str, position: str) -> None:
+@every_pair_and_square
+def test_a_token_changes_nothing_before_it_and_all_that_can_see_it(score: str, position: str, square: int) -> None:
     at = 2
-    for variant in variants(score, position):
+    for variant in variants(score, position, square):
         model, token_BT = made(variant), tokens()
         before = at_once(model, token_BT)
         token_BT[1, at] = (token_BT[1, at] + 1) % VOCAB
@@ -336,10 +351,10 @@ def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
     return none
 
 
-@every_pair
-def test_every_weight_hears_the_loss_except_those_that_nothing_meets(score: str, position: str) -> None:
+@every_pair_and_square
+def test_every_weight_hears_the_loss_except_those_that_nothing_meets(score: str, position: str, square: int) -> None:
     token_BT = torch.cat((torch.arange(VOCAB).repeat(B, 1), tokens(B, T - VOCAB)), 1)  # every token is read
-    for seen, kv_heads in itertools.product(MASKS, (1, 2, HEADS)):
+    for seen, kv_heads in latin(square):
         for depth, options in ((1, {"bias": False}), (2, {"bias": True, "tied": False, "norm": "layer", "activation": "gelu"})):
             variant = config(score, position, kv_heads=kv_heads, depth=depth, **seen, **options)
             model = made(variant)
@@ -350,7 +365,10 @@ def test_every_weight_hears_the_loss_except_those_that_nothing_meets(score: str,
                 assert torch.equal(silent, unheard(name, parameter, variant)), f"{name} of {variant}: {parameter.grad}"
 
 
-@every_pair
+@pytest.mark.parametrize(
+    ("score", "position"),
+    [pytest.param(*pair, marks=[] if pair[0] == "scaled_dot" or pair[1] == "shaw" else [pytest.mark.long]) for pair in PAIRS],
+)
 def test_a_text_that_only_attention_can_predict_is_learned(score: str, position: str) -> None:
     """In 0 0 1 2 0 0 1 2 … what follows a 0 depends on what stood before it, so that who knows only the last token loses ln 2
     on each of the zeros, which are half of the text. "none" is given a window: what is in it tells the two zeros apart."""
@@ -422,9 +440,9 @@ def test_the_first_scores_are_as_large_as_theory_says(kind: str, mean: float, va
         assert abs(float(given.mean()) - expected) < 5 * error
 
 
-@every_pair
-def test_a_seed_is_a_model_and_counting_allocates_the_same_shapes(score: str, position: str) -> None:
-    for variant in variants(score, position):
+@every_pair_and_square
+def test_a_seed_is_a_model_and_counting_allocates_the_same_shapes(score: str, position: str, square: int) -> None:
+    for variant in variants(score, position, square):
         one, again, other = (dict(first(variant, seed).named_parameters()) for seed in (0, 0, 1))
         assert parameters(variant, VOCAB) == sum(p.numel() for p in one.values())
         for name, parameter in one.items():

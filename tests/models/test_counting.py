@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -24,13 +25,15 @@ from firth.models import (
 from firth.models.counting import Count, count
 from firth.models.electra import electra
 from firth.models.presets import PRESETS, preset, varied
+from firth.models.uninitialised import Uninitialised
 
 VOCAB = 13
 
 
+@functools.cache
 def counted(name: str, *changes: str) -> Count:
     chosen = varied(preset(name), changes) if changes else preset(name)
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         return count(preset_network(chosen))
 
 
@@ -79,7 +82,7 @@ PEERS = {
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_preset_has_as_many_parameters_as_the_published_model(name: str) -> None:
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         peer = PEERS[name]()
     assert not preset(name).differs
     assert counted(name).parameters == theirs(peer)

@@ -123,7 +123,7 @@ def test_another_file_can_be_evaluated(masked_run: Path, tmp_path: Path) -> None
     assert result["loss"] > float(model.evaluate(split="valid")["loss"])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["spans, transformer", "spans, rnnsearch"])
+@pytest.mark.parametrize("name", ["spans, transformer", pytest.param("spans, rnnsearch", marks=pytest.mark.long)])
 def test_spans_are_learned_and_measured(name: str, tmp_path: Path) -> None:
     objective, model = MODELS[name]
     recipe = compose(pretraining(objective, model, steps=100, batch=8, rate=0.02))

@@ -44,8 +44,8 @@ def test_it_learns_what_words_are_from_what_stands_around_them(run: Path) -> Non
     ("tokenizer", "model"),
     [
         ({"kind": "bpe", "vocab": 270}, {"kind": "transformer", "width": 16, "depth": 2, "heads": 2, "position": "t5"}),
-        ({"kind": "wordpiece", "vocab": 60}, {"kind": "gru", "width": 16}),
-        ({"kind": "char"}, {"kind": "lstm", "width": 24}),
+        pytest.param({"kind": "wordpiece", "vocab": 60}, {"kind": "gru", "width": 16}, marks=pytest.mark.long),
+        pytest.param({"kind": "char"}, {"kind": "lstm", "width": 24}, marks=pytest.mark.long),
         ({"kind": "unigram", "vocab": 270}, {"kind": "transformer", "width": 16, "depth": 2, "heads": 2, "characters": 4}),
     ],
     ids=["bpe", "wordpiece", "char", "unigram"],

@@ -466,18 +466,18 @@ def test_a_mirror_serves_plain_and_compressed_files_without_network(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lzma.compress(b"X" + TEXT[1:]), "wrong content"),
-        (lzma.compress(TEXT[:-1]), "wrong size"),
-        (lzma.compress(TEXT)[:-50], "damaged or not a xz file"),
-        (b"not compressed at all", "damaged or not a xz file"),
+        (lambda: lzma.compress(b"X" + TEXT[1:]), "wrong content"),
+        (lambda: lzma.compress(TEXT[:-1]), "wrong size"),
+        (lambda: lzma.compress(TEXT)[:-50], "damaged or not a xz file"),
+        (lambda: b"not compressed at all", "damaged or not a xz file"),
     ],
     ids=["wrong byte", "too short", "truncated", "not xz"],
 )
 def test_a_wrong_file_in_the_mirror_is_named_and_not_copied(
-    content: bytes, message: str, server: Server, offer: Offer, mirror: Path, cache: Path
+    content: Callable[[], bytes], message: str, server: Server, offer: Offer, mirror: Path, cache: Path
 ) -> None:
     offer(checked(server.url()))
-    (mirror / "toy" / "a.txt.xz").write_bytes(content)
+    (mirror / "toy" / "a.txt.xz").write_bytes(content())
     assert str(mirror / "toy" / "a.txt.xz") in refused(message)
     assert (left(cache), server.asked) == ([], [])
 
