@@ -27,7 +27,8 @@ from torch import Tensor, nn
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.recorded import advance_in_place, overwritten
-from firth.decoding.sampling.choice import pick
+from firth.decoding.sampling.choice import Chain, pick
+from firth.decoding.sampling.rows import Text
 from firth.layers.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
@@ -277,7 +278,9 @@ class _Pick:
 
     def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()
-        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), room)
+        chain = Chain([Text(config)], logits_RV.device)
+        chain.choose(logits_RV, u_R)  # the columns of its settings come from the CPU, which a graph cannot record
+        self._recorded = Recorded(lambda: chain.choose(logits_RV, self._u_R)[0], (), room)
 
     def __call__(self, u_R: Tensor) -> Tensor:
         self._u_R.copy_(u_R)

@@ -92,6 +92,7 @@ def test_steps_of_one_text_equal_those_of_growing_states(settings: dict[str, Any
         torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
 @pytest.mark.parametrize("kind", ["int8", "int4, 32"])
 def test_they_run_in_a_graph_and_compiled(kind: str) -> None:
