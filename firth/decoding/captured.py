@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.recorded import advance_in_place, overwritten
-from firth.decoding.sampling.choice import Chain, pick
-from firth.decoding.sampling.rows import Text
+from firth.decoding.recorded_pick import can_record, recorded_pick
+from firth.decoding.sampling.choice import pick
 from firth.layers.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
@@ -161,7 +161,7 @@ class Captured:
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
         """choice.pick, replayed where the logits are those of a recorded step."""
         step = self._last
-        if config.temperature == 0 or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
+        if not can_record(config) or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
         key = (logits_RV.data_ptr(), logits_RV.shape, config)
         found = self._picks.get(key)
@@ -278,9 +278,7 @@ class _Pick:
 
     def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()
-        chain = Chain([Text(config)], logits_RV.device)
-        chain.choose(logits_RV, u_R)  # the columns of its settings come from the CPU, which a graph cannot record
-        self._recorded = Recorded(lambda: chain.choose(logits_RV, self._u_R)[0], (), room)
+        self._recorded = Recorded(lambda: recorded_pick(logits_RV, config, self._u_R), (), room)
 
     def __call__(self, u_R: Tensor) -> Tensor:
         self._u_R.copy_(u_R)

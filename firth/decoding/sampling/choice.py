@@ -48,12 +48,13 @@ class Chain:
                 found = one.apply(found, self.rows)
         return torch.softmax(found.logits(), -1, dtype=dtype)
 
-    def choose(self, logits_nV: Tensor, u_n: Tensor) -> tuple[Tensor, Tensor | None]:
+    def choose(self, logits_nV: Tensor, u_n: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """token_n, and the probabilities that they were drawn with, where a filter wants to know: at temperature 0 the most
         probable tokens, otherwise those that the numbers u_n decide, 0 ≤ u < 1."""
         logits_nV = self.penalised(logits_nV)
         if not self.draws:
             return argmax(logits_nV), None
+        assert u_n is not None
         p_nV = self.probabilities(logits_nV)
         token_n = at_quantile(p_nV, u_n)
         return token_n, p_nV.gather(1, token_n.unsqueeze(1)).squeeze(1) if self.notes else None
@@ -201,5 +202,7 @@ class RowChoice:
         return token_n, share_n
 
     def _of_group(self, group: _Group, logits_AV: Tensor) -> tuple[Tensor, Tensor | None]:
-        drawn = [generator.random() for generator in group.generators] if group.chain.draws else [0.0]
+        if not group.chain.draws:  # a copy to the GPU would wait for all that it has yet to do
+            return group.chain.choose(logits_AV, None)
+        drawn = [generator.random() for generator in group.generators]
         return group.chain.choose(logits_AV, torch.tensor(drawn, dtype=torch.float64, device=self.device))
