@@ -6,23 +6,24 @@ Letters: B batch, V vocabulary.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.draw import at_quantile
-from firth.decoding.sampling.filter import Filter
 from firth.decoding.sampling.min_p import MinP
 from firth.decoding.sampling.temperature import Temperature
 from firth.decoding.sampling.top_k import TopK
 from firth.decoding.sampling.top_p import TopP
 
-KNOWN: frozenset[type[Filter]] = frozenset([Temperature, TopK, TopP, MinP])
+KNOWN: tuple[Any, ...] = (Temperature, TopK, TopP, MinP)
 
 
 def can_record(config: DecodingConfig) -> bool:
     """Whether it draws, and with no other filters."""
-    return config.draws and KNOWN.issuperset(config.acting())
+    return config.draws and all(one in KNOWN for one in config.acting())
 
 
 def recorded_pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:

@@ -103,7 +103,7 @@ def test_what_cannot_be_frozen_is_refused_before_anything_is_written(
 
 
 def test_adapters_freeze_by_themselves() -> None:
-    with pytest.raises(ConfigError, match=r"training\.lora is 2, which freezes .* Remove training\.freeze"):
+    with pytest.raises(ConfigError, match=r"training\.lora is 2, which already freezes .* Remove training\.freeze"):
         tiny("transformer", lora=2, init="runs/x", freeze=("embedding",))
 
 

@@ -380,7 +380,7 @@ def test_an_existing_folder_is_not_overwritten(good: Path, tmp_path: Path) -> No
 
 def test_an_imported_run_has_no_data_of_its_own(good: Path, tmp_path: Path) -> None:
     run = firth.load(import_model(good, tmp_path / "run"), "cpu")
-    with pytest.raises(DataError, match=r"imported without the data that it was trained on\. Give a path\."):
+    with pytest.raises(DataError, match=r"imported without its training data\. Give a path\."):
         run.evaluate()
     (tmp_path / "a.txt").write_text("The list is empty.\n" * 20)
     assert run.evaluate(tmp_path / "a.txt")["perplexity"] > 1  # type: ignore[operator]

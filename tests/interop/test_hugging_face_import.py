@@ -415,7 +415,7 @@ def test_settings_of_generation_that_firth_does_not_apply_are_named(tmp_path: Pa
     (folder / "generation_config.json").write_text(json.dumps(settings))
     assert loaded(folder).recipe.decoding.top_k == 7
     for key, value in {
-        "typical_p": 0.5,
+        "epsilon_cutoff": 0.5,
         "num_beams": 3,
         "no_repeat_ngram_size": 1,
         "bad_words_ids": [[1]],

@@ -205,4 +205,4 @@ def test_the_recipe_of_a_run_may_be_changed_to_a_longer_context(tmp_path: Path) 
     model: Any = load(run)
     assert model.network.context == 64
     assert model.network.scheme.scaling == Scaling("yarn", 16, 4.0)
-    assert len(model.generate("3 times", tokens=40, seed=0)) >= 40
+    assert len(model.generate("3 times", tokens=60, seed=0)) >= 40  # one step has not unlearned <start>, which is no character

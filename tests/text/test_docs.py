@@ -63,7 +63,7 @@ def test_it_is_made_once_and_again_only_when_damaged(cache: Path, monkeypatch: p
     assert made == ["made"]
     for damage in ("some te", "some tExt\n"):
         path.write_text(damage)
-        with pytest.warns(UserWarning, match=r"docs-\w+\.txt in the cache is damaged\. It is made again\."):
+        with pytest.warns(UserWarning, match=r"docs-\w+\.txt in the cache is damaged and will be created again"):
             docs_corpus()
     assert made == ["made", "made", "made"]
     assert path.read_text() == "some text\n"

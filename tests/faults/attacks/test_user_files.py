@@ -286,9 +286,7 @@ CHATS: dict[str, str] = {
     "a number": "5",
     "a long number": "1" * 10_000,
     "no messages": "{}",
-    "null": '{"messages": null}',
     "a string": '{"messages": "hello"}',
-    "empty": '{"messages": []}',
     "of numbers": '{"messages": [1, 2]}',
     "no role": '{"messages": [{"content": "a"}]}',
     "role of a list": '{"messages": [{"role": ["user"], "content": "a"}]}',
@@ -315,6 +313,17 @@ def test_a_line_that_is_no_conversation_is_refused_by_its_number(name: str, tmp_
     with pytest.raises(DataError, match=r"a\.jsonl:2\b") as caught:
         read_conversations(find(str(tmp_path / "a.jsonl")), silent)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("line", ['{"messages": null}', '{"messages": []}'])
+def test_a_conversation_without_messages_is_skipped_with_its_number(line: str, tmp_path: Path) -> None:
+    from firth.progress import silent
+    from firth.text.readers.chat_files import read_conversations
+
+    good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
+    (tmp_path / "a.jsonl").write_text(f"{good}\n{line}\n{good}\n")
+    with pytest.warns(UserWarning, match=r"1 of 3 records .* skipped: .*a\.jsonl:2\b"):
+        assert len(read_conversations(find(str(tmp_path / "a.jsonl")), silent)) == 2
 
 
 # A run whose files are damaged, under every verb that reads it
