@@ -280,7 +280,7 @@ _SHORT = "--dry-allowed-length 1"  # repetitions of one token count
 _PENALTIES: dict[str, Values] = {
     "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
     "--dry-multiplier": (f"--dry-multiplier 1 {_SHORT}", f"--dry-multiplier 99 {_SHORT}"),
-    "--dry-base": (f"--dry-multiplier 3 {_SHORT} --dry-base 1", f"--dry-multiplier 3 {_SHORT} --dry-base 9"),
+    "--dry-base": (f"--dry-multiplier 0.5 {_SHORT} --dry-base 1", f"--dry-multiplier 0.5 {_SHORT} --dry-base 10"),
     "--dry-allowed-length": (f"--dry-multiplier 99 {_SHORT}", "--dry-multiplier 99 --dry-allowed-length 9"),
 }
 _BEAM: dict[str, Values] = {
@@ -307,14 +307,12 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         },
         "{captioner} {image} --beam 4 --nbest 4": _BEAM,
         "{captioner} {image} --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
-        "{captioner} {image} --sample": _SAMPLING,
-        "{captioner} {image} --sample --temperature 9 --tokens 60": _PENALTIES,
+        "{captioner} {image} --sample": {name: values for name, values in _SAMPLING.items() if name != "--mirostat-rate"},
+        "{captioner} {image} --sample --temperature 9 --tokens 60": {"--repetition-penalty": _PENALTIES["--repetition-penalty"]},
     },
     "chat": {
         "{chat} --temperature 3": {name: values for name, values in _SAMPLING.items() if name != "--temperature"},
-        "{chat} --temperature 9 --tokens 60": _PENALTIES,
-        "{chat} --beam 4": _BEAM,
-        "{chat} --beam 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
+        "{chat} --temperature 9 --tokens 60": {name: values for name, values in _PENALTIES.items() if name != "--dry-base"},
         "{chat} --temperature 3 --json": {"--draft": ("", "--draft {chat}"), "--quantise": ("", "--quantise int4")},
         "{chat}": {
             "--temperature": _SAMPLING["--temperature"],
@@ -412,13 +410,12 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
     "generate": {
         "{char} the": {
             **_SAMPLING,
-            **_PENALTIES,
             "--tokens": ("--tokens 1", "--tokens 3"),
             "--beam": ("--beam 1", "--beam 3"),
             "--nbest": ("--nbest 1", "--nbest 2"),
             "--quantise": ("", "--quantise int4"),
         },
-        "{char} the --temperature 0": {"--stop": ("", "--stop i")},
+        "{char} the --temperature 0": {"--stop": ("", "--stop i"), **_PENALTIES},
         "{char} the --json": {"--draft": ("", "--draft {char}")},
         "{char} the --beam 4 --nbest 4": _BEAM,
         "{char} the --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
@@ -570,9 +567,9 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--sample": ("", "--sample --seed 3"),
         },
         "{translator} '1 2' --beam 4 --nbest 4": _BEAM,
-        "{translator} '1 2' --sample --temperature 9 --tokens 60": _PENALTIES,
+        "{translator} '1 1 1 1 1 1'": _PENALTIES,
         "{translator} '1 2' --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
-        "{translator} '1 2' --sample": _SAMPLING,
+        "{translator} '1 2' --sample": {name: values for name, values in _SAMPLING.items() if name != "--mirostat-rate"},
         "{translator} '1 2' --json": {"--beam": ("--beam 1", "--beam 4")},
         "{translator}": {"--file": ("", "--file {numbers}")},
     },
@@ -711,7 +708,10 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
 }
 
 # Options whose values may give the same bytes, and why.
+_AS_GENERATE = "its texts are too short for it: the walk of generate shows it"
 NEUTRAL: dict[str, dict[str, str]] = {
+    "caption": dict.fromkeys(("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--mirostat-rate"), _AS_GENERATE),
+    "chat": dict.fromkeys(("--dry-base", "--penalty", "--beam-groups", "--diversity"), _AS_GENERATE),
     "compare cost": dict.fromkeys(
         ("--longest", "--widest", "--seconds", "--rounds", "--device", "--save"),
         "prints times: test_compare.py",
@@ -723,7 +723,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
         "--out": "takes minutes: test_tour.py",
         "--no-open": "whether a browser opens",
     },
-    "translate": {"--resume": "continues an interrupted --out: test_translate.py"},
+    "translate": {"--resume": "continues an interrupted --out: test_translate.py", "--mirostat-rate": _AS_GENERATE},
     "vectors train": {
         "--threads": "the number of threads",
         "--deterministic": "one thread instead of several",

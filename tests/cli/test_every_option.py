@@ -23,7 +23,7 @@ from shell import Firth
 from firth.cli.app import app
 
 _TIMES = re.compile(r'"(seconds|words_per_second|tokens_per_second)": [\d.e+-]+')
-_WITH_TIMES = {"log.jsonl", "checkpoints"}  # of a run
+_WITH_TIMES = {"log.jsonl", "history.jsonl", "checkpoints"}  # of a run
 
 
 def _verbs(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
