@@ -64,8 +64,9 @@ def _option(name: str, sample: bool) -> inspect.Parameter:
     field = DecodingConfig.__dataclass_fields__[name]
     kind = list[str] if name == "stop" else type(field.default)
     meaning = re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", field.metadata["meaning"])
-    when = "with --sample: " if sample and name in DRAWING else ""
-    told = f"{when}{meaning}. [default: the recipe's]"
+    told = f"{meaning}. [default: the recipe's]"
+    if sample and name in DRAWING:
+        told = f"with --sample and {told.removeprefix('with ')}" if told.startswith("with --") else f"with --sample: {told}"
     annotation = Annotated[kind | None, typer.Option(help=told[0].upper() + told[1:])]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

@@ -44,16 +44,16 @@ def main() -> None:
                 continue
             name = title.replace(", ", "-").replace(".", "_")
             model = case.write(folder / name)
-            keep(model, HERE / name, NAMES, HERE / "shared")
+            keep(model, HERE / name, NAMES, HERE / "tokenizers")
             expect(HERE / name, folder)
             print(title, flush=True)
             if title in ("GPT2LMHeadModel", "LlamaForCausalLM", "BertForMaskedLM", "T5ForConditionalGeneration"):
                 run = import_model(model, folder / f"{name}-imported")
-                keep(Path(run), HERE / f"{name}-imported", KEPT, HERE / "shared")
+                keep(Path(run), HERE / f"{name}-imported", KEPT, HERE / "tokenizers")
                 expect(HERE / f"{name}-imported", folder)
     used = {place for path in HERE.glob("*/weights.json") for place in json.loads(path.read_text())["shared"].values()}
-    for path in (HERE / "shared").iterdir():
-        if f"../shared/{path.name}" not in used:  # a vocabulary that is learned again may be another one
+    for path in (HERE / "tokenizers").iterdir():
+        if f"../tokenizers/{path.name}" not in used:  # a vocabulary that is learned again may be another one
             path.unlink()
 
 
