@@ -124,7 +124,7 @@ def _sampling(decoding: DecodingConfig, pairs: bool) -> dict[str, Any]:
 def _filters(decoding: DecodingConfig) -> dict[str, Any]:
     """Those that act and that generation_config.json has; a warning names the others."""
     found: dict[str, Any] = {}
-    for one in decoding.acting():
+    for one in decoding.acting:
         for name in setting_names(one):
             if name in one.hugging_face:
                 found[one.hugging_face[name]] = getattr(decoding, name)

@@ -27,7 +27,6 @@ from torch import Tensor, nn
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.recorded import advance_in_place, overwritten
-from firth.decoding.recorded_pick import can_record, recorded_pick
 from firth.decoding.sampling.choice import pick
 from firth.layers.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
@@ -161,7 +160,7 @@ class Captured:
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
         """choice.pick, replayed where the logits are those of a recorded step."""
         step = self._last
-        if not can_record(config) or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
+        if not config.draws or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
         key = (logits_RV.data_ptr(), logits_RV.shape, config)
         found = self._picks.get(key)
@@ -278,7 +277,7 @@ class _Pick:
 
     def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()
-        self._recorded = Recorded(lambda: recorded_pick(logits_RV, config, self._u_R), (), room)
+        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), room)
 
     def __call__(self, u_R: Tensor) -> Tensor:
         self._u_R.copy_(u_R)

@@ -88,23 +88,19 @@ class DecodingConfig(
         """Whether tokens are drawn; otherwise the most probable one is taken."""
         return self.temperature > 0
 
-    @property
+    @functools.cached_property
     def reads_text(self) -> bool:
         """Whether a filter looks at the tokens so far."""
-        return any(not one.drawing or one.alone for one in self.acting())
+        return any(not one.drawing or one.alone for one in self.acting)
 
     def alone_settings(self) -> tuple[str, ...]:
         """The settings of filters that follow the tokens drawn for their text, if any act."""
-        return tuple(name for one in self.acting() if one.alone for name in setting_names(one))
+        return tuple(name for one in self.acting if one.alone for name in setting_names(one))
 
+    @functools.cached_property
     def acting(self) -> tuple[type[Filter], ...]:
         """The filters that change anything."""
-        return _acting(self)
-
-
-@functools.lru_cache(maxsize=256)
-def _acting(config: DecodingConfig) -> tuple[type[Filter], ...]:
-    return tuple(one for one in FILTERS if one.acts(config) and (config.draws or not one.drawing))
+        return tuple(one for one in FILTERS if one.acts(self) and (self.draws or not one.drawing))
 
 
 FILTERS: tuple[type[Filter], ...] = tuple(base for base in DecodingConfig.__bases__ if issubclass(base, Filter))

@@ -9,8 +9,10 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,7 +57,6 @@ class Stream:
     def __init__(self, ticket: Ticket, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job = ticket, ticket.job
         self.model, self.device = model, device
-        self.generator = random_numbers(self.config.seed, self.job.number)
         self.text = Text(self.config, self.job.prompt)
         self.events: list[Event] = []
         self.written = 0
@@ -69,6 +70,10 @@ class Stream:
     @property
     def config(self) -> DecodingConfig:
         return self.job.config
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        return random_numbers(self.config.seed, self.job.number)
 
     @property
     def top(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -15,9 +14,6 @@ from firth.decoding.captured import Captured, lend, padded_step, padded_width, r
 from firth.decoding.captured_prompts import CapturedPrompts
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.recorded_pick import can_record, recorded_pick
-from firth.decoding.sampling.choice import pick
-from firth.decoding.sampling.draw import random_numbers
 from firth.decoding.slots import Slots
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -113,19 +109,6 @@ def test_on_a_cpu_the_model_steps_itself() -> None:
     got, _ = Captured(model).step(token_21, model.start(2))
     with torch.inference_mode():
         assert torch.equal(got, model.step(token_21, model.start(2))[0])
-
-
-@pytest.mark.parametrize("ties", [False, True], ids=["", "ties"])
-def test_what_is_recorded_draws_as_all_filters_do(ties: bool) -> None:
-    options = itertools.product((0.6, 1.0, 1.7), (0, 5, 100), (1.0, 0.5), (0.0, 0.3))
-    logits_BV = torch.randn(64, 40, generator=torch.Generator().manual_seed(1)) * 3
-    logits_BV, u_B = logits_BV.round() if ties else logits_BV, torch.from_numpy(random_numbers(5, 0).random(64))
-    for temperature, top_k, top_p, min_p in options:
-        config = DecodingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-        assert can_record(config)
-        assert torch.equal(recorded_pick(logits_BV, config, u_B), pick(logits_BV, config, u_B))
-    assert not can_record(DecodingConfig(temperature=0.0))
-    assert not can_record(DecodingConfig(typical_p=0.5))
 
 
 @GPU

@@ -35,7 +35,7 @@ def logits(rows: int = B, vocab: int = V, seed: int = 3) -> Tensor:
 def filtered(logits_BV: Tensor, config: DecodingConfig) -> Tensor:
     """The logits after all filters of sampling that act."""
     found, rows = Candidates(logits_BV), Rows([Text(config)], logits_BV.device)
-    for one in config.acting():
+    for one in config.acting:
         found = one.apply(found, rows)
     return found.logits()
 

@@ -28,7 +28,7 @@ class Chain:
 
     def __init__(self, texts: Sequence[Text], device: torch.device) -> None:
         self.rows = Rows(texts, device)
-        self.acting: tuple[type[Filter], ...] = texts[0].config.acting() if texts else ()
+        self.acting: tuple[type[Filter], ...] = texts[0].config.acting if texts else ()
         self.draws = bool(texts) and bool(texts[0].config.draws)
         self.notes = any(text.notes for text in texts)
 
@@ -137,11 +137,11 @@ class Choosing:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Rows that go through the same filters."""
+    """Rows that go through the same filters; index_A says which, unless it is all."""
 
     chain: Chain
-    index_A: Tensor
-    generators: list[np.random.Generator]
+    index_A: Tensor | None
+    rows: list[Chooser]
 
 
 class RowChoice:
@@ -153,14 +153,15 @@ class RowChoice:
         self.reads_text = any(row.text.config.reads_text for row in rows)
         alike: dict[object, list[int]] = {}
         for n, row in enumerate(rows):
-            alike.setdefault((row.text.config.acting(), row.text.config.draws), []).append(n)
+            alike.setdefault((row.text.config.acting, row.text.config.draws), []).append(n)
         self._groups = [self._group(index) for index in alike.values()]
         self.notes = any(group.chain.notes for group in self._groups)
 
     def _group(self, index: list[int]) -> _Group:
         rows = [self.rows[n] for n in index]
         chain = Chain([row.text for row in rows], self.device)
-        return _Group(chain, torch.tensor(index, device=self.device), [row.generator for row in rows])
+        # A copy to the GPU waits for all that it has yet to do.
+        return _Group(chain, None if len(rows) == len(self.rows) else torch.tensor(index, device=self.device), rows)
 
     def choose(self, logits_nV: Tensor) -> Chosen:
         return self.begin(logits_nV).read()
@@ -195,6 +196,7 @@ class RowChoice:
         token_n = torch.zeros(len(logits_nV), dtype=torch.int64, device=logits_nV.device)
         share_n = torch.ones(len(logits_nV), device=logits_nV.device) if self.notes else None
         for group in self._groups:
+            assert group.index_A is not None
             token_A, share_A = self._of_group(group, logits_nV[group.index_A])
             token_n.index_copy_(0, group.index_A, token_A)
             if share_n is not None and share_A is not None:
@@ -202,7 +204,7 @@ class RowChoice:
         return token_n, share_n
 
     def _of_group(self, group: _Group, logits_AV: Tensor) -> tuple[Tensor, Tensor | None]:
-        if not group.chain.draws:  # a copy to the GPU would wait for all that it has yet to do
+        if not group.chain.draws:
             return group.chain.choose(logits_AV, None)
-        drawn = [generator.random() for generator in group.generators]
+        drawn = [row.generator.random() for row in group.rows]
         return group.chain.choose(logits_AV, torch.tensor(drawn, dtype=torch.float64, device=self.device))

@@ -17,7 +17,7 @@ class Text:
     def __init__(self, config: Any, tokens: Sequence[int] = ()) -> None:
         self.config = config  # a DecodingConfig, which imports the filters
         self.tokens = list(tokens)
-        self.notes: dict[type[Filter], Any] = {one: note for one in config.acting() if (note := one.remember(config)) is not None}
+        self.notes: dict[type[Filter], Any] = {one: note for one in config.acting if (note := one.remember(config)) is not None}
         self._seen_V: Tensor | None = None
 
     def add(self, token: int, probability: float) -> None:
@@ -52,6 +52,9 @@ class Rows:
         return self._columns[key]
 
     def as_column(self, values: Sequence[float], x_nV: Tensor) -> Tensor:
+        """values_n1, or value_11 where they are all the same: filled in, not copied, since a copy cannot be recorded."""
+        if len(set(values)) == 1:
+            return torch.full((1, 1), values[0], dtype=x_nV.dtype, device=self.device)
         return torch.tensor(values, dtype=x_nV.dtype, device=self.device).unsqueeze(1)
 
     def seen_nV(self, vocab: int) -> Tensor:
