@@ -53,7 +53,7 @@ def config_classes() -> list[type]:
 
 def keywords() -> str:
     """The module with the type of the keyword arguments that are settings of [decoding]."""
-    hints = {**typing.get_type_hints(DecodingConfig), "stop": None}
+    hints = typing.get_type_hints(DecodingConfig)
     names = sorted(field.name for field in dataclasses.fields(DecodingConfig))
     lines = [f"    {name}: {_annotation(hints[name])} | None" for name in names]
     return (
@@ -64,8 +64,8 @@ def keywords() -> str:
 
 
 def _annotation(hint: Any) -> str:
-    """A type as it is written in a module; None: one string or several."""
-    if hint is None:
+    """A type as it is written in a module; for a tuple one string or several."""
+    if get_origin(hint) is tuple:
         return "str | Sequence[str]"
     if get_origin(hint) is Literal:
         return "Literal[" + ", ".join(f'"{one}"' for one in get_args(hint)) + "]"

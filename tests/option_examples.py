@@ -277,6 +277,10 @@ _SAMPLING: dict[str, Values] = {
     "--seed": ("--seed 1", "--seed 2"),
 }
 _SHORT = "--dry-allowed-length 1"  # repetitions of one token count
+_CONSTRAINTS: dict[str, Values] = {
+    "--choice": ("--choice e", "--choice n", "--choice t --choice o"),
+    "--regex": ("--regex [a-e][a-e]", "--regex [n-z][n-z]"),
+}
 _PENALTIES: dict[str, Values] = {
     "--repetition-penalty": ("--repetition-penalty 1", "--repetition-penalty 100"),
     "--dry-multiplier": (f"--dry-multiplier 1 {_SHORT}", f"--dry-multiplier 99 {_SHORT}"),
@@ -320,7 +324,11 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--tokens": ("--tokens 1", "--tokens 3"),
             "--beam": ("--beam 1 --temperature 3", "--beam 3"),
         },
-        "{chat} --temperature 0 --tokens 6": {"--stop": ("", "--stop a")},
+        "{chat} --temperature 0 --tokens 6": {
+            "--stop": ("", "--stop a"),
+            "--choice": ("--choice one", "--choice two"),
+            "--regex": ("--regex one|two", "--regex three"),
+        },
     },
     "classify": {
         "{classifier} 'a great film'": {"--all": ("", "--all"), "--threshold": ("--threshold 0", "--threshold 1")},
@@ -415,7 +423,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--nbest": ("--nbest 1", "--nbest 2"),
             "--quantise": ("", "--quantise int4"),
         },
-        "{char} the --temperature 0": {"--stop": ("", "--stop i"), **_PENALTIES},
+        "{char} the --temperature 0": {"--stop": ("", "--stop i"), **_PENALTIES, **_CONSTRAINTS},
+        "{bpe} the": {"--json-schema": ("""--json-schema '{{"enum": [1]}}'""", """--json-schema '{{"enum": [2]}}'""")},
         "{char} the --json": {"--draft": ("", "--draft {char}")},
         "{char} the --beam 4 --nbest 4": _BEAM,
         "{char} the --beam 4 --nbest 4 --beam-groups 2": {"--diversity": ("--diversity 0", "--diversity 9")},
@@ -711,7 +720,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
 _AS_GENERATE = "its texts are too short for it: the walk of generate shows it"
 NEUTRAL: dict[str, dict[str, str]] = {
     "caption": dict.fromkeys(("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--mirostat-rate"), _AS_GENERATE),
-    "chat": dict.fromkeys(("--dry-base", "--penalty", "--beam-groups", "--diversity"), _AS_GENERATE),
+    "chat": dict.fromkeys(("--dry-base", "--penalty", "--beam-groups", "--diversity"), _AS_GENERATE)
+    | {"--json-schema": "its vocabulary is of words: refused"},
     "compare cost": dict.fromkeys(
         ("--longest", "--widest", "--seconds", "--rounds", "--device", "--save"),
         "prints times: test_compare.py",

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from same_numbers.cases import Files, recipes
-from same_numbers.decoded import FILTERED, SAMPLED, SEARCHED, STOPPED, STOPPED_SEARCH
+from same_numbers.decoded import CONSTRAINED, FILTERED, SAMPLED, SEARCHED, STOPPED, STOPPED_SEARCH
 from same_numbers.known import COMMAND, Compute, cases, differences, known
 
 from firth.api import compose
@@ -83,7 +83,14 @@ def test_every_setting_of_a_model_is_in_a_case(tmp_path: Path) -> None:
 
 
 def test_every_setting_of_decoding_is_in_a_case() -> None:
-    given = (*SAMPLED.values(), *FILTERED.values(), *STOPPED.values(), *SEARCHED.values(), *STOPPED_SEARCH.values())
+    given = (
+        *SAMPLED.values(),
+        *FILTERED.values(),
+        *CONSTRAINED.values(),
+        *STOPPED.values(),
+        *SEARCHED.values(),
+        *STOPPED_SEARCH.values(),
+    )
     configs = [DecodingConfig(**_tuples(one)) for one in given]
     missing = set(_ideas(DecodingConfig)) - {idea for config in configs for idea in _seen(config)}
     assert not missing, f"write cases in tests/same_numbers/decoded.py, then run {COMMAND}, for {sorted(map(str, missing))}"

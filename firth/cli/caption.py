@@ -12,6 +12,7 @@ import typer
 from firth.cli.app import complain, verb
 from firth.cli.decoding_options import Settings, beam_of, check_beam, check_sample, takes_decoding
 from firth.cli.save_option import Save, save_figures, section
+from firth.decoding.config import CONSTRAINING
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _png(path: Path | None) -> Path | None:
 
 
 @verb()
-@takes_decoding(sample=True, without=("stop",))
+@takes_decoding(sample=True, without=("stop", *CONSTRAINING))
 def caption(
     run: Annotated[Path, typer.Argument(help="Run folder of a captioner.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, PNG or JPEG.")],

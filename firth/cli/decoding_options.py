@@ -44,7 +44,7 @@ def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Ca
         @functools.wraps(function)
         def wrapper(**given: Any) -> Any:
             decoding = {name: given.pop(name) for name in names}
-            decoding["stop"] = decoding.get("stop") or None
+            decoding = {name: value or None if isinstance(value, list) else value for name, value in decoding.items()}
             return function(**given, decoding=decoding)
 
         hints = get_type_hints(function, include_extras=True)
@@ -62,7 +62,7 @@ def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Ca
 
 def _option(name: str, sample: bool) -> inspect.Parameter:
     field = DecodingConfig.__dataclass_fields__[name]
-    kind = list[str] if name == "stop" else type(field.default)
+    kind = list[str] if isinstance(field.default, tuple) else type(field.default)
     meaning = re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", field.metadata["meaning"])
     told = f"{meaning}. [default: the recipe's]"
     if sample and name in DRAWING:

@@ -23,6 +23,7 @@ from firth.cli.decoding_options import (
 )
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
+from firth.decoding.config import CONSTRAINING
 from firth.errors import ConfigError
 from firth.files import is_file
 
@@ -35,7 +36,7 @@ _BATCH = 512  # lines translated at once
 
 
 @verb()
-@takes_decoding(sample=True, without=("stop",))
+@takes_decoding(sample=True, without=("stop", *CONSTRAINING))
 def translate(
     run: Annotated[Path, typer.Argument(help="Run folder of a translation model.")],
     decoding: Settings,

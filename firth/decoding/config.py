@@ -9,6 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from firth.config import expect_numbers, setting
+from firth.decoding.constraints.choice import Choice
+from firth.decoding.constraints.constraint import Constraint
+from firth.decoding.constraints.json_schema import JsonSchema
+from firth.decoding.constraints.regex import Regex
 from firth.decoding.sampling.dry import Dry
 from firth.decoding.sampling.filter import Check, Filter
 from firth.decoding.sampling.min_p import MinP
@@ -64,7 +68,20 @@ class LengthSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig(
-    RepetitionPenalty, Dry, Temperature, TopK, TopP, MinP, TypicalP, Xtc, Mirostat, SearchSettings, LengthSettings
+    Choice,
+    Regex,
+    JsonSchema,
+    RepetitionPenalty,
+    Dry,
+    Temperature,
+    TopK,
+    TopP,
+    MinP,
+    TypicalP,
+    Xtc,
+    Mirostat,
+    SearchSettings,
+    LengthSettings,
 ):  # the filters in the order in which they act
     """How a trained model generates text. `firth generate` and `firth translate` have options of the same names. Translation
     searches for the most probable text; it samples only with `--sample`."""
@@ -93,6 +110,11 @@ class DecodingConfig(
         """Whether a filter looks at the tokens so far."""
         return any(not one.drawing or one.alone for one in self.acting)
 
+    @functools.cached_property
+    def constrains(self) -> bool:
+        """Whether the text must match something."""
+        return any(issubclass(one, Constraint) for one in self.acting)
+
     def alone_settings(self) -> tuple[str, ...]:
         """The settings of filters that follow the tokens drawn for their text, if any act."""
         return tuple(name for one in self.acting if one.alone for name in setting_names(one))
@@ -118,4 +140,5 @@ OFFERED: tuple[str, ...] = (
     *("stop", "seed", "beam", "penalty", "beam_groups", "diversity"),
 )
 DRAWING: tuple[str, ...] = (*(name for one in FILTERS if one.drawing for name in setting_names(one)), "seed")  # only for sampling
+CONSTRAINING: tuple[str, ...] = tuple(name for one in FILTERS if issubclass(one, Constraint) for name in setting_names(one))
 SEARCHING: tuple[str, ...] = setting_names(SearchSettings)

@@ -33,9 +33,11 @@ from firth.decoding.jobs import (
 )
 from firth.decoding.row_memory import RowMemory
 from firth.decoding.sampling.choice import Choosing, RowChoice
+from firth.decoding.sampling.rows import Spelled, Text
 from firth.decoding.stream import Stream
-from firth.errors import ConfigError
+from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
+from firth.text import Tokenizer
 
 __all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "Job", "QueueFull", "Reason", "Ticket", "Written"]
 
@@ -53,15 +55,21 @@ class _Launched:
 class Engine:
     """`slots` texts at once, of `capacity` tokens each (by default the model's context), so that the memory is fixed from the
     start. Between two steps, at most `chunk` tokens of prompts are read (by default 256, on a GPU 2,048). At most `queue` jobs
-    wait."""
+    wait. Jobs with a constraint need the `tokenizer`."""
 
     def __init__(
-        self, network: LanguageModel, slots: int = 16, capacity: int | None = None, chunk: int | None = None, queue: int = 256
+        self,
+        network: LanguageModel,
+        slots: int = 16,
+        capacity: int | None = None,
+        chunk: int | None = None,
+        queue: int = 256,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         for name, value in (("slots", slots), ("capacity", capacity), ("chunk", chunk), ("queue", queue)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected 1 or more")
-        self.network, self.slots, self.queue = network, slots, queue
+        self.network, self.slots, self.queue, self._tokenizer = network, slots, queue, tokenizer
         self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
         self.limits = JobLimits(network.vocab, network.context, self.capacity)
         self._device = next(network.parameters()).device
@@ -103,16 +111,24 @@ class Engine:
                 self._cancel_all = True
             self._thread.join()
 
-    def submit(self, job: Job, deliver: Deliver) -> Ticket:
+    def text(self, job: Job) -> Text:
+        """The text that a job begins. Where it must match a regular expression or a schema, this may take a second."""
+        spelled = None
+        if self._tokenizer is not None and job.config.constrains:
+            spelled = Spelled(self._tokenizer.spelling, job.may_end, job.begins)
+        return Text(job.config, job.prompt, spelled)
+
+    def submit(self, job: Job, deliver: Deliver, text: Text | FirthError | None = None) -> Ticket:
         """Queue a job. `deliver` is called in the engine's thread with the new events, at most once per step; the last event is
-        Finished. It must return quickly."""
+        Finished. It must return quickly. `text`: what `text` has made of the job, or its error, with which the job then ends."""
         self.limits.check(job)
+        text = text or self.text(job)
         with self._changed:
             if not self._open:
                 raise EngineClosed("the engine is closed and accepts no more requests")
             if len(self._waiting) >= self.queue:
                 raise QueueFull(f"{len(self._waiting)} requests are waiting already. Try again later.")
-            ticket = Ticket(job, deliver, self._changed)
+            ticket = Ticket(job, text, deliver, self._changed)
             self._waiting.append(ticket)
             self._counts["jobs"] += 1
             self._changed.notify_all()
@@ -196,7 +212,9 @@ class Engine:
                 self._end(ticket, [], "failed", _told(error))
 
     def _begin(self, ticket: Ticket) -> Stream:
-        stream = Stream(ticket, self.network, self._device)
+        if isinstance(ticket.text, FirthError):
+            raise ticket.text
+        stream = Stream(ticket, ticket.text, self.network, self._device)
         self._memory.admit(stream)
         self._streams[ticket] = stream
         return stream
@@ -335,7 +353,7 @@ class Engine:
 
     def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:
         if reason == "failed" and error is None:
-            error = "the model's logits are not finite"
+            error = stream.text.failure or "the model's logits are not finite"
         del self._streams[stream.ticket]
         self._end(stream.ticket, stream.take_events(), reason, error)
 

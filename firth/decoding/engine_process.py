@@ -22,6 +22,7 @@ from firth.decoding.jobs import COUNTED, ENDS, JobLimits
 from firth.decoding.restarts import Pause
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
+from firth.text import Tokenizer
 
 _log = logging.getLogger("firth.engine")
 _JOIN = 10.0  # seconds that the process has to end when its pipe is closed
@@ -30,11 +31,18 @@ _JOIN = 10.0  # seconds that the process has to end when its pipe is closed
 class EngineProcess(EngineClient):
     """As `Engine`. If the process ends before `close`, the jobs in work end as "lost" and it is started again."""
 
-    def __init__(self, network: LanguageModel, slots: int = 16, capacity: int | None = None, queue: int = 256) -> None:
+    def __init__(
+        self,
+        network: LanguageModel,
+        slots: int = 16,
+        capacity: int | None = None,
+        queue: int = 256,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
         self.network = network
         self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
         super().__init__(JobLimits(network.vocab, network.context, self.capacity), slots, queue, JobCounts())
-        self._settings = Settings(slots, capacity, torch.get_num_threads())
+        self._settings = Settings(slots, capacity, torch.get_num_threads(), tokenizer=tokenizer)
         self._past: Counter[str] = Counter()  # what earlier processes have counted
         self._pause = Pause()
 

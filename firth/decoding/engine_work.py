@@ -24,6 +24,9 @@ import torch
 
 from firth.decoding.engine import Engine
 from firth.decoding.jobs import EngineClosed, Event, Finished, Job, Ticket, Written
+from firth.decoding.sampling.rows import Text
+from firth.errors import FirthError
+from firth.text import Tokenizer
 
 READY = "ready"
 _PACE = 0.0004  # seconds per job between two messages to a client, as in serving/http/post.py
@@ -37,6 +40,7 @@ class Settings:
     capacity: int | None
     threads: int
     door: tuple[str, bytes] | None = None  # address and key for other processes
+    tokenizer: Tokenizer | None = None
 
 
 class _Jobs:
@@ -72,8 +76,13 @@ class _Jobs:
             ticket.cancel()
 
     def _submit(self, number: int, job: Job) -> None:
+        text: Text | FirthError
+        try:
+            text = self._engine.text(job)
+        except FirthError as error:
+            text = error
         with self._lock:  # a job that has ended at once waits here, to be forgotten after it is known
-            self._tickets[number] = self._engine.submit(job, partial(self._put, number))
+            self._tickets[number] = self._engine.submit(job, partial(self._put, number), text)
 
     def _cancel(self, number: int) -> None:
         with self._lock:
@@ -153,7 +162,7 @@ def work(pipe: Connection, settings: Settings) -> None:
 def _take_jobs(pipe: Connection, settings: Settings) -> None:
     """First comes the model, then come jobs, until the pipe is closed at the other end. The clients keep the queue short."""
     try:
-        engine = Engine(pipe.recv(), settings.slots, settings.capacity, queue=sys.maxsize)
+        engine = Engine(pipe.recv(), settings.slots, settings.capacity, queue=sys.maxsize, tokenizer=settings.tokenizer)
         clients = _Clients(engine, pipe)
         engine.start(clients.send)
         if settings.door is not None:

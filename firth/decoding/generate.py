@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,8 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.prefill import prefill
 from firth.decoding.sampling.choice import Chain, pick
 from firth.decoding.sampling.draw import random_numbers
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import Spelled, Text
+from firth.errors import ConfigError
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
@@ -24,9 +26,10 @@ _DRAWN = 4096  # random numbers per text and block
 _AHEAD = 32  # tokens that a GPU computes before they are read
 
 
-def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
-    """Yield token_B, `config.tokens` times, on the CPU. Tokens of the prompt, too, count as repeated."""
-    tokens = _tokens(model, prompt_BT, config)
+def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, spelled: Spelled | None = None) -> Iterator[Tensor]:
+    """Yield token_B, `config.tokens` times, on the CPU. Tokens of the prompt, too, count as repeated. With a constraint, which
+    needs `spelled`, it ends when nothing can follow in any row."""
+    tokens = _tokens(model, prompt_BT, config, spelled)
     if not prompt_BT.is_cuda:
         yield from tokens
         return
@@ -37,10 +40,11 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) ->
         count = min(4 * count, _AHEAD)
 
 
-def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> Iterator[Tensor]:
+def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, spelled: Spelled | None) -> Iterator[Tensor]:
     endless, rows = EndlessText(model), len(prompt_BT)
     token_BT, state = prompt_BT, endless.start(rows)
-    chain = Chain([Text(config, tokens) for tokens in prompt_BT.tolist()], prompt_BT.device) if config.reads_text else None
+    texts = [Text(config, tokens, spelled) for tokens in prompt_BT.tolist()] if config.reads_text else []
+    chain = Chain(texts, prompt_BT.device) if texts else None
     for u_B in _uniform(config, rows, prompt_BT.device):
         logits_B1V, state = endless.step(token_BT, state)
         if chain is None:
@@ -49,7 +53,19 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig) -> 
             token_B, share_B = chain.choose(logits_B1V[:, -1], u_B)
             chain.add(token_B, share_B)
         yield token_B
+        if config.constrains and over(texts):
+            return
         token_BT = token_B.unsqueeze(1)
+    if not all(text.matches for text in texts):
+        warnings.warn(f"the text was cut off after {config.tokens} tokens, before it matched. Ask for more tokens.", stacklevel=2)
+
+
+def over(texts: Sequence[Text]) -> bool:
+    """Whether nothing can follow in any of the texts; a text that cannot match any more is an error."""
+    for text in texts:
+        if text.failure is not None:
+            raise ConfigError(text.failure)
+    return all(text.ended for text in texts)
 
 
 def _uniform(config: DecodingConfig, rows: int, device: torch.device) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.rows import Text
 from firth.errors import ConfigError, FirthError
 
 Reason = Literal["stop", "length", "cancelled", "timeout", "failed", "lost"]
@@ -38,6 +39,8 @@ class Job:
     prompt: tuple[int, ...]
     config: DecodingConfig
     ends: tuple[int, ...] = ()  # tokens that end the text; they are not delivered
+    may_end: tuple[int, ...] = ()  # tokens that may follow a text that matches a constraint: its ends, delivered or not
+    begins: bool = False  # nothing that is shown stands before the text
     top: int = 0  # number of most probable alternatives to deliver with each token
     number: int = 0  # of this text among those of one request
     score_prompt: bool = False  # deliver the tokens of the prompt with their log-probabilities before the generated ones
@@ -94,10 +97,11 @@ Deliver = Callable[[list[Event]], None]
 
 
 class Ticket:
-    """A submitted job. It can be cancelled at any time, from any thread; its memory is then free at the next step."""
+    """A submitted job, and the text that it begins, or why there is none. It can be cancelled at any time, from any thread; its
+    memory is then free at the next step."""
 
-    def __init__(self, job: Job, deliver: Deliver, changed: threading.Condition) -> None:
-        self.job, self.deliver = job, deliver
+    def __init__(self, job: Job, text: Text | FirthError, deliver: Deliver, changed: threading.Condition) -> None:
+        self.job, self.text, self.deliver = job, text, deliver
         self.cancelled = False
         self.deadline = None if job.seconds is None else time.monotonic() + job.seconds
         self._changed = changed

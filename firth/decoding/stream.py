@@ -54,10 +54,9 @@ def passes(job: Job, context: int | None) -> Iterator[Pass]:
 class Stream:
     """A job in work. `window`: the tokens that its memory is made of, the first `read` of which it holds."""
 
-    def __init__(self, ticket: Ticket, model: LanguageModel, device: torch.device) -> None:
-        self.ticket, self.job = ticket, ticket.job
+    def __init__(self, ticket: Ticket, text: Text, model: LanguageModel, device: torch.device) -> None:
+        self.ticket, self.job, self.text = ticket, ticket.job, text
         self.model, self.device = model, device
-        self.text = Text(self.config, self.job.prompt)
         self.events: list[Event] = []
         self.written = 0
         self.window: list[int] = []
@@ -123,6 +122,10 @@ class Stream:
         self.written += 1
         self.window.append(id)
         self.text.add(id, share)
+        if self.text.failure is not None:
+            return "failed"
+        if self.text.ended:
+            return "stop"
         return "length" if self.written == self.config.tokens else None
 
     def take_events(self) -> list[Event]:

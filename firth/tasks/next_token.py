@@ -108,8 +108,9 @@ class LanguageModelRun(Run[LanguageModel]):
         if config.beam > 1:
             return iter([self.continuations(prompt, config)[0].text])
         ids = self.prompt_ids(prompt)
-        tokens = sampled(self, ids.tolist(), config, draft, counts)
-        return until_stop(self._pieces(tokens, self.spelled_before(ids), end_tokens(self)), config.stop)
+        before, ends = self.spelled_before(ids), end_tokens(self)
+        tokens = sampled(self, ids.tolist(), config, draft, counts, before=before, ends=ends)
+        return until_stop(self._pieces(tokens, before, ends), config.stop)
 
     def chat(
         self,
@@ -139,7 +140,8 @@ class LanguageModelRun(Run[LanguageModel]):
         ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
         if config.beam > 1:
             return iter([self._answers(ids, config)[0].text])
-        return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts), [], self.answer_ends()), config.stop)
+        ends = self.answer_ends()
+        return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts, ends=ends), [], ends), config.stop)
 
     def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
         found = search(self, ids.tolist(), config, self.answer_ends())

@@ -258,8 +258,9 @@ class Run(ABC, Generic[N]):
                 raise ConfigError(f'[decoding] has no setting "{name}".{did_you_mean(name, known)}')
             if f"decoding.{name}" in SPECIAL and f"decoding.{name}" not in self.task.uses:
                 raise ConfigError(f"{name} does not apply to {self.task.is_a}. Remove it.")
-        if "stop" in chosen:
-            chosen["stop"] = (chosen["stop"],) if isinstance(chosen["stop"], str) else tuple(chosen["stop"])
+        for name, value in chosen.items():
+            if isinstance(known[name].default, tuple):
+                chosen[name] = (value,) if isinstance(value, str) else tuple(value)
         config: DecodingConfig = dataclasses.replace(self.recipe.decoding, **chosen)
         for one in FILTERS:
             main, *others = setting_names(one)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from firth.decoding.config import DecodingConfig
+from firth.decoding.config import CONSTRAINING, SEARCHING, DecodingConfig
 from firth.errors import ConfigError
 from firth.models import (
     AverageConfig,
@@ -93,19 +93,12 @@ SPECIAL = (
     "tokenizer.start",
     "model.characters",
     "model.readout",
-    "decoding.beam",
-    "decoding.penalty",
-    "decoding.beam_rules",
-    "decoding.early_stopping",
-    "decoding.beam_groups",
-    "decoding.diversity",
-    "decoding.stop",
+    *(f"decoding.{name}" for name in (*SEARCHING, "stop", *CONSTRAINING)),
     "training.batch_tokens",
 )
-SEARCHES = frozenset(
-    f"decoding.{name}" for name in ("beam", "penalty", "beam_rules", "early_stopping", "beam_groups", "diversity")
-)
-CONTINUES = SEARCHES | {"decoding.stop"}  # of language models, which continue a text
+SEARCHES = frozenset(f"decoding.{name}" for name in SEARCHING)
+# of language models, which continue a text
+CONTINUES = SEARCHES | frozenset(f"decoding.{name}" for name in ("stop", *CONSTRAINING))
 
 
 class Task(ABC, Generic[C, O, D]):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def add_only() -> None:
     path = ROOT / "firth" / "decoding" / "config.py"
     source = path.read_text(encoding="utf-8")
-    changed = source.replace("Mirostat, SearchSettings", "Mirostat, Only, SearchSettings")
+    changed = source.replace("    Mirostat,\n", "    Mirostat,\n    Only,\n")
     assert changed != source
     changed = changed.replace("from firth.errors", "from only_filter import Only\nfrom firth.errors", 1)
     module = ModuleType("firth.decoding.config")

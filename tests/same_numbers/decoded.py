@@ -9,7 +9,6 @@ import torch
 from same_numbers.case import Case, Numbers, draw, summary
 from same_numbers.cases import CONTEXT, TRANSFORMER, Table, pair_recipe, text_recipe
 
-from firth.decoding.config import DecodingConfig
 from firth.decoding.engine import Engine, Event, Job, Written
 from firth.models.quantisation import quantise
 from firth.tasks.abilities.stepwise_generation import next_token, write
@@ -40,6 +39,12 @@ FILTERED: dict[str, Table] = {  # by filters that came later, in a case of their
     "dry": {"dry_multiplier": 2.0, "dry_base": 1.5, "dry_allowed_length": 1},
     "dry, greedy": {"dry_multiplier": 2.0, "dry_base": 1.5, "dry_allowed_length": 1, "temperature": 0.0},
     "together": {"typical_p": 0.9, "xtc_probability": 0.3, "dry_multiplier": 1.0, "top_k": 9},
+}
+CONSTRAINED: dict[str, Table] = {
+    "choice": {"choice": ["the list", "a name", "thin"]},
+    "regex": {"regex": "[a-l]{2,4}( [m-z]{1,3}){2}\\."},
+    "regex, greedy": {"regex": "[a-l]{2,4}( [m-z]{1,3}){2}\\.", "temperature": 0.0},
+    "json_schema": {"json_schema": '{"enum": [[], [1]]}'},
 }
 SOME = ("greedy", "top_p", "repetition", "all")  # for models that differ from the first in their states alone
 STOPPED: dict[str, Table] = {"stop": {"stop": ["s", "he"]}, "stop, greedy": {"stop": ["t"], "temperature": 0.0}}
@@ -91,6 +96,7 @@ def _decoded(pairs: str) -> Iterator[tuple[str, Compute]]:
         settings = SAMPLED | STOPPED if name == "transformer" else {one: SAMPLED[one] for one in SOME}
         yield f"decoding: {name}", lambda seed, noise, model=model, settings=settings: _written(model, settings, seed, noise)
     yield "decoding: more filters", _filtered
+    yield "decoding: constraints", _constrained
     yield "decoding: many characters", _many
     for name, model in TRANSLATORS.items():
         yield f"decoding: translation, {name}", lambda seed, noise, model=model: _translated(pairs, model, seed, noise)
@@ -131,6 +137,16 @@ def _filtered(seed: int, noise: float) -> Numbers:
     }
 
 
+def _constrained(seed: int, noise: float) -> Numbers:
+    table = text_recipe(WRITERS["transformer"])
+    run = Case(table | {"tokenizer": {"kind": "bpe", "vocab": 300}}, seed, noise).run
+    given = {name: {"tokens": 40} | one for name, one in CONSTRAINED.items()}
+    return {
+        "generate": {name: run.generate("the list", **one) for name, one in given.items()},
+        "engine": _engine(run, CONSTRAINED),
+    }
+
+
 def _stepwise(run: Any, prompt: str, settings: Table) -> str:
     ids = list(write(run, prompt, [], run.decoding(settings)))
     return str(run.tokenizer.decode(ids))
@@ -148,12 +164,12 @@ def _search(run: Any, prompt: str, settings: Table) -> list[Any]:
 
 def _engine(run: Any, chosen: dict[str, Table] = SAMPLED) -> Numbers:
     """All settings at once, as rows of one batch, with prompts of different lengths that are read in pieces."""
-    engine = Engine(run.network, slots=5, chunk=4)
+    engine = Engine(run.network, slots=5, chunk=4, tokenizer=run.tokenizer)
     heard: dict[str, list[Event]] = {}
     text, numbered = "the list has a name", enumerate(chosen.items())
     for n, (name, settings) in numbered:
         prompt = run.prompt_ids(text[: 3 + n]).tolist()
-        config = DecodingConfig(**({"tokens": TOKENS, "seed": 1} | settings))
+        config = run.decoding({"tokens": TOKENS, "seed": 1} | settings)
         ends = tuple(run.ids("y").tolist()) if n % 3 == 0 else ()
         job = Job(tuple(prompt), config, ends=ends, top=2 * (n % 2), number=n % 2, score_prompt=n % 4 == 1)
         heard[name] = []

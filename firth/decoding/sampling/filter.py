@@ -9,11 +9,11 @@ Letters: n rows, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import Rows, Spelled
 
 Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and what is expected
 
@@ -42,6 +42,19 @@ class Filter:
         """The candidates of rows on which it acts."""
         raise NotImplementedError
 
-    def remember(self) -> Any:
-        """What it keeps of a text besides its tokens, if anything: an object with add(token, probability)."""
+    def remember(self, spelled: Spelled | None) -> Note | None:
+        """What it keeps of a text besides its tokens, if anything. `spelled`: how they are spelled, where that is known."""
         return None
+
+
+class Note:
+    """What a filter keeps of one text. `matches`: the text may end here; `ended`: nothing can follow; `failure`: why the text
+    cannot be continued."""
+
+    matches = True
+    ended = False
+    failure: str | None = None
+
+    def add(self, token: int, probability: float) -> None:
+        """The text has another token, which was drawn with this probability."""
+        raise NotImplementedError

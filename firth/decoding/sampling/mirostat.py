@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from firth.config import setting
-from firth.decoding.sampling.filter import Check, Filter
+from firth.decoding.sampling.filter import Check, Filter, Note
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import Rows, Spelled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Mirostat(Filter):
     def acts(self) -> bool:
         return self.mirostat > 0
 
-    def remember(self) -> Any:
+    def remember(self, spelled: Spelled | None) -> Note:
         return Bound(self.mirostat, self.mirostat_rate)
 
     @classmethod
@@ -43,7 +43,7 @@ class Mirostat(Filter):
         return candidates.without((bits_nV > mu_n1) & (bits_nV > bits_nV.amin(-1, keepdim=True)))
 
 
-class Bound:
+class Bound(Note):
     """μ of one text."""
 
     def __init__(self, target: float, rate: float) -> None:

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.decoding.sampling.filter import Filter
+from firth.text.tokenizers.spelling import Spelling
+
+
+@dataclass(frozen=True, eq=False)
+class Spelled:
+    """How the tokens of a text are spelled, and which of them end it; `begins`: nothing that is shown stands before them."""
+
+    spelling: Spelling
+    ends: tuple[int, ...] = ()
+    begins: bool = False
 
 
 class Text:
     """The tokens of a text so far, its prompt included, and what filters keep of it (`notes`)."""
 
-    def __init__(self, config: Any, tokens: Sequence[int] = ()) -> None:
+    def __init__(self, config: Any, tokens: Sequence[int] = (), spelled: Spelled | None = None) -> None:
         self.config = config  # a DecodingConfig, which imports the filters
         self.tokens = list(tokens)
-        self.notes: dict[type[Filter], Any] = {one: note for one in config.acting if (note := one.remember(config)) is not None}
+        notes = {one: one.remember(config, spelled) for one in config.acting}
+        self.notes: dict[type[Filter], Any] = {one: note for one, note in notes.items() if note is not None}
         self._seen_V: Tensor | None = None
 
     def add(self, token: int, probability: float) -> None:
@@ -27,6 +41,21 @@ class Text:
             self._seen_V[token] = True
         for note in self.notes.values():
             note.add(token, probability)
+
+    @property
+    def matches(self) -> bool:
+        """Whether it may end here."""
+        return all(note.matches for note in self.notes.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can follow."""
+        return any(note.ended for note in self.notes.values())
+
+    @property
+    def failure(self) -> str | None:
+        """Why it cannot be continued, if it cannot."""
+        return next((note.failure for note in self.notes.values() if note.failure), None)
 
     def seen_V(self, vocab: int, device: torch.device) -> Tensor:
         """Which tokens have occurred."""
@@ -56,6 +85,10 @@ class Rows:
         if len(set(values)) == 1:
             return torch.full((1, 1), values[0], dtype=x_nV.dtype, device=self.device)
         return torch.tensor(values, dtype=x_nV.dtype, device=self.device).unsqueeze(1)
+
+    def as_rows(self, found: Sequence[NDArray[np.bool_]]) -> Tensor:
+        """found_nV on the device."""
+        return torch.from_numpy(np.stack(found)).to(self.device)
 
     def seen_nV(self, vocab: int) -> Tensor:
         """Which tokens have occurred in each text."""

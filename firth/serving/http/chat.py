@@ -34,19 +34,22 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     if offer.functions and body.logprobs:
         raise wrong("logprobs", '"logprobs" cannot be combined with "tools". Remove one of them.')
     found = await prompt(service, model, body.messages, offer, tokens, "messages")
-    writing = Writing(model, texts_of(service, model, body, found, (config, stops)), service.post)
+    writing = Writing(model, await texts_of(service, model, body, found, (config, stops)), service.post)
     return await respond(service, request, writing, _Answer(model, body, found), stream=body.stream)
 
 
-def texts_of(
+async def texts_of(
     service: Service, model: ServedModel, body: ChatBody, prompt: Prompt, decoding: tuple[DecodingConfig, tuple[str, ...]]
 ) -> list[Text]:
     """The answers to generate. `decoding`: the settings and the stop strings."""
     config, stops = decoding
+    if config.constrains and prompt.offer.functions:
+        raise wrong("tools", '"tools" cannot be combined with a constraint on the answer. Remove one of them.')
     ends, texts = model.language.answer_ends(), []
+    begins = await service.begins(model, config, (), ends)
     for number in range(body.n):
         top, seconds = body.top_logprobs or 0, service.limits.seconds
-        job = Job(prompt.ids, config, ends, top=top, number=number, seconds=seconds)
+        job = Job(prompt.ids, config, ends, ends, begins, top=top, number=number, seconds=seconds)
         texts.append(Text(number, job, model.run.tokenizer, (), stops, body.logprobs, shown=prompt.shown))
     return texts
 

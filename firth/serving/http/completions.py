@@ -41,11 +41,14 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
     texts = []
     for place, prompt in enumerate(prompts):
         before = model.language.spelled_before(np.array(prompt.ids))
+        begins = await service.begins(model, config, before, ends)
         for number in range(place * each, (place + 1) * each):
             job = Job(
                 prompt.ids,
                 config,
                 () if with_logprobs else ends,  # the token that ends a text has a log-probability, too
+                may_end=ends,
+                begins=begins,
                 top=body.logprobs or 0,
                 number=number,
                 score_prompt=scored,

@@ -58,7 +58,7 @@ class ServedModel:
             if capacity is None and run.network.context is not None:
                 capacity = CONTEXT
             kind = EngineProcess if apart else Engine
-            self.engine = kind(run.network, slots=slots, capacity=capacity, queue=limits.queue)
+            self.engine = kind(run.network, slots=slots, capacity=capacity, queue=limits.queue, tokenizer=run.tokenizer)
             self.for_worker = run if apart else _with_own_modules(run)
 
     @property

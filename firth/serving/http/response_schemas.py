@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, WithJsonSchema
 
 from firth.serving.http.errors import ApiError, wrong
-from firth.serving.http.schemas import HARMLESS, ChatBody, ChatMessage, Sampling
+from firth.serving.http.schemas import HARMLESS, ChatBody, ChatMessage, NamedSchema, ResponseFormat, Sampling
 from firth.serving.http.tool_schemas import MOST_TOOLS, CalledFunction, Function, Strict, Tool, ToolCall, ToolChoice
 from firth.serving.http.validation import validation_error
 
@@ -24,13 +24,19 @@ class ResponseTool(Function):
         return Tool(type="function", function=Function(**self.model_dump(exclude={"type"})))
 
 
-class Format(Strict):
-    type: Literal["text"] = "text"
+class Format(NamedSchema):
+    """As ResponseFormat, with the parts of the schema beside its type."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    given: Annotated[dict[str, Any] | None, Field(alias="schema")] = None  # type: ignore[assignment]
+
+    def as_response_format(self) -> ResponseFormat:
+        if self.given is None:
+            return ResponseFormat(type=self.type)
+        return ResponseFormat(type=self.type, json_schema=NamedSchema.model_validate({"schema": self.given}))
 
 
 class TextConfig(Strict):
-    """Only plain text."""
-
     format: Format = Field(default_factory=Format)
 
 
@@ -61,6 +67,7 @@ class ResponseBody(Sampling):
                 tools=[tool.as_tool() for tool in self.tools],
                 tool_choice=self.tool_choice,
                 parallel_tool_calls=self.parallel_tool_calls,
+                response_format=self.text.format.as_response_format(),
             )
         except ValidationError as error:  # an error in an item of `input`
             raise validation_error(error.errors(), ()) from error

@@ -27,7 +27,7 @@ async def answer(service: Service, body: ResponseBody, request: Request) -> Resp
     config, stops = service.decoding(model, chat, tokens, "max_output_tokens")
     offer = Offer.of([tool.function for tool in chat.tools], chat.tool_choice, chat.parallel_tool_calls)
     found = await prompt(service, model, chat.messages, offer, tokens, "input")
-    writing = Writing(model, texts_of(service, model, chat, found, (config, stops)), service.post)
+    writing = Writing(model, await texts_of(service, model, chat, found, (config, stops)), service.post)
     return await respond(service, request, writing, _Answer(model, body, found, config), stream=body.stream, end=b"")
 
 
@@ -80,7 +80,7 @@ class _Answer:
             "store": False,
             "temperature": self._config.temperature,
             "top_p": self._config.top_p,
-            "text": {"format": {"type": "text"}},
+            "text": {"format": body.text.format.model_dump(by_alias=True, exclude_none=True)},
             "tool_choice": body.tool_choice or "auto",
             "tools": [tool.model_dump() for tool in body.tools],
             "truncation": "disabled",

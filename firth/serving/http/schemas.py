@@ -3,6 +3,7 @@ nothing about the answer."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, create_model, model_validator
@@ -19,7 +20,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "logit_bias": ({},),
     "suffix": ("",),
-    "response_format": ({"type": "text"},),
     "tools": ([],),
     "tool_choice": ("none",),
     "functions": ([],),
@@ -70,9 +70,11 @@ class StreamOptions(BaseModel):
 SAMPLING = (*(name for one in FILTERS for name in setting_names(one)), "seed")  # settings of [decoding] in a request
 
 
+_TYPES: dict[type, Any] = {int: StrictInt, float: Number, str: StrictStr, tuple: list[StrictStr]}
+
+
 def _type(setting: str) -> Any:
-    whole = isinstance(DecodingConfig.__dataclass_fields__[setting].default, int)
-    return (StrictInt | None if whole else Number | None, None)
+    return (_TYPES[type(DecodingConfig.__dataclass_fields__[setting].default)] | None, None)
 
 
 if TYPE_CHECKING:
@@ -87,9 +89,42 @@ class Sampling(_Settings):
     stream: StrictBool = False
 
 
+class NamedSchema(BaseModel):
+    """A JSON schema; its name, its description and `strict` change nothing: an answer always satisfies the schema."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    name: StrictStr | None = None
+    description: StrictStr | None = None
+    strict: StrictBool | None = None
+    given: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class ResponseFormat(BaseModel):
+    """What an answer must be: text, any JSON object, or JSON that a schema describes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: NamedSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> ResponseFormat:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise PydanticCustomError("schema", 'the type "json_schema" and a "json_schema" need one another')
+        return self
+
+    def as_setting(self) -> str | None:
+        """The setting `json_schema`."""
+        if self.type == "text":
+            return None
+        return json.dumps({"type": "object"} if self.json_schema is None else self.json_schema.given)
+
+
 class Generation(Sampling):
     """How one or more texts are written."""
 
+    response_format: ResponseFormat = Field(default_factory=ResponseFormat)
     stop: Texts | None = None
     n: Annotated[StrictInt, Field(ge=1)] = 1
     stream_options: StreamOptions | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from firth.decoding.config import DecodingConfig
+from firth.decoding.config import CONSTRAINING, DecodingConfig
+from firth.decoding.sampling.rows import Text as DecodedText
 from firth.errors import ConfigError
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.limits import Limits
@@ -18,6 +19,7 @@ from firth.serving.http.models import Models, ServedModel
 from firth.serving.http.post import Post
 from firth.serving.http.schemas import SAMPLING, Generation
 from firth.serving.http.validation import stops_of
+from firth.tasks.abilities.drafting import spelled_after
 
 T = TypeVar("T")
 _LONG = 4000  # characters that take so long to tokenise that the loop does not wait for them
@@ -44,7 +46,7 @@ class Service:
         given = {
             "tokens": max(1, tokens),
             "seed": _random.getrandbits(32),
-            **{name: value for name in SAMPLING if (value := getattr(body, name)) is not None},
+            **self._settings(body),
             "beam": 1,
             "beam_groups": 1,
         }
@@ -55,6 +57,29 @@ class Service:
             setting = _SETTING.search(str(error))
             raise ApiError(400, str(error), param=setting[1] if setting else None) from error
         return config, config.stop if stops is None else stops
+
+    def _settings(self, body: Generation) -> dict[str, Any]:
+        given = {name: value for name in SAMPLING if (value := getattr(body, name)) is not None}
+        schema = body.response_format.as_setting()
+        if schema is not None and "json_schema" in given:
+            raise wrong("response_format", '"response_format" and "json_schema" say the same. Remove one of them.')
+        return given if schema is None else {**given, "json_schema": schema}
+
+    async def begins(self, model: ServedModel, config: DecodingConfig, before: Sequence[int], ends: tuple[int, ...]) -> bool:
+        """Job.begins of a text that follows the tokens `before`. A constraint that the vocabulary cannot meet is refused here,
+        before the engine sees it."""
+        if not config.constrains:
+            return False
+
+        def prepared() -> bool:
+            spelled = spelled_after(model.language, before, ends)
+            DecodedText(config, (), spelled)
+            return spelled.begins
+
+        try:
+            return await asyncio.to_thread(prepared)
+        except ConfigError as error:
+            raise ApiError(400, str(error), param=next(name for name in CONSTRAINING if getattr(config, name))) from error
 
     def check_prompt(self, model: ServedModel, length: int, param: str, most: int | None = None) -> None:
         """`most`: by default what the model and the server allow."""

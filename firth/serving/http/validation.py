@@ -13,7 +13,7 @@ _UNSUPPORTED = frozenset(
     (
         "audio", "context_management", "conversation", "frequency_penalty", "function_call", "functions",
         "logit_bias", "max_tool_calls", "modalities", "moderation", "parallel_tool_calls", "prediction", "presence_penalty",
-        "previous_response_id", "reasoning", "reasoning_effort", "response_format", "suffix", "tool_choice", "tools",
+        "previous_response_id", "reasoning", "reasoning_effort", "suffix", "tool_choice", "tools",
         "top_logprobs", "verbosity", "web_search_options",
     )
 )  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
+from firth.decoding.sampling.rows import Spelled, Text
 from firth.decoding.speculative import Acceptance, speculate
 from firth.errors import ConfigError
 from firth.models import LanguageModel
@@ -22,12 +23,25 @@ def sampled(
     config: DecodingConfig,
     draft: LanguageRun | None = None,
     counts: Acceptance | None = None,
+    *,
+    before: Sequence[int] = (),
+    ends: tuple[int, ...] = (),
 ) -> Iterator[int]:
-    """The tokens that follow `ids`: drawn one by one, or in rounds if there is a draft, whose proposals are counted."""
+    """The tokens that follow `ids`: drawn one by one, or in rounds if there is a draft, whose proposals are counted. Constraints
+    need to know which tokens are shown before the text, and which end it."""
     if draft is not None:
         return speculate(run.network, draft.network, list(ids), config, counts)
     prompt_1P = torch.tensor([list(ids)], device=run.device)
-    return (int(token_B) for token_B in generate(run.network, prompt_1P, config))
+    spelled = None
+    if config.constrains:
+        spelled = spelled_after(run, before, ends)
+        Text(config, (), spelled)  # refuses a constraint that cannot be met before anything is printed
+    return (int(token_B) for token_B in generate(run.network, prompt_1P, config, spelled))
+
+
+def spelled_after(run: LanguageRun, before: Sequence[int], ends: tuple[int, ...]) -> Spelled:
+    """How a text is spelled that follows the tokens `before`."""
+    return Spelled(run.tokenizer.spelling, ends, run.tokenizer.begins_text(before))
 
 
 def check_draft(run: LanguageRun, draft: LanguageRun | None, config: DecodingConfig) -> None:

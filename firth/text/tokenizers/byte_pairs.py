@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import tokenizers
@@ -16,6 +16,7 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers import subwords
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, Ids
+from firth.text.tokenizers.spelling import Spelling
 
 
 def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
@@ -86,6 +87,9 @@ class BytePairs:
 
     def unseen(self, text: str) -> list[str]:
         return []
+
+    def spelling(self, special: Collection[int]) -> Spelling:
+        return Spelling(tuple(b"" if id in special else raw for id, raw in enumerate(self._bytes_of)))
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tokenizers
@@ -14,6 +14,7 @@ from firth.errors import DataError, setting
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, START, UNKNOWN, Ids
+from firth.text.tokenizers.spelling import Spelling, one_of
 
 ONE_CHARACTER = r"[\s\S]"  # "." would not match a newline
 _REPLACEMENT = 0xFFFD  # how an unknown character is shown
@@ -87,6 +88,10 @@ class Characters:
 
     def unseen(self, text: str) -> list[str]:
         return sorted(set(text) - self._known)
+
+    def spelling(self, special: Collection[int]) -> Spelling:
+        names = ["" if id in special else chr(code) for id, code in enumerate(self._code_of)]
+        return Spelling(tuple(name.encode() for name in names), f"{one_of(self._known)}*")
 
 
 def _never_seen(characters: Sequence[str], shown: int = 10) -> str:

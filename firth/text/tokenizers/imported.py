@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +19,14 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.byte_pairs import byte_of
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.spelling import Spelling, spelled_by
 from firth.text.tokenizers.tokenizer_json import refusing
 
 Style = Literal["bytes", "metaspace", "word pieces", "plain"]  # how a vocabulary spells its tokens
 ENDS = "eos_token_ids"  # in tokenizer_config.json of a run: all tokens at which generation ends, if there are several
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "\u2581"  # SentencePiece's mark of a space
+_TRIED = 200  # texts
 
 
 def build(config: TokenizerConfig, text: TrainingText) -> tokenizers.Tokenizer:
@@ -117,6 +119,50 @@ class ImportedCodec:
         if self.unknown is None:
             return []
         return sorted({word for word in text.split() if self.unknown in self.encode(word)})
+
+    def spelling(self, special: Collection[int]) -> Spelling:
+        """Where a text is the bytes of its tokens but for a space at its beginning, as it is with the usual decoders."""
+        names = [self._tokenizer.id_to_token(id) for id in range(self._tokenizer.get_vocab_size())]
+        never = {*special, *self._skipped()}
+        tokens = tuple(b"" if name is None or id in never else self._bytes(id, name) for id, name in enumerate(names))
+        drops_space = self._drops_space(tokens)
+        if not self._joins_bytes(tokens, drops_space):
+            raise ConfigError(
+                "the tokenizer of this model does not join its tokens byte by byte, so its text cannot be constrained."
+            )
+        complete = {bytes([byte]) for byte in range(256)} <= set(tokens)
+        return Spelling(tokens, None if complete else spelled_by(tokens), drops_space=drops_space)
+
+    def _skipped(self) -> set[int]:
+        """Special tokens, which `decode` leaves out."""
+        table = json.loads(self._tokenizer.to_str())
+        return {token["id"] for token in table["added_tokens"] if token["special"]}
+
+    def _bytes(self, id: int, name: str) -> bytes:
+        if id in self._special:
+            return name.encode()
+        if self.style == "bytes":
+            return bytes(byte_of()[mark] for mark in name) if all(mark in byte_of() for mark in name) else name.encode()
+        if self.style == "metaspace":
+            byte = _BYTE.fullmatch(name)
+            return bytes.fromhex(byte[1]) if byte else name.replace(_SPACE, " ").encode()
+        return self._token_of[self.style](name).encode()
+
+    def _drops_space(self, tokens: Sequence[bytes]) -> bool:
+        begins = next((id for id, token in enumerate(tokens) if token[:1] == b" " and token[1:].isalpha()), None)
+        return begins is not None and not self._text([begins]).startswith(" ")
+
+    def _joins_bytes(self, tokens: Sequence[bytes], drops_space: bool) -> bool:
+        """Whether `decode` agrees with the bytes, of texts of tokens drawn at random."""
+        ids = [id for id, token in enumerate(tokens) if token and "\ufffd" not in token.decode("utf-8", "replace")]
+        if not ids:
+            return False
+        draws = np.random.default_rng(0).choice(ids, (_TRIED, 4))
+        for drawn in draws.tolist():
+            text = b"".join(tokens[id] for id in drawn).decode("utf-8", "replace")
+            if self._text(drawn) not in (text, text.removeprefix(" ") if drops_space else text):
+                return False
+        return True
 
 
 def _around(tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.spelling import Spelling
 
 # of chunks other than "\n", in UTF-8, one per line: their ids, and the number of ids of each
 EncodeChunks = Callable[[bytes], tuple[Ids, NDArray[np.int64]]]
@@ -35,6 +36,7 @@ class Codec(Protocol):
     def spell(self, ids: Iterable[int]) -> Iterator[str]: ...
     def token(self, id: int) -> str: ...
     def unseen(self, text: str) -> list[str]: ...
+    def spelling(self, special: Collection[int]) -> Spelling: ...
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,12 +20,14 @@ from firth.text.tokenizers.characters import CHAR
 from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, START, UNKNOWN, DecoderTokens, Ids
+from firth.text.tokenizers.spelling import Spelling
 from firth.text.tokenizers.subwords import with_entries
 from firth.text.tokenizers.tokenizer_json import panics_held, parsed, refusing, try_out
 from firth.text.tokenizers.unigrams import UNIGRAM
 from firth.text.tokenizers.word_pieces import WORDPIECE
 from firth.text.tokenizers.words import WORD
 
+_CONTEXT = 8  # tokens before a text that may decide how its first token is spelled
 KINDS = (CHAR, WORD, BPE, WORDPIECE, UNIGRAM, IMPORTED)
 
 
@@ -250,6 +253,23 @@ class Tokenizer:
             return True
         own, others = (tokenizers.Tokenizer.from_str(one.to_json()).get_vocab() for one in (self, other))
         return own == others
+
+    @functools.cached_property
+    def spelling(self) -> Spelling:
+        """The bytes that each token adds to a text; see spelling.py."""
+        special = {id for id in (self.eos, self.unknown, self.start, *self.ends, *self.markers.values()) if id is not None}
+        found = self._codec.spelling(special)
+        return dataclasses.replace(found, tokens=found.tokens + (b"",) * (self.vocab - len(found.tokens)))
+
+    def begins_text(self, before: Sequence[int]) -> bool:
+        """Whether a space with which a token begins is not shown after the tokens `before`."""
+        if not self.spelling.drops_space:
+            return False
+        spaced = next((id for id, token in enumerate(self.spelling.tokens) if token[:1] == b" " and token[1:].isalpha()), None)
+        if spaced is None:
+            return False
+        pieces = list(self.spell(iter([*before[-_CONTEXT:], spaced])))
+        return not "".join(pieces[len(before[-_CONTEXT:]) :]).startswith(" ")
 
     def unseen(self, text: str) -> list[str]:
         """The distinct characters or words of `text` that are not in the vocabulary, sorted; none for bpe and unigram."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import tokenizers
@@ -21,6 +21,7 @@ from firth.text.config import TokenizerConfig
 from firth.text.tokenizers import subwords
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.spelling import Spelling, spelled_by
 from firth.text.tokenizers.tokenizer_json import refusing, required
 
 _CONTINUES = "##"
@@ -99,6 +100,12 @@ class WordPieces:
         with refusing("the tokenizer cannot encode this text"):
             encodings = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
         return [word for word, encoding in zip(words, encodings, strict=True) if self.unknown in encoding.ids]
+
+    def spelling(self, special: Collection[int]) -> Spelling:
+        """Of one line: a word after a newline has no space before it."""
+        tokens = ["" if id in special or name == "\n" else self.token(id) for id, name in enumerate(self._name_of)]
+        spelled = tuple(token.encode() for token in tokens)
+        return Spelling(spelled, spelled_by(spelled), drops_space=True)
 
 
 def _alphabet(words: Mapping[str, int], least: int, room: int) -> list[str]:

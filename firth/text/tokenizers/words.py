@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from firth.text.config import TokenizerConfig
 from firth.text.tokenizers.kind import TokenizerKind, TrainingText
 from firth.text.tokenizers.special_tokens import EOS, UNKNOWN, Ids
+from firth.text.tokenizers.spelling import Spelling, quoted
 from firth.text.tokenizers.tokenizer_json import required
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ class Words:
 
     def unseen(self, text: str) -> list[str]:
         return sorted(word for word in set(self._read(text)) if word not in self._id_of)
+
+    def spelling(self, special: Collection[int]) -> Spelling:
+        """Of one line, as <eos> is its end. With the space behind them, no word is the beginning of another."""
+        words = ["" if id in special else f"{word} " for id, word in enumerate(self._word_of)]
+        texts = "|".join(quoted(word) for word in words if word)
+        return Spelling(tuple(word.encode() for word in words), f"({texts})*", closing=" ")
 
     def _read(self, text: str) -> list[str]:
         return _words(_lowered(text) if self._lower else text)

@@ -1,0 +1,44 @@
+"""A filter that excludes every token after which a text could no longer match. Letters: n rows, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from firth.decoding.sampling.filter import Check, Filter, Note
+from firth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firth.decoding.sampling.candidates import Candidates
+    from firth.decoding.sampling.rows import Rows, Spelled
+
+LONGEST = 65_536  # characters of a constraint
+
+
+class Constraint(Filter):
+    """The base of those filters. A text may end where it matches, and does end where nothing can follow."""
+
+    drawing: ClassVar[bool] = False
+    alone: ClassVar[bool] = True
+
+    @classmethod
+    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+        excluded_nV = rows.as_rows([text.notes[cls].excluded(candidates.x_nV.shape[-1]) for text in rows.texts])
+        return candidates.without(excluded_nV)
+
+
+def matching(spelled: Spelled | None, grammar: Callable[[Spelled], str]) -> Note:
+    """What is kept of a text that must match a grammar in the language of llguidance."""
+    from firth.decoding.constraints.matching import Matching  # llguidance is needed for constraints only
+
+    if spelled is None:
+        raise ConfigError("choice, regex and json_schema only apply to sampling and greedy decoding of a language model.")
+    return Matching.of(grammar(spelled), spelled)
+
+
+def one_constraint(config: Any) -> Iterable[Check]:
+    """Constraints exclude one another."""
+    given = [name for name in ("choice", "regex", "json_schema") if getattr(config, name)]
+    if len(given) > 1:
+        raise ConfigError(f"decoding.{given[0]} and decoding.{given[1]} cannot be combined. Remove one of them.")
+    return ()
