@@ -18,6 +18,7 @@ from http_servers import Served, serving
 
 from firth.api import compose, train_recipe
 from firth.decoding.jobs import Deliver, Event, Finished, Job, JobLimits, Ticket, Written
+from firth.decoding.sampling.rows import Text
 from firth.text import Tokenizer
 
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|header|>", "<|close|>", "<|eot|>"]
@@ -66,7 +67,7 @@ class ScriptedEngine:
         ids = self._ids(self.script.popleft())
         events: list[Event] = [Written(id, -1.0) for id in ids[: job.config.tokens]]
         end = Finished("stop" if len(ids) < job.config.tokens else "length")
-        ticket = Ticket(job, deliver, threading.Condition())
+        ticket = Ticket(job, Text(job.config), deliver, threading.Condition())
         threading.Thread(target=lambda: [deliver([event]) for event in (*events, end)], daemon=True).start()
         return ticket
 

@@ -21,25 +21,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from firth.decoding.config import BeamRules, DecodingConfig
 from firth.decoding.considered import Note, considered
+from firth.decoding.loop import StepwiseModel
 from firth.decoding.sampling.choice import penalised
 from firth.decoding.sampling.draw import forced
 from firth.layers.cpu import log_normaliser
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there
-
-
-class StepwiseModel(Protocol):
-    """What decoding requires of a model."""
-
-    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 
 
 @dataclass(frozen=True)

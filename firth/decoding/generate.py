@@ -8,28 +8,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
 from firth.decoding.config import DecodingConfig
+from firth.decoding.loop import Loop, Writer
 from firth.decoding.prefill import prefill
-from firth.decoding.sampling.choice import Chain, pick
-from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.choice import pick
 from firth.decoding.sampling.rows import Spelled, Text
 from firth.errors import ConfigError
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
 
-_DRAWN = 4096  # random numbers per text and block
 _AHEAD = 32  # tokens that a GPU computes before they are read
 
 
 def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, spelled: Spelled | None = None) -> Iterator[Tensor]:
     """Yield token_B, `config.tokens` times, on the CPU. Tokens of the prompt, too, count as repeated. With a constraint, which
     needs `spelled`, it ends when nothing can follow in any row."""
-    tokens = _tokens(model, prompt_BT, config, spelled)
+    past = prompt_BT.tolist() if config.reads_text else [()] * len(prompt_BT)
+    return resumed(model, prompt_BT, [Writer.of(config, row, tokens, spelled) for row, tokens in enumerate(past)])
+
+
+def resumed(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer]) -> Iterator[Tensor]:
+    """As `generate`, for texts of which some tokens may be drawn already."""
+    config = rows[0].text.config
+    tokens = _tokens(model, prompt_BT, rows, config)
     if not prompt_BT.is_cuda:
         yield from tokens
         return
@@ -40,44 +45,23 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, sp
         count = min(4 * count, _AHEAD)
 
 
-def _tokens(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, spelled: Spelled | None) -> Iterator[Tensor]:
-    endless, rows = EndlessText(model), len(prompt_BT)
-    token_BT, state = prompt_BT, endless.start(rows)
-    texts = [Text(config, tokens, spelled) for tokens in prompt_BT.tolist()] if config.reads_text else []
-    chain = Chain(texts, prompt_BT.device) if texts else None
-    for u_B in _uniform(config, rows, prompt_BT.device):
-        logits_B1V, state = endless.step(token_BT, state)
-        if chain is None:
-            token_B = endless.pick(logits_B1V[:, -1], config, u_B)
-        else:
-            token_B, share_B = chain.choose(logits_B1V[:, -1], u_B)
-            chain.add(token_B, share_B)
-        yield token_B
-        if config.constrains and over(texts):
+def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer], config: DecodingConfig) -> Iterator[Tensor]:
+    endless = EndlessText(model)
+    loop = Loop(endless, endless.start(len(rows)), prompt_BT, rows, endless.pick)
+    for _ in range(config.tokens):
+        yield loop.write()
+        if config.constrains and _over([row.text for row in rows]):
             return
-        token_BT = token_B.unsqueeze(1)
-    if not all(text.matches for text in texts):
+    if not all(row.text.matches for row in rows):
         warnings.warn(f"the text was cut off after {config.tokens} tokens, before it matched. Ask for more tokens.", stacklevel=2)
 
 
-def over(texts: Sequence[Text]) -> bool:
+def _over(texts: Sequence[Text]) -> bool:
     """Whether nothing can follow in any of the texts; a text that cannot match any more is an error."""
     for text in texts:
         if text.failure is not None:
             raise ConfigError(text.failure)
     return all(text.ended for text in texts)
-
-
-def _uniform(config: DecodingConfig, rows: int, device: torch.device) -> Iterator[Tensor]:
-    """u_B, the random numbers of one token after the other, drawn in blocks: a text may end long before `config.tokens`."""
-    generators = [random_numbers(config.seed, row) for row in range(rows)]
-    for start in range(0, config.tokens, _DRAWN):
-        count = min(_DRAWN, config.tokens - start)
-        if config.temperature == 0:
-            u_NB = torch.zeros(count, rows, dtype=torch.float64)
-        else:
-            u_NB = torch.from_numpy(np.stack([generator.random(count) for generator in generators], axis=1))
-        yield from u_NB.to(device) if device.type == "cuda" else u_NB
 
 
 @dataclass(frozen=True, eq=False)

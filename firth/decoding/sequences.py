@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, StepwiseModel
+from firth.decoding.beam import Hypothesis
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.choice import Chain
-from firth.decoding.sampling.draw import forced, random_numbers, without
+from firth.decoding.loop import Loop, StepwiseModel, Writer
+from firth.decoding.sampling.draw import forced, without
 from firth.decoding.sampling.rows import Text
 
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -38,34 +38,27 @@ def decode(
 
     Filters see the tokens generated so far, and `banned` tokens are not chosen; log p is the model's own all the same. With
     `first`, every text begins with that token."""
-    generators = [random_numbers(config.seed, number) for number in numbers]
-    written = [Text(config) for _ in limits]
-    log_p = [0.0] * len(limits)
-    texts = list(range(len(limits)))  # of each row; finished texts stay until there are many of them
-    chain = Chain(written, prompt_BT.device)
-    token_RT = prompt_BT
-    while any(_going(written[text], limits[text], end) for text in texts):
-        logits_RTV, state = model.step(token_RT, state)
-        logits_RV = logits_RTV[:, -1].float()
-        if first is not None and not written[texts[0]].tokens:
+    writers = [Writer.of(config, number) for number in numbers]
+    loop, log_p = Loop(model, state, prompt_BT, writers), [0.0] * len(writers)
+    place = {writer: n for n, writer in enumerate(writers)}
+    going = [_going(writer.text, limit, end) for writer, limit in zip(writers, limits, strict=True)]
+    while any(going[place[writer]] for writer in loop.rows):
+        logits_RV = loop.logits().float()
+        if first is not None and not loop.rows[0].drawn:
             logits_RV = forced(logits_RV, first)
-        u_R = torch.tensor([generators[text].random() for text in texts] if config.draws else [], dtype=torch.float64)
-        token_R, share_R = chain.choose(without(logits_RV, banned), u_R.to(logits_RV.device))
-        chosen_R = torch.log_softmax(logits_RV, -1).gather(1, token_R.unsqueeze(1)).squeeze(1)
-        shares = [1.0] * len(texts) if share_R is None else share_R.tolist()
-        for text, token, share, value in zip(texts, token_R.tolist(), shares, chosen_R.tolist(), strict=True):
-            if _going(written[text], limits[text], end):
-                written[text].add(token, share)
-                log_p[text] += value
-        going = [row for row, text in enumerate(texts) if _going(written[text], limits[text], end)]
-        if going and len(going) < _COMPACT_BELOW * len(texts):
-            rows = torch.tensor(going, device=token_R.device)
-            texts, token_R, state = [texts[row] for row in going], token_R[rows], state.select(rows)
-            chain = Chain([written[text] for text in texts], prompt_BT.device)
-        token_RT = token_R.unsqueeze(1)
+        rows, chosen = loop.rows, loop.choose(logits_RV, without(logits_RV, banned)).read()
+        for writer, token, value, share, _ in chosen.of(rows):
+            n = place[writer]
+            if going[n]:
+                writer.text.add(token, share)
+                log_p[n] += value
+                going[n] = _going(writer.text, limits[n], end)
+        left = [row for row, writer in enumerate(rows) if going[place[writer]]]
+        if left and len(left) < _COMPACT_BELOW * len(rows):
+            loop.keep(left)
     return [
         Hypothesis(tuple(text.tokens), value, value, finished=bool(text.tokens) and text.tokens[-1] == end)
-        for text, value in zip(written, log_p, strict=True)
+        for text, value in zip((writer.text for writer in writers), log_p, strict=True)
     ]
 
 

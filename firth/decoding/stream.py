@@ -9,16 +9,14 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.jobs import Event, Job, Reason, Ticket, Written
-from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.draw import Draws
 from firth.decoding.sampling.rows import Text
 from firth.models import LanguageModel
 
@@ -57,6 +55,7 @@ class Stream:
     def __init__(self, ticket: Ticket, text: Text, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job, self.text = ticket, ticket.job, text
         self.model, self.device = model, device
+        self.draws = Draws(self.config.seed, self.job.number)
         self.events: list[Event] = []
         self.written = 0
         self.window: list[int] = []
@@ -70,9 +69,9 @@ class Stream:
     def config(self) -> DecodingConfig:
         return self.job.config
 
-    @cached_property
-    def generator(self) -> np.random.Generator:
-        return random_numbers(self.config.seed, self.job.number)
+    @property
+    def drawn(self) -> int:
+        return self.written
 
     @property
     def top(self) -> int:

@@ -182,7 +182,8 @@ def save_weights(training: Training, folder: RunFolder) -> None:
     with training.evaluated() as network:
         if not ranks().first:
             return
-        folder.threshold.unlink(missing_ok=True)  # the threshold was chosen for other weights
+        with files.writing(folder.threshold):
+            folder.threshold.unlink(missing_ok=True)  # the threshold was chosen for other weights
         metadata = {"format": str(FORMAT), "step": str(training.step), **folder.tokenizer_hashes()}
         files.save_tensors(folder.model, merged_weights(network), metadata)
         if facts(network):

@@ -74,9 +74,9 @@ def sampled(made: Tokenizer, config: DecodingConfig, number: int, before: tuple[
             return [found[n] for n in range(number)]
         chain = Chain([texts[n] for n in going], CPU)
         logits_nV = 2 * torch.randn(len(going), made.vocab, generator=random)
-        token_n, share_n = chain.choose(logits_nV, torch.rand(len(going), generator=random, dtype=torch.float64))
-        chain.add(token_n, share_n)
+        token_n, _ = chain.choose(logits_nV, torch.rand(len(going), generator=random, dtype=torch.float64))
         for n, token in zip(going, token_n.tolist(), strict=True):
+            texts[n].add(token, 1.0)
             assert texts[n].failure is None
             if token in ends or texts[n].ended:
                 found[n] = _shown(made, before, [one for one in texts[n].tokens[len(before) :] if one not in ends])

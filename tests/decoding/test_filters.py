@@ -111,7 +111,7 @@ def test_mirostat_keeps_the_surprisal_of_a_text_near_its_target() -> None:
         token_1, share_1 = chain.choose(row, torch.rand(1, generator=generator, dtype=torch.float64))
         assert share_1 is not None
         bits.append(-math.log2(float(share_1)))
-        chain.add(token_1, share_1)
+        text.add(int(token_1), float(share_1))
     assert sum(bits[100:]) / 300 == pytest.approx(target, abs=0.1)
     assert text.notes[Mirostat].mu < 2 * target + 1
 

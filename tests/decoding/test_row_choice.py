@@ -11,6 +11,7 @@ import torch
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.choice import Chain, RowChoice
+from firth.decoding.sampling.draw import Draws
 from firth.decoding.sampling.rows import Text
 
 VOCAB = 40
@@ -19,7 +20,8 @@ VOCAB = 40
 @dataclass(eq=False)
 class Row:
     text: Text
-    generator: np.random.Generator
+    draws: Draws
+    drawn: int = 0
     top: int = 0
 
 
@@ -35,18 +37,16 @@ def test_every_row_chooses_as_if_it_were_alone(ties: bool) -> None:
         for t, k, p, m, r, others in options
     ]
     past = [torch.randint(VOCAB, (12,), generator=generator).tolist() for _ in configs]
-    rows, alone = (
-        [Row(Text(config, past[n]), np.random.default_rng((4, n))) for n, config in enumerate(configs)] for _ in range(2)
-    )
+    rows, alone = ([Row(Text(config, past[n]), Draws(4, n)) for n, config in enumerate(configs)] for _ in range(2))
     choice, device = RowChoice(rows, torch.device("cpu")), torch.device("cpu")
-    for _ in range(4):
+    for step in range(4):
         logits_nV = torch.randn((len(rows), VOCAB), generator=generator) * 3
         logits_nV = logits_nV.round() if ties else logits_nV
         for row, id, log_p, share, _ in choice.choose(logits_nV).of(rows):
             n = rows.index(row)
-            own, u_1 = Chain([alone[n].text], device), torch.tensor([alone[n].generator.random()], dtype=torch.float64)
+            own, u_1 = Chain([alone[n].text], device), torch.from_numpy(np.random.default_rng((4, n)).random(step + 1)[step:])
             token_1, share_1 = own.choose(logits_nV[n : n + 1], u_1)
             assert (id, share) == (int(token_1), pytest.approx(1.0 if share_1 is None else float(share_1)))
-            own.add(token_1, share_1)
+            alone[n].text.add(int(token_1), 1.0 if share_1 is None else float(share_1))
             row.text.add(id, share)
             assert log_p == pytest.approx(float(torch.log_softmax(logits_nV[n], -1)[id]), abs=1e-5)

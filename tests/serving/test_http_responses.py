@@ -149,7 +149,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a conversation": ({"conversation": "conv_1"}, '"conversation" is not supported by firth'),
     "storing": ({"store": True}, '"store" is wrong'),
     "the background": ({"background": True}, '"background" is wrong'),
-    "JSON": ({"text": {"format": {"type": "json_object"}}}, '"text.format.type" is wrong'),
+    "XML": ({"text": {"format": {"type": "xml"}}}, '"text.format.type" is wrong'),
     "truncation": ({"truncation": "auto"}, '"truncation" is wrong'),
     "an unknown name": ({"max_tokens": 3}, 'there is no parameter "max_tokens"'),
     "a built-in tool": ({"tools": [{"type": "web_search"}]}, '"tools.0'),

@@ -124,7 +124,7 @@ def test_a_stop_string_may_span_tokens_and_generation_ends_with_it(bpe_run: Path
     model, text, asked = load(bpe_run), "one 🦉 owl, two", []
     tokens = model.tokenizer.encode(text).tolist()
 
-    def fed(network: Any, prompt: Any, config: Any) -> Any:
+    def fed(network: Any, prompt: Any, config: Any, spelled: Any) -> Any:
         for token in tokens:
             asked.append(token)
             yield torch.tensor([token])

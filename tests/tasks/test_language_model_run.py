@@ -74,7 +74,9 @@ def test_what_is_not_given_comes_from_the_recipe(char_run: Path) -> None:
 
 
 def fed(monkeypatch: pytest.MonkeyPatch, tokens: Sequence[int]) -> None:
-    monkeypatch.setattr(model_module, "generate", lambda network, prompt, config: (torch.tensor([token]) for token in tokens))
+    monkeypatch.setattr(
+        model_module, "generate", lambda network, prompt, config, spelled: (torch.tensor([token]) for token in tokens)
+    )
 
 
 def test_a_character_of_several_tokens_is_never_split(bpe_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

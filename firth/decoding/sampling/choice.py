@@ -5,7 +5,7 @@ Letters: n rows, A rows that are sampled alike, V vocabulary, k alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -15,12 +15,13 @@ from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.candidates import Candidates
-from firth.decoding.sampling.draw import at_quantile
+from firth.decoding.sampling.draw import Draws, at_quantile
 from firth.decoding.sampling.filter import Filter
 from firth.decoding.sampling.rows import Rows, Text
 from firth.layers.argmax import argmax
 
 R = TypeVar("R")
+_BLOCK = 64  # tokens whose random numbers are drawn at once
 
 
 class Chain:
@@ -59,12 +60,6 @@ class Chain:
         token_n = at_quantile(p_nV, u_n)
         return token_n, p_nV.gather(1, token_n.unsqueeze(1)).squeeze(1) if self.notes else None
 
-    def add(self, token_n: Tensor, share_n: Tensor | None) -> None:
-        """Append the tokens to the texts."""
-        shares = [1.0] * len(token_n) if share_n is None else share_n.tolist()
-        for text, token, share in zip(self.rows.texts, token_n.tolist(), shares, strict=True):
-            text.add(token, share)
-
 
 def penalised(logits_BV: Tensor, config: DecodingConfig, past_BN: Tensor) -> Tensor:
     """The logits after the filters that act on all decoding, of rows with these tokens behind them."""
@@ -88,15 +83,20 @@ def probabilities(logits_BV: Tensor, config: DecodingConfig, dtype: torch.dtype 
     return Chain([Text(config)], logits_BV.device).probabilities(logits_BV, dtype)
 
 
-class Chooser(Protocol):
-    """A row: its text, its random numbers, and how many alternatives are wanted."""
+class Row(Protocol):
+    """A text that is being written, its random numbers, how many tokens it has drawn, and how many alternatives are wanted."""
 
     @property
     def text(self) -> Text: ...
     @property
-    def generator(self) -> np.random.Generator: ...
+    def draws(self) -> Draws: ...
+    @property
+    def drawn(self) -> int: ...
     @property
     def top(self) -> int: ...
+
+
+Pick = Callable[[Tensor, DecodingConfig, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -135,40 +135,60 @@ class Choosing:
         return Chosen(ids, list(columns[1]), shares, self._choice.alternatives(columns[used:]))
 
 
-@dataclass(frozen=True, eq=False)
 class _Group:
     """Rows that go through the same filters; index_A says which, unless it is all."""
 
-    chain: Chain
-    index_A: Tensor | None
-    rows: list[Chooser]
+    def __init__(self, rows: Sequence[Row], index_A: Tensor | None, device: torch.device, pick: Pick | None) -> None:
+        self.chain, self.index_A = Chain([row.text for row in rows], device), index_A
+        self._rows, self._device = rows, device if device.type == "cuda" else torch.device("cpu")
+        self._first, self._step = [row.drawn for row in rows], 0
+        self._u_KA: Tensor | None = None
+        config = rows[0].text.config
+        alike = pick is not None and not config.reads_text and all(row.text.config is config for row in rows)
+        self._pick = pick if alike else None
+
+    def choose(self, logits_AV: Tensor) -> tuple[Tensor, Tensor | None]:
+        u_A = self._numbers() if self.chain.draws else None
+        if self._pick is None or u_A is None:
+            return self.chain.choose(logits_AV, u_A)
+        return self._pick(logits_AV, self._rows[0].text.config, u_A), None
+
+    def _numbers(self) -> Tensor:
+        """u_A of the next step. They are drawn and sent to a GPU in blocks: a copy waits for all that it has yet to do."""
+        at, self._step = self._step % _BLOCK, self._step + 1
+        if at == 0 or self._u_KA is None:
+            first = self._step - 1
+            drawn = [row.draws.of(begin + first, _BLOCK) for row, begin in zip(self._rows, self._first, strict=True)]
+            u_KA = torch.from_numpy(np.stack(drawn, axis=1))
+            self._u_KA = u_KA.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else u_KA
+        return self._u_KA[at]
 
 
 class RowChoice:
-    """The settings of a batch's rows as tensors; to be made again when the rows change."""
+    """The settings of a batch's rows as tensors; to be made again when the rows change. `pick`: choice.pick, for rows with the
+    same settings, where a GPU has recorded it."""
 
-    def __init__(self, rows: Sequence[Chooser], device: torch.device) -> None:
+    def __init__(self, rows: Sequence[Row], device: torch.device, pick: Pick | None = None) -> None:
         self.rows, self.device = rows, device
-        self.most = max(row.top for row in rows)
+        self.most = max((row.top for row in rows), default=0)
         self.reads_text = any(row.text.config.reads_text for row in rows)
         alike: dict[object, list[int]] = {}
         for n, row in enumerate(rows):
             alike.setdefault((row.text.config.acting, row.text.config.draws), []).append(n)
-        self._groups = [self._group(index) for index in alike.values()]
+        self._groups = [self._group(index, pick) for index in alike.values()]
         self.notes = any(group.chain.notes for group in self._groups)
 
-    def _group(self, index: list[int]) -> _Group:
-        rows = [self.rows[n] for n in index]
-        chain = Chain([row.text for row in rows], self.device)
-        # A copy to the GPU waits for all that it has yet to do.
-        return _Group(chain, None if len(rows) == len(self.rows) else torch.tensor(index, device=self.device), rows)
+    def _group(self, index: list[int], pick: Pick | None) -> _Group:
+        index_A = None if len(index) == len(self.rows) else torch.tensor(index, device=self.device)
+        return _Group([self.rows[n] for n in index], index_A, self.device, pick)
 
     def choose(self, logits_nV: Tensor) -> Chosen:
         return self.begin(logits_nV).read()
 
-    def begin(self, logits_nV: Tensor) -> Choosing:
-        """The tokens as `generate` would choose them for each row alone."""
-        token_n, share_n = self._choose(logits_nV)
+    def begin(self, logits_nV: Tensor, changed_nV: Tensor | None = None) -> Choosing:
+        """The tokens as each row alone would choose them, with their log-probabilities under `logits_nV`. With `changed_nV`, they
+        are chosen by those logits."""
+        token_n, share_n = self.tokens(logits_nV if changed_nV is None else changed_nV)
         logits_nV = logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
         total_n1 = logits_nV.logsumexp(-1, keepdim=True)
         parts = [token_n.unsqueeze(1), logits_nV.gather(1, token_n.unsqueeze(1)) - total_n1]
@@ -190,21 +210,22 @@ class RowChoice:
             for n, row in enumerate(self.rows)
         ]
 
-    def _choose(self, logits_nV: Tensor) -> tuple[Tensor, Tensor | None]:
+    def tokens(self, logits_nV: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The tokens, on the device, and the probabilities that they were drawn with, where a filter wants to know."""
         if len(self._groups) == 1:
-            return self._of_group(self._groups[0], logits_nV)
+            return self._groups[0].choose(logits_nV)
         token_n = torch.zeros(len(logits_nV), dtype=torch.int64, device=logits_nV.device)
         share_n = torch.ones(len(logits_nV), device=logits_nV.device) if self.notes else None
         for group in self._groups:
             assert group.index_A is not None
-            token_A, share_A = self._of_group(group, logits_nV[group.index_A])
+            token_A, share_A = group.choose(logits_nV[group.index_A])
             token_n.index_copy_(0, group.index_A, token_A)
             if share_n is not None and share_A is not None:
                 share_n.index_copy_(0, group.index_A, share_A)
         return token_n, share_n
 
-    def _of_group(self, group: _Group, logits_AV: Tensor) -> tuple[Tensor, Tensor | None]:
-        if not group.chain.draws:
-            return group.chain.choose(logits_AV, None)
-        drawn = [row.generator.random() for row in group.rows]
-        return group.chain.choose(logits_AV, torch.tensor(drawn, dtype=torch.float64, device=self.device))
+    def add(self, token_n: Tensor, share_n: Tensor | None) -> None:
+        """Append the tokens to the texts."""
+        shares = [1.0] * len(self.rows) if share_n is None else share_n.tolist()
+        for row, token, share in zip(self.rows, token_n.tolist(), shares, strict=True):
+            row.text.add(token, share)

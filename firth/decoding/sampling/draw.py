@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -23,6 +24,23 @@ def random_numbers(seed: int, number: int) -> np.random.Generator:
     gives the same text on every device and in every batch."""
     # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
     return np.random.default_rng((seed, number))
+
+
+class Draws:
+    """The random numbers of a text, one per token: u_0, u_1 …"""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self._seed, self._number = seed, number
+        self._generator: np.random.Generator | None = None  # to make one takes longer than a step
+        self._drawn: NDArray[np.float64] = np.empty(0)
+
+    def of(self, first: int, count: int) -> NDArray[np.float64]:
+        """u_first … u_{first + count − 1}."""
+        self._generator = self._generator or random_numbers(self._seed, self._number)
+        missing = first + count - len(self._drawn)
+        if missing > 0:
+            self._drawn = np.concatenate((self._drawn, self._generator.random(missing)))
+        return self._drawn[first : first + count]
 
 
 def forced(logits_BV: Tensor, token: int) -> Tensor:

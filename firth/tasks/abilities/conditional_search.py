@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, StepwiseModel, beam
+from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.config import DecodingConfig
 from firth.decoding.considered import Note
+from firth.decoding.loop import StepwiseModel
 from firth.decoding.replayed import Replayed
 from firth.decoding.sequences import decode
 from firth.models import ConditionalDecoder

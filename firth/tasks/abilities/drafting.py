@@ -8,7 +8,7 @@ import torch
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.decoding.sampling.rows import Spelled, Text
+from firth.decoding.sampling.rows import Spelled
 from firth.decoding.speculative import Acceptance, speculate
 from firth.errors import ConfigError
 from firth.models import LanguageModel
@@ -32,10 +32,7 @@ def sampled(
     if draft is not None:
         return speculate(run.network, draft.network, list(ids), config, counts)
     prompt_1P = torch.tensor([list(ids)], device=run.device)
-    spelled = None
-    if config.constrains:
-        spelled = spelled_after(run, before, ends)
-        Text(config, (), spelled)  # refuses a constraint that cannot be met before anything is printed
+    spelled = spelled_after(run, before, ends) if config.constrains else None
     return (int(token_B) for token_B in generate(run.network, prompt_1P, config, spelled))
 
 

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.prefill import prefill
-from firth.decoding.sampling.choice import Chain, penalised, pick, probabilities
-from firth.decoding.sampling.draw import random_numbers
-from firth.decoding.sampling.rows import Text
+from firth.decoding.generate import resumed
+from firth.decoding.loop import Writer
+from firth.decoding.sampling.choice import penalised, pick, probabilities
+from firth.decoding.sampling.draw import Draws
 from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.next_token import next_bars
@@ -91,32 +91,24 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
         candidates=tuple(map(candidate, chosen)),
         entropy=_bits(p_V),
         sampling_entropy=_bits(share_V),
-        drawn=candidate(int(pick(logits_1V, config, next(_draws(model, config.seed, len(written)))))),
+        drawn=candidate(int(pick(logits_1V.cpu(), config, torch.from_numpy(Draws(config.seed, 0).of(len(written), 1))))),
         ended=bool(written) and ends(model, written[-1]),
     )
 
 
 def write(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig) -> Iterator[int]:
     """Sampled ids after `prompt` and `written`, until <eos>, the last token of a stop string, or config.tokens of them."""
-    network, limit = model.network, model.network.context
     _refuse_strange(model, written)
     _refuse_alone(config)
     opening = _opening(model, prompt)
-    held, text = _held(opening, written, limit), Text(config, [*opening, *written])
-    chain = Chain([text], model.device)
-    draws = _draws(model, config.seed, len(written))
-    x_11d, state = _prefill(model, held, network.start(1))
-    for _ in range(config.tokens):
-        with torch.inference_mode():
-            logits_1V = network.readout(x_11d)[:, -1]
-        chain.add(*chain.choose(logits_1V, next(draws)))
-        id = text.tokens[-1]
-        yield id
-        if ends(model, id) or (config.stop and _stopped(model, opening, text.tokens[len(opening) :], config.stop)):
+    held_1T = torch.tensor([_held(opening, written, model.network.context)], device=model.device)
+    row = Writer.of(config, 0, [*opening, *written], drawn=len(written))
+    told = list(written)
+    for token_1 in resumed(model.network, held_1T, [row]):
+        told.append(int(token_1))
+        yield told[-1]
+        if ends(model, told[-1]) or (config.stop and _stopped(model, opening, told, config.stop)):
             return
-        full = limit is not None and len(held) >= limit
-        held = _followed(held, id, limit)
-        x_11d, state = _prefill(model, held, network.start(1)) if full else _prefill(model, [id], state)
 
 
 def ends(model: LanguageRun, id: int) -> bool:
@@ -165,18 +157,5 @@ def _followed(held: list[int], id: int, limit: int | None) -> list[int]:
     return longer if limit is None or len(longer) <= limit else longer[-max(1, limit // 2) :]
 
 
-@torch.inference_mode()
-def _prefill(model: LanguageRun, ids: Sequence[int], state: Any) -> tuple[Tensor, Any]:
-    return prefill(model.network, torch.tensor([list(ids)], device=model.device), state)
-
-
 def _bits(p_V: Tensor) -> float:
     return float(torch.special.entr(p_V).sum() / torch.log(torch.tensor(2.0)))
-
-
-def _draws(model: LanguageRun, seed: int, drawn: int) -> Iterator[Tensor]:
-    """The random numbers of `seed` after that many draws: each token takes one."""
-    generator = random_numbers(seed, 0)
-    generator.random(drawn)
-    while True:
-        yield torch.tensor([generator.random()], dtype=torch.float64, device="cuda" if model.device.type == "cuda" else "cpu")

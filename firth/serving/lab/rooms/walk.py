@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from firth.decoding.sampling.choice import penalised, pick, probabilities
-from firth.decoding.sampling.draw import random_numbers
+from firth.decoding.sampling.draw import Draws
 from firth.errors import ConfigError, DataError
 from firth.models import Seq2Seq
 from firth.progress import Progress
@@ -127,9 +127,7 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
     if found.ids:
         logits_1V = penalised(logits_1V, config, torch.tensor([found.ids]))
     share_V = probabilities(logits_1V, config)[0]
-    generator = random_numbers(config.seed, 0)
-    generator.random(found.written)
-    drawn = int(pick(logits_1V, config, torch.tensor([generator.random()], dtype=torch.float64)))
+    drawn = int(pick(logits_1V, config, torch.from_numpy(Draws(config.seed, 0).of(found.written, 1))))
     ends = _ends(run)
     chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
 

@@ -1,0 +1,80 @@
+"""The loop that writes texts: logits, a token for each row, the next logits. Letters: R rows, T time, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from firth.decoding.config import DecodingConfig
+from firth.decoding.sampling.choice import Choosing, Pick, RowChoice
+from firth.decoding.sampling.draw import Draws
+from firth.decoding.sampling.rows import Spelled, Text
+
+
+class StepwiseModel(Protocol):
+    """What decoding requires of a model."""
+
+    def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+
+@dataclass(eq=False)
+class Writer:
+    """One text of a loop; see choice.Row. `number`: of this text among those of the same seed."""
+
+    text: Text
+    draws: Draws
+    drawn: int = 0
+    top: int = 0
+
+    @classmethod
+    def of(
+        cls, config: DecodingConfig, number: int, past: Sequence[int] = (), spelled: Spelled | None = None, drawn: int = 0
+    ) -> Writer:
+        return cls(Text(config, past, spelled), Draws(config.seed, number), drawn)
+
+
+class Loop:
+    """Texts that make their steps together, each with settings of its own. The engine (engine.py) takes the same steps with rows
+    that come and go."""
+
+    def __init__(
+        self, model: StepwiseModel, state: Any, prompt_RT: Tensor, rows: Sequence[Writer], pick: Pick | None = None
+    ) -> None:
+        self.model, self.state, self.rows = model, state, list(rows)
+        self._token_RT, self._device, self._pick = prompt_RT, prompt_RT.device, pick
+        self._choice = RowChoice(self.rows, self._device, pick)
+
+    def logits(self) -> Tensor:
+        """logits_RV of the next token."""
+        logits_RTV, self.state = self.model.step(self._token_RT, self.state)
+        return logits_RTV[:, -1]
+
+    def write(self) -> Tensor:
+        """The next token_R, on the device. Texts are only kept where a filter reads them."""
+        token_R, share_R = self._choice.tokens(self.logits())
+        if self._choice.reads_text:
+            self._choice.add(token_R, share_R)
+        self._follow(token_R)
+        return token_R
+
+    def choose(self, logits_RV: Tensor, changed_RV: Tensor) -> Choosing:
+        """As RowChoice.begin; whoever reads the choice appends the tokens to the texts."""
+        choosing = self._choice.begin(logits_RV, changed_RV)
+        self._follow(choosing.token_n)
+        return choosing
+
+    def keep(self, index: Sequence[int]) -> None:
+        """Go on with these rows alone."""
+        rows_A = torch.tensor(index, device=self._device)
+        self.rows, self.state = [self.rows[row] for row in index], self.state.select(rows_A)
+        self._token_RT = self._token_RT[rows_A]
+        self._choice = RowChoice(self.rows, self._device, self._pick)
+
+    def _follow(self, token_R: Tensor) -> None:
+        self._token_RT = token_R.unsqueeze(1)
+        for row in self.rows:
+            row.drawn += 1
