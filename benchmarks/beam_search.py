@@ -84,8 +84,8 @@ def compare(ours: Search, theirs: Search, sources: list[list[int]], batch: int, 
 
 
 def firth(run: Any, options: argparse.Namespace) -> Search:
-    from firth.decoding.beam import beam
     from firth.decoding.config import DecodingConfig
+    from firth.decoding.search.beam import beam
 
     model, end = run.network, run.tokenizer.eos
 

@@ -35,9 +35,9 @@ from torch import Tensor, nn
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.interop.family import Family
-from firth.interop.gpt2 import GPT2
-from firth.interop.llama import LLAMA
+from firth.interop.families.family import Family
+from firth.interop.families.gpt2 import GPT2
+from firth.interop.families.llama import LLAMA
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 

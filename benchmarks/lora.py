@@ -5,7 +5,7 @@
     python benchmarks/lora.py --device cpu --no-compile --depth 2 --width 64 --vocab 500 --batch 4 --length 32   # in miniature
 
 The shape of GPT-2 (12 layers of width 768, 12 heads, learned positions, GELU by tanh, biases, a vocabulary of 50,257), random
-weights, the same on both sides, copied with the table of firth/interop/gpt2.py; no dropout; adapters of rank 8. "attention": on
+weights, the same on both sides, copied with the table of families/gpt2.py; no dropout; adapters of rank 8. "attention": on
 the projection of queries, keys and values, which is `peft`'s default for GPT-2 (c_attn); "all": on all four matrices of a layer
 (c_attn, c_proj, c_fc). firth has adapters of rank 8 for each of query, key and value, `peft` one for all three, so firth trains a
 little more. Batches of 32 × 1024 random tokens; products in bfloat16, weights and moments in float32; AdamW, gradients clipped.
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from firth.interop.gpt2 import GPT2
+from firth.interop.families.gpt2 import GPT2
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.initialise import initialise

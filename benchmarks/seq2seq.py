@@ -41,7 +41,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from firth.decoding.beam import beam
+from firth.decoding.search.beam import beam
 from firth.models.initialise import initialise
 from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig

@@ -245,7 +245,7 @@ def free_port() -> int:
 
 def engine_alone(folder: Path, clients: int, slots: int, options: argparse.Namespace) -> Measured:
     from firth.api import load
-    from firth.decoding.engine import Engine
+    from firth.decoding.engine.engine import Engine
 
     network: Any = load(folder, options.device, dtype=options.dtype).network
     engine = Engine(network, slots=slots)
@@ -257,7 +257,7 @@ def engine_alone(folder: Path, clients: int, slots: int, options: argparse.Names
 
 def engine_round(engine: Any, clients: int, turn: int, options: argparse.Namespace) -> Measured:
     from firth.decoding.config import DecodingConfig
-    from firth.decoding.engine import Finished, Job
+    from firth.decoding.engine.engine import Finished, Job
 
     config = DecodingConfig(tokens=options.tokens, temperature=0)
     first, whole, done = [], [], threading.Semaphore(0)

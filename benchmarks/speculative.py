@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from firth.api import find_recipe, load, train_recipe
-from firth.decoding.speculative import Acceptance
+from firth.decoding.search.speculative import Acceptance
 from firth.tasks.next_token import LanguageModelRun
 
 PROMPTS = ("Return the ", "If the argument is ", "This function ")

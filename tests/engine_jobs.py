@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine import Engine, Event, Finished, Job, Written
+from firth.decoding.engine.engine import Engine, Event, Finished, Job, Written
 from firth.decoding.generate import generate
 from firth.models import LanguageModel
 

@@ -17,7 +17,7 @@ from chat_templates import CHATML
 from http_servers import Served, serving
 
 from firth.api import compose, train_recipe
-from firth.decoding.jobs import Deliver, Event, Finished, Job, JobLimits, Ticket, Written
+from firth.decoding.engine.jobs import Deliver, Event, Finished, Job, JobLimits, Ticket, Written
 from firth.decoding.sampling.rows import Text
 from firth.text import Tokenizer
 

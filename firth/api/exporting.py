@@ -13,10 +13,10 @@ from firth.api.recipe import Recipe
 from firth.config import to_table
 from firth.decoding.config import DecodingConfig, setting_names
 from firth.errors import ConfigError
-from firth.interop.formats import FORMATS
-from firth.interop.gguf_quantised import GGUFQuantisation, check_quantisation
-from firth.interop.model_card import Card
-from firth.interop.outgoing import Outgoing
+from firth.interop.formats.formats import FORMATS
+from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantisation
+from firth.interop.formats.model_card import Card
+from firth.interop.formats.outgoing import Outgoing
 from firth.models import TransformerSeq2Seq
 from firth.progress import Progress, silent
 from firth.tasks.classification import ClassifierRun
@@ -36,7 +36,7 @@ def export_model(
     quantise: GGUFQuantisation | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in firth/interop/formats.py.
+    """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in formats/formats.py.
     With "hf", `transformers` computes the same logits: AutoModelForCausalLM.from_pretrained(out).
 
     A run that the format cannot express is refused with the reason. `license` goes into the model card. `dtype` is the type of

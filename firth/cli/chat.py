@@ -103,7 +103,7 @@ def _answer(
     model: LanguageModelRun, config: DecodingConfig, draft: LanguageModelRun | None, messages: list[Message], as_json: bool
 ) -> str:
     """Print the answer while it is generated and return it; after Ctrl-C, the part generated so far."""
-    from firth.decoding.speculative import Acceptance
+    from firth.decoding.search.speculative import Acceptance
 
     pieces: list[str] = []
     counts = Acceptance()

@@ -38,7 +38,7 @@ def generate(
 ) -> None:
     """Continue a prompt, by sampling or with beam search."""
     from firth.api import load
-    from firth.decoding.speculative import Acceptance
+    from firth.decoding.search.speculative import Acceptance
     from firth.tasks.next_token import LanguageModelRun
 
     model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))

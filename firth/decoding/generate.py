@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
 from firth.decoding.config import DecodingConfig
+from firth.decoding.graphs.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
 from firth.decoding.loop import Loop, Writer
 from firth.decoding.prefill import prefill
 from firth.decoding.sampling.choice import pick

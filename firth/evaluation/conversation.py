@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText
-from firth.decoding.sequences import decode
+from firth.decoding.search.sequences import decode
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import LanguageModel
 from firth.progress import Progress, silent

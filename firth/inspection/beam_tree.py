@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from firth.decoding.beam import Hypothesis, length_penalty
 from firth.decoding.config import DecodingConfig
-from firth.decoding.considered import Candidate
+from firth.decoding.search.beam import Hypothesis, length_penalty
+from firth.decoding.search.considered import Candidate
 from firth.figures.beam_tree import Outcome, beam_figure, beam_text
 from firth.figures.figure import Drawn, Figure
 

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firth.interop import gguf_model, hugging_face
-from firth.interop.bart import BART
-from firth.interop.bert import BERT
-from firth.interop.bloom import BLOOM
-from firth.interop.deberta import DEBERTA
-from firth.interop.distilbert import DISTILBERT
-from firth.interop.electra import ELECTRA
-from firth.interop.family import Family
-from firth.interop.gemma import GEMMA, GEMMA2, GEMMA3
-from firth.interop.gguf_file import is_gguf
-from firth.interop.gpt2 import GPT2
-from firth.interop.gpt_neox import GPT_NEOX
-from firth.interop.hugging_face import Export, ForeignModel, is_folder
-from firth.interop.llama import LLAMA
-from firth.interop.marian import MARIAN
-from firth.interop.mistral import MISTRAL
-from firth.interop.modernbert import MODERNBERT
-from firth.interop.qwen import QWEN2, QWEN3
-from firth.interop.roberta import ROBERTA
-from firth.interop.t5 import MT5, T5
+from firth.interop.families.bart import BART
+from firth.interop.families.bert import BERT
+from firth.interop.families.bloom import BLOOM
+from firth.interop.families.deberta import DEBERTA
+from firth.interop.families.distilbert import DISTILBERT
+from firth.interop.families.electra import ELECTRA
+from firth.interop.families.family import Family
+from firth.interop.families.gemma import GEMMA, GEMMA2, GEMMA3
+from firth.interop.families.gpt2 import GPT2
+from firth.interop.families.gpt_neox import GPT_NEOX
+from firth.interop.families.llama import LLAMA
+from firth.interop.families.marian import MARIAN
+from firth.interop.families.mistral import MISTRAL
+from firth.interop.families.modernbert import MODERNBERT
+from firth.interop.families.qwen import QWEN2, QWEN3
+from firth.interop.families.roberta import ROBERTA
+from firth.interop.families.t5 import MT5, T5
+from firth.interop.files.gguf_file import is_gguf
+from firth.interop.formats import gguf_model, hugging_face
+from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)

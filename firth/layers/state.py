@@ -6,7 +6,7 @@ A state is a value: a step returns a new one and leaves the old one usable, so t
 
 `fixed(capacity)` gives up the first property for speed: keys and values get memory for `capacity` tokens, into which every step
 writes, and every row has a length of its own. Shapes and addresses no longer change, so that a step can be recorded and replayed
-(decoding/captured.py), and texts of different lengths take their steps together (decoding/slots.py). `tensors()` and
+(decoding/graphs/), and texts of different lengths take their steps together (decoding/engine/slots.py). `tensors()` and
 `of(tensors)` take such a state apart and put it together again.
 """
 
@@ -34,7 +34,7 @@ class State(Protocol):
 
 
 class FixedState(State, Protocol):
-    """What decoding/captured.py and decoding/slots.py need of a state of fixed size. Some also have `constants`, numbers that a
+    """What recorded steps and decoding/engine/slots.py need of a state of fixed size. Some also have `constants`, numbers that a
     step depends on beside the tensors: where they differ, a step is recorded anew."""
 
     def tensors(self) -> tuple[Tensor, ...]:

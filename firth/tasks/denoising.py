@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.decoding.beam import Hypothesis
+from firth.decoding.search.beam import Hypothesis
 from firth.errors import ConfigError, DataError
 from firth.models import Seq2Seq, Seq2SeqConfig, seq2seq
 from firth.progress import Progress, silent

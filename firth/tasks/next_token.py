@@ -17,7 +17,7 @@ from torch import Tensor
 
 from firth.decoding.config import DRAWING, DecodingConfig
 from firth.decoding.keywords import DecodingKeywords
-from firth.decoding.speculative import Acceptance
+from firth.decoding.search.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.inspection.gradient_flow import Flow, flow

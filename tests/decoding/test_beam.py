@@ -12,7 +12,7 @@ from searches import beam
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
-from firth.decoding.beam import BLOCK, Hypothesis, _candidates
+from firth.decoding.search.beam import BLOCK, Hypothesis, _candidates
 from firth.models import LanguageModel
 
 VOCAB, STEPS, END = 5, 4, 0

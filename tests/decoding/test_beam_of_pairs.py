@@ -11,8 +11,8 @@ from searches import beam
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
-from firth.decoding.beam import Hypothesis
-from firth.decoding.replayed import Replayed
+from firth.decoding.graphs.replayed import Replayed
+from firth.decoding.search.beam import Hypothesis
 from firth.models import PrefixConfig, Seq2Seq, seq2seq
 from firth.models.initialise import initialise
 
@@ -90,7 +90,7 @@ def test_a_cached_beam_is_an_uncached_beam(name: str, penalty: float) -> None:
 
 
 class InFixedMemory:
-    """A model whose states are of a fixed size from the second token on, as where steps are replayed (decoding/replayed.py)."""
+    """A model whose states are of a fixed size from the second token on, as where steps are replayed (graphs/replayed.py)."""
 
     def __init__(self, model: Seq2Seq) -> None:
         self.model, self.begun = model, False

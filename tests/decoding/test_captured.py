@@ -9,12 +9,12 @@ import torch
 from test_fixed_state import RECURRENT, TRANSFORMERS, V, model_of, name
 from torch import Tensor
 
-from firth.decoding import row_views
-from firth.decoding.captured import Captured, lend, padded_step, padded_width, room_for
-from firth.decoding.captured_prompts import CapturedPrompts
 from firth.decoding.config import DecodingConfig
+from firth.decoding.engine import row_views
+from firth.decoding.engine.captured_prompts import CapturedPrompts
+from firth.decoding.engine.slots import Slots
 from firth.decoding.generate import generate
-from firth.decoding.slots import Slots
+from firth.decoding.graphs.captured import Captured, lend, padded_step, padded_width, room_for
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

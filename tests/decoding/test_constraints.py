@@ -17,7 +17,7 @@ from small_models import random_model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine import Engine, Event, Finished, Job, Written
+from firth.decoding.engine.engine import Engine, Event, Finished, Job, Written
 from firth.decoding.generate import generate
 from firth.decoding.sampling.choice import Chain
 from firth.decoding.sampling.rows import Spelled, Text

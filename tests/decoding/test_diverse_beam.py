@@ -11,7 +11,7 @@ from searches import beam
 from small_models import random_model
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis
+from firth.decoding.search.beam import Hypothesis
 from firth.models import LanguageModel
 
 VOCAB, END, LIMIT = 7, 0, 6

@@ -12,7 +12,7 @@ import torch
 from engine_jobs import CONTEXT, VOCAB, Heard, alone, alone_numbered, asked, by_turns, job, prompts, running
 from small_models import CONFIGS, random_model
 
-from firth.decoding.engine import Engine, Job
+from firth.decoding.engine.engine import Engine, Job
 from firth.models import LanguageModel
 from firth.tasks.abilities.scoring import read_log_probabilities
 
@@ -191,5 +191,5 @@ def test_a_scored_prompt_has_the_log_probabilities_of_score(name: str, length: i
 
 @pytest.mark.parametrize("at_once", [1, 7])
 def test_scores_do_not_depend_on_how_many_are_computed_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firth.decoding.stream._SCORED_AT_ONCE", at_once)
+    monkeypatch.setattr("firth.decoding.engine.stream._SCORED_AT_ONCE", at_once)
     test_a_scored_prompt_has_the_log_probabilities_of_score("lstm", 30)

@@ -14,7 +14,7 @@ from engine_jobs import CONTEXT, SECONDS, VOCAB, Heard, alone, alone_numbered, a
 from small_models import CONFIGS, random_model
 from torch import Tensor, nn
 
-from firth.decoding.engine import Engine, EngineClosed, Event, QueueFull
+from firth.decoding.engine.engine import Engine, EngineClosed, Event, QueueFull
 from firth.errors import ConfigError
 from firth.layers.state import can_be_cut
 from firth.models import LanguageModel
@@ -262,7 +262,7 @@ def test_a_failing_prompt_fails_alone(monkeypatch: pytest.MonkeyPatch, caplog: p
     engine.turn()
     second = asked(engine, job([2], 8))
     with monkeypatch.context() as patch, caplog.at_level(logging.CRITICAL):
-        patch.setattr("firth.decoding.stream.Stream.read_piece", raising)
+        patch.setattr("firth.decoding.engine.stream.Stream.read_piece", raising)
         engine.turn()
     assert second.finished().reason == "failed"
     by_turns(engine, first)

@@ -22,11 +22,12 @@ import pytest
 from engine_jobs import SECONDS, VOCAB, Heard, alone, asked, job, prompts
 from small_models import random_model
 
-from firth.decoding import engine_work, restarts
-from firth.decoding.engine import Engine
-from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor, JobCounts
-from firth.decoding.engine_process import EngineProcess
-from firth.decoding.jobs import EngineRestarts, JobLimits, QueueFull, Written
+from firth.decoding.engine import restarts
+from firth.decoding.engine import work as engine_work
+from firth.decoding.engine.client import EngineClient, EngineConnection, EngineDoor, JobCounts
+from firth.decoding.engine.engine import Engine
+from firth.decoding.engine.jobs import EngineRestarts, JobLimits, QueueFull, Written
+from firth.decoding.engine.process import EngineProcess
 
 
 class Connected(EngineClient):

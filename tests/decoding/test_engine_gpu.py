@@ -9,7 +9,7 @@ import torch
 from engine_jobs import VOCAB, alone, alone_numbered, asked, by_turns, job, prompts
 from small_models import CONFIGS, random_model
 
-from firth.decoding.engine import Engine
+from firth.decoding.engine.engine import Engine
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
 

@@ -16,10 +16,10 @@ import pytest
 from engine_jobs import SECONDS, VOCAB, Heard, alone, alone_numbered, asked, job, prompts
 from small_models import CONFIGS, random_model
 
-from firth.decoding import restarts
-from firth.decoding.engine import Engine
-from firth.decoding.engine_process import EngineProcess
-from firth.decoding.jobs import EngineClosed, EngineRestarts, QueueFull
+from firth.decoding.engine import restarts
+from firth.decoding.engine.engine import Engine
+from firth.decoding.engine.jobs import EngineClosed, EngineRestarts, QueueFull
+from firth.decoding.engine.process import EngineProcess
 from firth.errors import ConfigError
 from firth.models import LanguageModel
 
@@ -128,7 +128,7 @@ def test_a_process_that_cannot_start_says_why() -> None:
 SERVES = """
 import time
 from small_models import random_model
-from firth.decoding.engine_process import EngineProcess
+from firth.decoding.engine.process import EngineProcess
 
 if __name__ == "__main__":
     engine = EngineProcess(random_model("gru", 23))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from firth.decoding import row_views
-from firth.decoding.slots import Slots
+from firth.decoding.engine import row_views
+from firth.decoding.engine.slots import Slots
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 

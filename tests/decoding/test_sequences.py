@@ -11,12 +11,12 @@ from searches import beam
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
-from firth.decoding.beam import Hypothesis
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.choice import Chain
 from firth.decoding.sampling.draw import random_numbers
 from firth.decoding.sampling.rows import Text
-from firth.decoding.sequences import decode
+from firth.decoding.search.beam import Hypothesis
+from firth.decoding.search.sequences import decode
 from firth.models import Seq2Seq
 
 SOURCE_V, VOCAB, END = 11, 9, 0

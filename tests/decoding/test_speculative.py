@@ -13,11 +13,11 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from firth.decoding import speculative
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
 from firth.decoding.sampling.choice import penalised, probabilities
-from firth.decoding.speculative import Acceptance, accepted, speculate
+from firth.decoding.search import speculative
+from firth.decoding.search.speculative import Acceptance, accepted, speculate
 from firth.models import LanguageModel
 from tests.small_models import CONFIGS, random_model
 

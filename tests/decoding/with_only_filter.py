@@ -32,7 +32,7 @@ def main() -> None:
     import firth.cli
     from firth.cli.app import app
     from firth.decoding.config import DecodingConfig
-    from firth.decoding.engine import Engine, Job
+    from firth.decoding.engine.engine import Engine, Job
     from firth.serving.http.schemas import ChatBody, CompletionBody
 
     model = firth.load(sys.argv[1], "cpu")

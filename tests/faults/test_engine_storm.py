@@ -15,7 +15,7 @@ import torch
 from engine_jobs import VOCAB, Heard, alone_numbered, job
 from small_models import random_model
 
-from firth.decoding.engine import Engine, Event, Finished, Job, QueueFull
+from firth.decoding.engine.engine import Engine, Event, Finished, Job, QueueFull
 from firth.models import LanguageModel
 
 REQUESTS = int(os.environ.get("FIRTH_FAULTS_REQUESTS", "1500"))

@@ -14,8 +14,8 @@ from foreign_folders import transformers
 
 import firth
 from firth.api import export_model, import_model
-from firth.decoding.beam import Hypothesis
 from firth.decoding.config import DecodingConfig
+from firth.decoding.search.beam import Hypothesis
 from firth.errors import ConfigError, DataError
 from firth.layers.tap import outputs
 from firth.models import TransformerSeq2Seq

@@ -16,8 +16,8 @@ from gguf_files import TEMPLATE, gguf, written
 
 import firth
 from firth.api import import_model
-from firth.interop.gguf_file import GGUFFile
-from firth.interop.gguf_tokenizer import read_tokenizer
+from firth.interop.files.gguf_file import GGUFFile
+from firth.interop.files.gguf_tokenizer import read_tokenizer
 from firth.tasks.next_token import LanguageModelRun
 
 LLAMA3 = {
@@ -136,7 +136,7 @@ def test_words_are_split_as_the_published_tokenizers_split_them(pre: str) -> Non
     """The patterns above are those of the published tokenizer.json files."""
     from tokenizers import Regex, pre_tokenizers
 
-    from firth.interop.gguf_tokenizer import pre_tokenizer
+    from firth.interop.files.gguf_tokenizer import pre_tokenizer
 
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
     published: Any = plain

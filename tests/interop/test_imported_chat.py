@@ -69,7 +69,7 @@ def test_an_answer_ends_with_the_token_of_the_template(folder: Path, monkeypatch
     said = run.tokenizer.encode("The list is").tolist()
     wanted = iter([*said, run.format.end, *said])
     written = (torch.tensor([token]) for token in wanted)
-    monkeypatch.setattr("firth.tasks.abilities.drafting.generate", lambda network, prompt, config: written)
+    monkeypatch.setattr("firth.tasks.abilities.drafting.generate", lambda *_: written)
     assert "".join(run.reply("Is it?", DecodingConfig())) == "The list is"
     assert next(wanted) == said[0]  # nothing was asked for after the end
 

@@ -7,8 +7,8 @@ import pytest
 from gguf_files import gguf
 
 from firth.errors import ConfigError
-from firth.interop.gguf_quantised import quantised, tensor_types
-from firth.interop.k_quants import quantised_q4_k, quantised_q6_k
+from firth.interop.formats.gguf_quantised import quantised, tensor_types
+from firth.interop.formats.k_quants import quantised_q4_k, quantised_q6_k
 
 WRITERS = {"Q4_K": quantised_q4_k, "Q6_K": quantised_q6_k}
 

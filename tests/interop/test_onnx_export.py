@@ -16,9 +16,9 @@ from torch import Tensor
 import firth
 from firth.api import compose, export_model, train_recipe
 from firth.errors import ConfigError
-from firth.interop import onnx_format
-from firth.interop.formats import FORMATS
-from firth.interop.onnx_graphs import Graph, graphs
+from firth.interop.formats import onnx_format
+from firth.interop.formats.formats import FORMATS
+from firth.interop.formats.onnx_graphs import Graph, graphs
 from firth.models import Network, TransformerConfig, TransformerEncoderConfig, classifier, language_model, masked_lm
 from firth.models.encoder_config import RecurrentEncoderConfig
 from firth.models.initialise import initialise

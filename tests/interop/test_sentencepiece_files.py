@@ -13,7 +13,7 @@ from encoder_decoder_folders import marian, t5
 import firth
 from firth.api import export_model, import_model
 from firth.errors import ConfigError, CorruptFile, DataError
-from firth.interop.sentencepiece_file import SentencePiece
+from firth.interop.files.sentencepiece_file import SentencePiece
 
 LETTERS = {"▁": -4.0, "t": -6.0, "h": -6.1, "e": -5.0, "l": -6.0, "i": -6.2, "s": -5.5}
 SOURCE = {"▁the": -2.0, "▁li": -2.6, "st": -2.5, "▁list": -5.2, **LETTERS}

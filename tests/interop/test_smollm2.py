@@ -19,7 +19,7 @@ from gguf_files import add, gguf
 from shell import Firth, firth
 
 from firth.api import load
-from firth.interop.gguf_file import GGUFFile
+from firth.interop.files.gguf_file import GGUFFile
 from firth.tasks.next_token import LanguageModelRun
 from firth.text.conversation import Message
 

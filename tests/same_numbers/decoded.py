@@ -9,7 +9,7 @@ import torch
 from same_numbers.case import Case, Numbers, draw, summary
 from same_numbers.cases import CONTEXT, TRANSFORMER, Table, pair_recipe, text_recipe
 
-from firth.decoding.engine import Engine, Event, Job, Written
+from firth.decoding.engine.engine import Engine, Event, Job, Written
 from firth.models.quantisation import quantise
 from firth.tasks.abilities.stepwise_generation import next_token, write
 

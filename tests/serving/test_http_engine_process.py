@@ -11,7 +11,7 @@ import pytest
 from http_servers import serving
 
 import firth
-from firth.decoding.engine_process import EngineProcess
+from firth.decoding.engine.process import EngineProcess
 from firth.errors import ConfigError
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits

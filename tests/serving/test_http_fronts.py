@@ -21,7 +21,7 @@ from shell import Firth
 from small_models import random_model
 
 import firth as toolkit
-from firth.decoding.engine_process import EngineProcess
+from firth.decoding.engine.process import EngineProcess
 from firth.serving.http import supervisor
 from firth.serving.http.front import ANSWERED, READ, FrontSettings
 from firth.serving.http.fronts import Front

@@ -13,7 +13,7 @@ from http_servers import Served
 from scripted import ScriptedEngine, chat_models, scripted
 from tool_templates import TOOL_TEMPLATES
 
-from firth.decoding.jobs import Finished, Job, Written
+from firth.decoding.engine.jobs import Finished, Job, Written
 from firth.serving.http.writing import Text
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -10,7 +10,7 @@ from chat_lines import chat_table, write_chats
 from shell import Firth
 
 from firth.api import compose, load, train_recipe
-from firth.decoding.speculative import Acceptance
+from firth.decoding.search.speculative import Acceptance
 from firth.errors import ConfigError
 
 

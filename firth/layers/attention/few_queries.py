@@ -1,7 +1,7 @@
 """A Triton kernel for the step of a decoder: few queries, each row at its own position in memory of a fixed size.
 
 A program holds the queries of one row that share a key/value head, J heads × Q queries, and reads only the keys that they see:
-how many these are is a number on the device, so that a recorded step (decoding/captured.py) stays right as the text grows. Long
+how many these are is a number on the device, so that a recorded step (decoding/graphs/) stays right as the text grows. Long
 texts are divided among several programs, whose results are then combined:
 
     o = Σ_s e^(m_s − m) a_s / Σ_s e^(m_s − m) l_s        m = max m_s

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from firth.decoding.jobs import EngineRestarts
+from firth.decoding.engine.jobs import EngineRestarts
 from firth.errors import FirthError
 from firth.serving.http import chat, completions, embeddings, own_tasks, responses, schemas
 from firth.serving.http.errors import as_api_error

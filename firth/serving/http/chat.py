@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine import Job
+from firth.decoding.engine.engine import Job
 from firth.serving.http import probabilities, tool_answers
 from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong

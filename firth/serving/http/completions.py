@@ -11,7 +11,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firth.decoding.engine import Job
+from firth.decoding.engine.engine import Job
 from firth.serving.http import probabilities
 from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong

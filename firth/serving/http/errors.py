@@ -8,7 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from firth.decoding.jobs import EngineClosed, EngineRestarts, QueueFull
+from firth.decoding.engine.jobs import EngineClosed, EngineRestarts, QueueFull
 from firth.errors import FirthError
 from firth.serving.http.limits import RETRY_AFTER
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from firth.decoding.engine_client import EngineDoor
+from firth.decoding.engine.client import EngineDoor
 from firth.serving.bounded_protocol import BoundedProtocol, Phase
 from firth.serving.http.app import WRITING, build_writing
 from firth.serving.http.keys import Keys

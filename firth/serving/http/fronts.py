@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
-from firth.decoding.restarts import Pause
+from firth.decoding.engine.restarts import Pause
 from firth.serving.http.front import END, NUMBER, READY, FrontSettings, run_front
 from firth.serving.http.held_connections import HeldConnections
 from firth.serving.http.metrics import Metrics

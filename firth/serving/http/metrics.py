@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from firth.decoding.jobs import COUNTED, ENDS
+from firth.decoding.engine.jobs import COUNTED, ENDS
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 Facts = Callable[[], Mapping[str, Mapping[str, int | float]]]  # model → its facts

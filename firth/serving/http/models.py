@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firth.decoding.engine import Engine
-from firth.decoding.engine_client import EngineClient, EngineConnection, EngineDoor
-from firth.decoding.engine_process import EngineProcess
+from firth.decoding.engine.client import EngineClient, EngineConnection, EngineDoor
+from firth.decoding.engine.engine import Engine
+from firth.decoding.engine.process import EngineProcess
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.files import exists
 from firth.serving.http.errors import ApiError

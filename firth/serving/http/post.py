@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from firth.decoding.jobs import Event, Finished
+from firth.decoding.engine.jobs import Event, Finished
 
 _PACE = 0.0004  # seconds per stream between two deliveries
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from firth.decoding.engine import Written
+from firth.decoding.engine.engine import Written
 from firth.serving.http.spelling import Speller
 from firth.serving.http.writing import Token
 from firth.text import Tokenizer

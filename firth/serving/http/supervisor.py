@@ -18,8 +18,8 @@ from typing import Any
 
 import uvicorn
 
-from firth.decoding.engine_client import EngineDoor
-from firth.decoding.engine_process import EngineProcess
+from firth.decoding.engine.client import EngineDoor
+from firth.decoding.engine.process import EngineProcess
 from firth.errors import ConfigError, FirthError
 from firth.serving.http.app import build
 from firth.serving.http.front import SOCKET, FrontModel, FrontSettings

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from firth.decoding.engine import QueueFull
+from firth.decoding.engine.engine import QueueFull
 from firth.errors import FirthError
 from firth.progress import Progress
 

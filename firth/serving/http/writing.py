@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
-from firth.decoding.jobs import EngineRestarts, Event, Finished, Job, Written
+from firth.decoding.engine.jobs import EngineRestarts, Event, Finished, Job, Written
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
 from firth.serving.http.post import Post

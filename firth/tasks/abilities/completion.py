@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firth.decoding.beam import beam
 from firth.decoding.config import DecodingConfig
+from firth.decoding.search.beam import beam
 from firth.errors import DataError, option
 from firth.models import LanguageModel
 from firth.tasks.abilities.scoring import read_log_probabilities

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.config import DecodingConfig
-from firth.decoding.considered import Note
+from firth.decoding.graphs.replayed import Replayed
 from firth.decoding.loop import StepwiseModel
-from firth.decoding.replayed import Replayed
-from firth.decoding.sequences import decode
+from firth.decoding.search.beam import Hypothesis, beam
+from firth.decoding.search.considered import Note
+from firth.decoding.search.sequences import decode
 from firth.models import ConditionalDecoder
 from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens

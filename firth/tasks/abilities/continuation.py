@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from firth.decoding.beam import Hypothesis, beam
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import EndlessText
+from firth.decoding.search.beam import Hypothesis, beam
 from firth.models import LanguageModel
 from firth.tasks.abilities.stop_strings import stop_at, until_stop
 from firth.tasks.run import Run

@@ -1,4 +1,4 @@
-"""Speculative decoding with two runs: a small one proposes tokens for the other (decoding/speculative.py)."""
+"""Speculative decoding with two runs: a small one proposes tokens for the other (decoding/search/speculative.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
 from firth.decoding.sampling.rows import Spelled
-from firth.decoding.speculative import Acceptance, speculate
+from firth.decoding.search.speculative import Acceptance, speculate
 from firth.errors import ConfigError
 from firth.models import LanguageModel
 from firth.tasks.run import Run

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.decoding.beam import Hypothesis
 from firth.decoding.config import DecodingConfig
+from firth.decoding.search.beam import Hypothesis
 from firth.errors import DataError
 from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention

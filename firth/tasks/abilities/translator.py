@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from firth.decoding.beam import Hypothesis
 from firth.decoding.config import DecodingConfig
-from firth.decoding.considered import Note
+from firth.decoding.search.beam import Hypothesis
+from firth.decoding.search.considered import Note
 from firth.errors import ConfigError, DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment

@@ -1,0 +1,202 @@
+"""Which text is in which row of the engine's memory, and what the other rows still hold.
+
+The texts that write are the first n rows when they make a step, so that it is one call. Those that read together are in
+consecutive rows behind them. All other rows keep what was left in them until somebody needs the row: a prompt that begins with
+the same tokens starts from there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from firth.decoding.engine import row_views
+from firth.decoding.engine.captured_prompts import CapturedPrompts
+from firth.decoding.engine.captured_slots import CapturedSlots
+from firth.decoding.engine.slots import Slots
+from firth.decoding.engine.stream import Stream
+from firth.decoding.graphs.captured import MOST
+from firth.decoding.graphs.recorded import advance_in_place
+from firth.layers.state import can_be_cut
+from firth.models import LanguageModel
+
+_WORTH_COPYING = 2  # tokens
+
+
+@dataclass
+class Row:
+    """A row and its text, and whether that writes; `kept`: the tokens in it that nobody needs; `used`: when it was last used."""
+
+    stream: Stream | None = None
+    kept: list[int] = field(default_factory=list)
+    used: int = 0
+    writes: bool = False
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.kept if self.stream is None else self.stream.window[: self.stream.read]
+
+
+class RowMemory:
+    def __init__(self, model: LanguageModel, rows: int, capacity: int | None) -> None:
+        self.model = model
+        self.slots = Slots(model, rows, capacity)
+        self.recorded = CapturedSlots(self.slots)
+        self._prompts = CapturedPrompts.of(model, rows, capacity)
+        self._device = next(model.parameters()).device
+        self._cuts = can_be_cut(self.slots.state)
+        self.forget()
+
+    @torch.inference_mode()
+    def forget(self) -> None:
+        """Start again with empty rows."""
+        self._rows = [Row() for _ in range(self.slots.rows)]
+        self._clock = itertools.count(1)
+        for tensor in self.slots.state.tensors():
+            tensor.zero_()
+
+    def streams(self) -> list[Stream]:
+        """The texts that write; stream n is in row n."""
+        writers = [n for n, row in enumerate(self._rows) if row.writes]
+        self._bring_together(writers, 0)
+        return [row.stream for row in self._rows[: len(writers)] if row.stream is not None]
+
+    def warm_up(self) -> None:
+        """On a GPU, record what can be recorded, before anybody waits for it."""
+        self.recorded.warm_up()
+        if self._prompts is not None:
+            self._prompts.warm_up()
+
+    def admit(self, stream: Stream) -> None:
+        """Give a text the row that was used longest ago."""
+        free = [n for n, row in enumerate(self._rows) if row.stream is None]
+        self._rows[min(free, key=lambda n: self._rows[n].used)] = Row(stream)
+
+    def find_prefix(self, stream: Stream) -> int:
+        """Before a text reads on: use what another row holds of its next tokens. The number of tokens that it need not read."""
+        best, source = stream.read + _WORTH_COPYING - 1, None
+        for n, row in enumerate(self._rows):
+            held = row.tokens
+            if row.stream is not stream and len(held) > best and (count := common(held, stream.window)) > best:
+                count = min(count, len(stream.window) - 1)  # the logits after the last token are still to be computed
+                if count > best and (count == len(held) or self._cuts):
+                    best, source = count, n
+        if source is None:
+            return 0
+        found, stream.read = best - stream.read, best
+        self._take(stream, source)
+        return found
+
+    def read(self, stream: Stream, most: int) -> tuple[int, Tensor | None]:
+        """See Stream.read_piece."""
+        row = self._row(stream)
+        state = row_views.opened(self.model, self.slots.state, row, stream.read)
+        count, logits_1V, state = stream.read_piece(state, most)
+        row_views.close(self.slots.state, row, state)
+        return count, logits_1V
+
+    @property
+    def pads(self) -> bool:
+        """Whether tokens after the end of a text leave no trace in what is kept of it."""
+        return self._cuts
+
+    def has_room(self, stream: Stream, tokens: int) -> bool:
+        """Whether so many tokens, padding included, fit behind those that are read."""
+        return self.slots.capacity is None or stream.read + tokens <= self.slots.capacity
+
+    def replays(self, stream: Stream) -> bool:
+        """Whether the prompt of this text is read by a recorded step."""
+        return self._prompts is not None and not stream.read and stream.left <= MOST
+
+    def read_together(self, streams: Sequence[Stream]) -> tuple[list[Stream], Tensor]:
+        """Read the rest of the prompts of several texts in one call: the texts in the order of their rows, and logits_BV of their
+        next tokens."""
+        first = len(self.streams())
+        self._bring_together([self._row(stream) for stream in streams], first)
+        streams = [row.stream for row in self._rows[first : first + len(streams)] if row.stream is not None]
+        rests = [stream.window[stream.read :] for stream in streams]
+        state = row_views.several(self.slots.state, first, [stream.read for stream in streams])
+        if self._prompts is not None and all(self.replays(stream) for stream in streams):
+            logits_BV = self._prompts.read(rests, state)
+        else:
+            logits_BV = self._read_rests(rests, state)
+        for stream in streams:
+            stream.read = len(stream.window)
+        if self._cuts:
+            state.length_B.copy_(torch.tensor([stream.read for stream in streams]))
+        return list(streams), logits_BV
+
+    def _read_rests(self, rests: Sequence[list[int]], state: Any) -> Tensor:
+        """logits_BV after the last tokens; `state` becomes the one after them, and after padding."""
+        token_BT = padded(rests, self._device)
+        x_BTd, after = self.model.hidden(token_BT, state)
+        advance_in_place(state, after)
+        last_B = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
+        return self.model.readout(x_BTd[torch.arange(len(rests), device=self._device), last_B].unsqueeze(1))[:, 0]
+
+    def join(self, stream: Stream) -> None:
+        """A text that has read its prompt begins to write."""
+        self._rows[self._row(stream)].writes = True
+
+    def rest(self, stream: Stream) -> None:
+        """A text that writes must read again; its row stays its own."""
+        self._rows[self._row(stream)].writes = False
+
+    def leave(self, stream: Stream, failed: bool) -> None:
+        """A text ends. What it leaves is kept, unless it is broken."""
+        n = self._row(stream)
+        self._rows[n] = Row() if failed else Row(None, self._rows[n].tokens, next(self._clock))
+        if failed:
+            row_views.clear(self.slots.state, n)
+
+    def step(self, token_n1: Tensor) -> Tensor:
+        """logits_nV after one more token of each text that writes."""
+        return self.recorded.step(token_n1, len(token_n1))
+
+    def _row(self, stream: Stream) -> int:
+        return next(n for n, row in enumerate(self._rows) if row.stream is stream)
+
+    def _take(self, stream: Stream, source: int) -> None:
+        """The first stream.read tokens of the row `source` become the text's: in place if nothing else is in that row."""
+        row, own = self._rows[source], self._row(stream)
+        row.used = next(self._clock)
+        if row.stream is None and len(row.kept) == stream.read:
+            self._rows[own], self._rows[source] = Row(), Row(stream)
+        else:
+            row_views.copy(self.slots.state, source, own, stream.read)
+
+    def _bring_together(self, members: Sequence[int], first: int) -> None:
+        """Make these rows the ones from `first` on, in any order: those that are not there change places with those that are."""
+        there = range(first, first + len(members))
+        outside = [n for n in members if n not in there]
+        inside = [n for n in there if n not in set(members)]
+        if not outside:
+            return
+        rows = self._rows
+        longest = max(len(rows[n].tokens) for n in (*outside, *inside))
+        row_views.exchange(self.slots.state, outside, inside, longest + 1)  # one: a step may be under way
+        for left, right in zip(outside, inside, strict=True):
+            rows[left], rows[right] = rows[right], rows[left]
+
+
+def common(left: Sequence[int], right: Sequence[int]) -> int:
+    """The number of tokens with which both begin, by bisection: comparing slices is faster than a loop."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def padded(texts: Sequence[list[int]], device: torch.device) -> Tensor:
+    """token_BT; token 0 stands behind texts that are shorter than the longest."""
+    longest = max(len(text) for text in texts)
+    return torch.tensor([text + [0] * (longest - len(text)) for text in texts], device=device)

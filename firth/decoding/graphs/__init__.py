@@ -1,0 +1,1 @@
+"""Steps that a GPU records and replays."""

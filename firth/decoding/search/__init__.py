@@ -1,0 +1,1 @@
+"""Searches: beams, drafts, and many texts until their ends."""

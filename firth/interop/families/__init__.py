@@ -1,0 +1,1 @@
+"""Families of public models, one file each."""

@@ -1,0 +1,128 @@
+"""Encoders and their heads. A family of encoders is one body with several heads, each an architecture of its own in
+`transformers`: without a head, as a masked language model, a classifier, a tagger or a reader of questions.
+
+`encoder_families` makes a `Family` of each: the body's weights with those of the head. What belongs to another head is ignored,
+so that an encoder can be read out of any of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firth.errors import ConfigError
+from firth.interop.families.family import Family
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import Weight, WeightMap
+from firth.models import TransformerEncoderConfig
+
+AUTO = {
+    "embedding": "AutoModel",
+    "masked": "AutoModelForMaskedLM",
+    "classification": "AutoModelForSequenceClassification",
+    "tagging": "AutoModelForTokenClassification",
+    "answer": "AutoModelForQuestionAnswering",
+    "electra": "AutoModelForPreTraining",
+}
+SIZES = frozenset({"width", "depth", "heads", "hidden", "context", "norm_eps"})  # free in every family
+_POOLS = ("mean", "first", "last", "max")  # of `sentence-transformers`
+
+
+@dataclass(frozen=True)
+class Head:
+    objective: str
+    architecture: str
+    weights: tuple[Weight, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of [model], which this head needs
+    also: tuple[str, ...] = ()  # other architectures that are read as this one
+    limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # further settings with their only values
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective]
+    left_out: str = ""  # our tensors whose names begin with this have no counterpart
+    repeated: Mapping[str, str] = field(default_factory=dict)  # copies that a checkpoint may hold, and what of
+    renamed: Mapping[str, str] = field(default_factory=dict)  # other names of its tensors
+
+
+@dataclass(frozen=True)
+class Body:
+    title: str
+    model_type: str
+    prefix: str  # of its tensors in an architecture with a head
+    weights: tuple[Weight, ...]
+    read: Callable[[ForeignConfig], TransformerEncoderConfig]
+    write: Callable[[Any], dict[str, Any]]
+    free: frozenset[str]
+    limited: Mapping[str, tuple[Any, ...]]
+    ignored: tuple[str, ...] = ()
+    pooler: tuple[Any, str] | None = None  # of the model without a head: its activation, and a tensor that it has
+
+
+def encoder_families(body: Body, heads: tuple[Head, ...]) -> tuple[Family, ...]:
+    """The model without a head first: a config.json without `architectures` is one."""
+    return tuple(_family(body, head, heads) for head in heads)
+
+
+def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
+    others = tuple(name for one in heads for weight in one.weights for name in weight.theirs)
+    bare = tuple(name.removeprefix(body.prefix) for name in (*others, *body.ignored))
+    family = Family(
+        title=body.title if head.objective in ("embedding", "masked") else f"{body.title} ({head.objective})",
+        model_type=body.model_type,
+        architecture=head.architecture,
+        objective=head.objective,
+        weights=WeightMap(
+            (*body.weights, *head.weights),
+            ignored=(*others, *body.ignored, *bare),
+            repeated=head.repeated,
+            renamed=head.renamed,
+            prefix=body.prefix,
+            bare=head.objective == "embedding",
+        ),
+        read=lambda config: _read(body, head, config),
+        write=body.write,
+        free=body.free | _free(head),
+        limited={**body.limited, **{name: (value,) for name, value in head.settings.items()}, **_limited(head), **head.limited},
+        model="encoder",
+        also=head.also,
+        mask_row=head.objective in ("masked", "electra"),
+        labelled=head.objective in ("classification", "tagging"),
+        optional=("pooler", *body.pooler) if head.objective == "embedding" and body.pooler else None,
+        auto_class=AUTO[head.objective],
+        objective_settings=head.objective_settings,
+        left_out=head.left_out,
+    )
+    return family
+
+
+def _free(head: Head) -> frozenset[str]:
+    """Settings that mean nothing to this head, whatever their value."""
+    match head.objective:
+        case "classification":
+            return frozenset({"transform_bias", "tied", "output_bias"})
+        case "embedding":
+            return frozenset({"transform_bias", "tied", "output_bias", "pooler"})
+        case "masked":
+            return frozenset({"pool", "pooler", "tied"})
+        case _:
+            return frozenset({"pool", "pooler", "transform_bias", "tied", "output_bias"})
+
+
+def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:
+    match head.objective:
+        case "embedding":
+            return {"pool": _POOLS}
+        case "masked":
+            return {"output_bias": (None, True)}
+        case _:
+            return {}
+
+
+def _read(body: Body, head: Head, config: ForeignConfig) -> TransformerEncoderConfig:
+    if head.objective == "classification":
+        config.expect("problem_type", None, "single_label_classification")
+    found = dataclasses.replace(body.read(config), **head.settings)
+    for name, values in head.limited.items():
+        if getattr(found, name) not in values:
+            raise ConfigError(f"model.{name} is {getattr(found, name)!r}; with this head it can only be {values[0]!r}")
+    return found

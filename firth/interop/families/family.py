@@ -1,0 +1,80 @@
+"""A family of public models: a weight map and the translation of its config.json, both in both directions.
+
+Each file beside this one defines one `Family`, and `FAMILIES` in __init__.py lists them. A model of ours belongs to a family if
+every one of its settings is `free` there, `limited` to the values that it has, or at its default: a setting that a family has
+never heard of is refused, not lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import WeightMap
+from firth.models import ModelConfig
+
+# Settings that any family can express, because they only matter in training.
+_TRAINING = frozenset({"dropout", "vectors", "vectors_fixed"})
+
+
+@dataclass(frozen=True)
+class Family:
+    title: str  # "LLaMA": for tables and messages
+    model_type: str  # as config.json says
+    architecture: str  # the class in `transformers`
+    objective: str  # objective.kind of its runs
+    weights: WeightMap | Callable[[Any], WeightMap]  # a function where the names depend on [model]
+    read: Callable[[ForeignConfig], ModelConfig]  # config.json → [model]
+    write: Callable[[Any], dict[str, Any]]  # [model] → config.json, without what every family has
+    free: frozenset[str]  # settings of [model] that config.json can express, whatever their value
+    limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings with the values that it can express
+    model: str = "language"  # model.family of its runs
+    also: tuple[str, ...] = ()  # other architectures that are read as this one
+    mask_row: bool = False  # whether our embedding has a row for <mask> after those of the vocabulary
+    labelled: bool = False  # whether config.json names classes or tags
+    # a setting of [model], its value, and the tensor that a checkpoint has only if the setting has this value
+    optional: tuple[str, Any, str] | None = None
+    auto_class: str = "AutoModelForCausalLM"  # the class that opens it, for the model card
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective] in its runs
+    left_out: str = ""  # our tensors whose names begin with this are not written
+
+    def reads(self, architecture: str) -> bool:
+        return architecture in (self.architecture, *self.also)
+
+    def completed(self, model: ModelConfig, names: Collection[str]) -> ModelConfig:
+        """The [model] of a checkpoint with tensors of these names."""
+        if self.optional is None:
+            return model
+        setting, value, tensor = self.optional
+        bare = tensor.removeprefix(self.weights_of(model).prefix)
+        given: Any = model
+        found: ModelConfig = dataclasses.replace(given, **{setting: value if tensor in names or bare in names else None})
+        return found
+
+    def weights_of(self, model: ModelConfig) -> WeightMap:
+        return self.weights if isinstance(self.weights, WeightMap) else self.weights(model)
+
+    def why_not(self, model: ModelConfig) -> str | None:
+        """Why a model of ours cannot be written as one of this family."""
+        if model.family != self.model or model.kind != "transformer":
+            return f'model.family = "{model.family}" with model.kind = "{model.kind}"'
+        for setting in dataclasses.fields(model):
+            value = _plain(model, setting.name)
+            allowed = self.limited.get(setting.name, (setting.default,))
+            named = setting.name in ("family", "kind") or setting.name in self.free | _TRAINING
+            if not named and value not in allowed:
+                return f"model.{setting.name} = {value!r}"
+        return None
+
+
+def _plain(model: Any, name: str) -> Any:
+    """The setting, None where it is what None means."""
+    value = getattr(model, name)
+    if name == "output_bias" and model.family == "language":
+        return model.biased_output or None
+    if (name, value) in (("kv_heads", model.heads), ("head_width", model.width // model.heads)):
+        return None
+    return value

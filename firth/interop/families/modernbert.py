@@ -1,0 +1,156 @@
+"""ModernBERT (Warner et al. 2024): rotary positions, LayerNorm without biases before each sublayer, GEGLU, and windows around
+each token in two of three layers, with a base of their own. Its queries, keys and values, and its gate and value, are one matrix.
+
+Its classifiers and taggers have a norm before their output layer, which ours have not; they are not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firth.errors import DataError
+from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import Weight
+from firth.models import TransformerEncoderConfig
+
+_ACTIVATIONS = {"gelu": "geglu", "gelu_pytorch_tanh": "geglu_tanh", "silu": "swiglu"}
+_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
+_LETTERS = {_GLOBAL: "G", _LOCAL: "L"}
+# Keys that change how it is computed, initialised or trained, but no result.
+_UNUSED = (
+    "cls_token_id", "deterministic_flash_attn", "embedding_dropout", "initializer_cutoff_factor", "layer_norm_eps",
+    "mlp_dropout", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
+    "sparse_prediction", "classifier_pooling",
+)  # fmt: skip
+
+_OURS, _LAYER = "encoder.stack.blocks.{n}", "model.layers.{n}"
+WEIGHTS = (
+    Weight("encoder.embedding.weight", "model.embeddings.tok_embeddings.weight"),
+    Weight("encoder.stack.embedding_norm.{p}", "model.embeddings.norm.{p}"),
+    Weight(f"{_OURS}.attention_norm.{{p}}", f"{_LAYER}.attn_norm.{{p}}"),
+    Weight(f"{_OURS}.attention.qkv.{{p}}", f"{_LAYER}.attn.Wqkv.{{p}}"),
+    Weight(f"{_OURS}.attention.out.{{p}}", f"{_LAYER}.attn.Wo.{{p}}"),
+    Weight(f"{_OURS}.feedforward_norm.{{p}}", f"{_LAYER}.mlp_norm.{{p}}"),
+    Weight(f"{_OURS}.feedforward.up.{{p}}", f"{_LAYER}.mlp.Wi.{{p}}"),
+    Weight(f"{_OURS}.feedforward.down.{{p}}", f"{_LAYER}.mlp.Wo.{{p}}"),
+    Weight("encoder.stack.norm.{p}", "model.final_norm.{p}"),
+)
+_PREDICTIONS = (
+    Weight("transform.{p}", "head.dense.{p}"),
+    Weight("norm.{p}", "head.norm.{p}"),
+    Weight("output_bias", "decoder.bias"),
+    Weight("output.{p}", "decoder.{p}"),
+)
+
+
+def read(config: ForeignConfig) -> TransformerEncoderConfig:
+    for key in _UNUSED:
+        config.take(key)
+    for key in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
+        config.expect(key, False)
+    config.expect("classifier_activation", "gelu")
+    activation: Any = _ACTIVATIONS[config.expect("hidden_activation", *_ACTIVATIONS)]
+    depth = config.size("num_hidden_layers")
+    pattern = _pattern(config, depth)
+    windows = "L" in pattern
+    span = 2 * (config.size("local_attention", 128) // 2) + 1
+    everywhere, local = _bases(config)
+    return TransformerEncoderConfig(
+        kind="transformer",
+        width=config.size("hidden_size"),
+        depth=depth,
+        heads=config.size("num_attention_heads"),
+        hidden=config.size("intermediate_size"),
+        context=config.size("max_position_embeddings", 8192),
+        span=span if windows else None,
+        window_pattern=pattern if windows else None,
+        position_base=everywhere,
+        position_base_local=local if windows else None,
+        norm="layer",
+        norm_eps=config.number("norm_eps", 1e-5),
+        activation=activation,
+        embedding_norm="replaces_first",
+        transform_bias=False,
+        output_bias=None if config.expect("decoder_bias", True, False) else False,
+        tied=config.expect("tie_word_embeddings", True, False),
+    )
+
+
+def _pattern(config: ForeignConfig, depth: int) -> str:
+    """The shortest one, such as "GLL"."""
+    every = config.size("global_attn_every_n_layers", 3)
+    kinds = config.words("layer_types") or [_LOCAL if n % every else _GLOBAL for n in range(depth)]
+    if len(kinds) != depth or not set(kinds) <= set(_LETTERS):
+        raise DataError(
+            f"config.json: layer_types is {str(kinds)[:60]}; expected {_GLOBAL} or {_LOCAL} for each of {depth} layers"
+        )
+    letters = "".join(_LETTERS[kind] for kind in kinds)
+    return next(letters[:n] for n in range(1, depth + 1) if (letters[:n] * depth)[:depth] == letters)
+
+
+def _bases(config: ForeignConfig) -> tuple[float, float]:
+    """Of the wavelengths, in layers that attend to the whole text and to a window."""
+    config.expect("rope_scaling", None)
+    old = config.number("global_rope_theta", 160_000.0), config.number("local_rope_theta", 10_000.0)
+    tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")
+    found = []
+    for kind, base in zip((_GLOBAL, _LOCAL), old, strict=True):
+        inner = ForeignConfig(tables.table(kind), f"config.json: rope_parameters.{kind}")
+        inner.expect("rope_type", "default")
+        found.append(inner.number("rope_theta", base))
+        inner.finish()
+    tables.finish()
+    return found[0], found[1]
+
+
+def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+    local = model.position_base_local or model.position_base
+    return {
+        "hidden_size": model.width,
+        "num_hidden_layers": model.depth,
+        "num_attention_heads": model.heads,
+        "intermediate_size": model.inner,
+        "max_position_embeddings": model.context,
+        "hidden_activation": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
+        "norm_eps": model.norm_eps,
+        "local_attention": 128 if model.span is None else model.span - 1,
+        "layer_types": [_LOCAL if model.is_local(n) else _GLOBAL for n in range(model.depth)],
+        "rope_parameters": {
+            _GLOBAL: {"rope_type": "default", "rope_theta": model.position_base},
+            _LOCAL: {"rope_type": "default", "rope_theta": local},
+        },
+        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
+        "decoder_bias": model.output_bias is not False,
+        **dict.fromkeys(("embedding_dropout", "mlp_dropout"), model.dropout),
+        "tie_word_embeddings": model.tied,
+    }
+
+
+MODERNBERT = encoder_families(
+    Body(
+        title="ModernBERT",
+        model_type="modernbert",
+        prefix="model.",
+        weights=WEIGHTS,
+        read=read,
+        write=write,
+        free=SIZES | {"span", "window_pattern", "position_base", "position_base_local"},
+        limited={
+            "norm": ("layer",),
+            "activation": tuple(_ACTIVATIONS.values()),
+            "embedding_norm": ("replaces_first",),
+            "transform_bias": (False,),
+        },
+    ),
+    (
+        Head("embedding", "ModernBertModel"),
+        Head(
+            "masked",
+            "ModernBertForMaskedLM",
+            _PREDICTIONS,
+            limited={"output_bias": (None, True, False)},
+            repeated={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+"""RoBERTa (Liu et al. 2019): BERT with one segment, whose table of positions has two rows before that of the first token, and
+XLM-RoBERTa and CamemBERT, which differ in their tokenizers only.
+
+The two rows come from counting positions from the id of padding, 1; padding has the second of them, nothing the first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from firth.interop.families import bert
+from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.family import Family
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import Way, Weight
+from firth.models import TransformerEncoderConfig
+
+_PADDING = 1  # the id that all of them have
+_BEFORE = _PADDING + 1
+_BEHIND = Way(
+    lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
+    lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
+)
+
+
+def read(config: ForeignConfig) -> TransformerEncoderConfig:
+    config.expect("pad_token_id", _PADDING)
+    found = bert.read(config)
+    assert found.context is not None
+    return dataclasses.replace(found, context=found.context - _BEFORE)
+
+
+def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+    assert model.context is not None
+    return {**bert.write(model), "pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE}
+
+
+def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
+    return encoder_families(
+        Body(
+            title=title,
+            model_type=model_type,
+            prefix="roberta.",
+            weights=(
+                *bert.layers("roberta."),
+                Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", _BEHIND),
+            ),
+            read=read,
+            write=write,
+            free=SIZES,
+            limited=bert.SHAPE,
+            ignored=("roberta.embeddings.position_ids", "roberta.pooler.dense.{p}"),
+            pooler=("tanh", "roberta.pooler.dense.weight"),
+        ),
+        (
+            Head("embedding", f"{name}Model", (Weight("pooler.{p}", "roberta.pooler.dense.{p}"),)),
+            bert.masked_head(f"{name}ForMaskedLM", "roberta.", "lm_head.", "dense", "layer_norm"),
+            Head(
+                "classification",
+                f"{name}ForSequenceClassification",
+                (Weight("pooler.{p}", "classifier.dense.{p}"), Weight("output.{p}", "classifier.out_proj.{p}")),
+                {"pool": "first", "pooler": "tanh"},
+            ),
+            Head("tagging", f"{name}ForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
+            Head("answer", f"{name}ForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        ),
+    )
+
+
+ROBERTA = (
+    *_families("RoBERTa", "roberta", "Roberta"),
+    *_families("XLM-RoBERTa", "xlm-roberta", "XLMRoberta"),
+    *_families("CamemBERT", "camembert", "Camembert"),
+)

@@ -1,0 +1,38 @@
+"""Layers that attend to a window, in config.json: sliding_window, and which layers it is for in layer_types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from firth.errors import DataError
+from firth.interop.files.foreign_json import shown
+from firth.models import TransformerConfig
+
+_LETTERS = {"sliding_attention": "L", "full_attention": "G"}
+WINDOWS_FREE = frozenset({"span", "window_pattern"})
+MASKS = ("causal", "window")  # of `mask`
+
+
+def settings_of(types: Sequence[str], span: Any, depth: int) -> dict[str, Any]:
+    """The settings of [model] for layers of these types."""
+    if len(types) != depth or not all(one in _LETTERS for one in types):
+        raise DataError(f"config.json: layer_types is {shown(types)}; expected {' or '.join(map(repr, _LETTERS))} for each layer")
+    letters = "".join(_LETTERS[one] for one in types)
+    if "L" not in letters:
+        return {}
+    if type(span) is not int or span < 1:
+        raise DataError(f"config.json: sliding_window is {shown(span)}; expected a whole number of at least 1")
+    return {"mask": "window", "span": span, "window_pattern": _shortest(letters) if "G" in letters else None}
+
+
+def _shortest(letters: str) -> str:
+    """The shortest pattern that gives these letters when it is repeated."""
+    lengths = range(1, len(letters) + 1)
+    return next(letters[:n] for n in lengths if (letters[:n] * len(letters))[: len(letters)] == letters)
+
+
+def layer_types(model: TransformerConfig) -> list[str]:
+    """layer_types of a model."""
+    names = {letter: name for name, letter in _LETTERS.items()}
+    return [names["L" if model.is_local(layer) else "G"] for layer in range(model.depth)]

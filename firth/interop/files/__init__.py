@@ -1,0 +1,1 @@
+"""The files that public models come in, and what stands in them."""

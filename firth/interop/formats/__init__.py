@@ -1,0 +1,1 @@
+"""What firth reads and writes for other tools, one file per format."""
