@@ -11,7 +11,7 @@ from firth.api.importing import Precision, appearing
 from firth.api.loading import load
 from firth.api.recipe import Recipe
 from firth.config import to_table
-from firth.decoding.config import DecodingConfig, setting_names
+from firth.decoding.foreign import to_generation_config
 from firth.errors import ConfigError
 from firth.interop.formats.formats import FORMATS
 from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantisation
@@ -91,7 +91,7 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
         template=_chat_template(run.tokenizer, recipe),
         imported=recipe.imported,
         pairs=pairs,
-        sampling=_sampling(recipe.decoding, pairs),
+        sampling=to_generation_config(recipe.decoding, pairs=pairs),
         recipe=to_table(recipe),
         card=card,
     )
@@ -102,35 +102,6 @@ def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
     own = getattr(recipe.objective, "template", None)
     given = own or tokenizer.settings.get("chat_template") or (MARKER_TEMPLATE if tokenizer.markers else None)
     return given if isinstance(given, str) else None
-
-
-def _sampling(decoding: DecodingConfig, pairs: bool) -> dict[str, Any]:
-    """[decoding] as generation_config.json has it. The length penalty of our own rules has another form there; the exponent is
-    kept. Translators (`pairs`) sample only where they are told to."""
-    found: dict[str, Any] = {"max_new_tokens": decoding.tokens, "repetition_penalty": decoding.repetition_penalty}
-    if decoding.temperature == 0 or decoding.beam > 1 or pairs:
-        rules = {"length_penalty": decoding.penalty, "early_stopping": decoding.early_stopping} if pairs else {}
-        return {**found, "do_sample": False, "num_beams": decoding.beam, **rules}
-    return {
-        **found,
-        "do_sample": True,
-        "temperature": decoding.temperature,
-        "top_k": decoding.top_k,
-        "top_p": decoding.top_p,
-        **_filters(decoding),
-    }
-
-
-def _filters(decoding: DecodingConfig) -> dict[str, Any]:
-    """Those that act and that generation_config.json has; a warning names the others."""
-    found: dict[str, Any] = {}
-    for one in decoding.acting:
-        for name in setting_names(one):
-            if name in one.hugging_face:
-                found[one.hugging_face[name]] = getattr(decoding, name)
-            else:
-                warnings.warn(f"decoding.{name} is not exported: generation_config.json has no such setting", stacklevel=3)
-    return found
 
 
 def _data(recipe: Recipe) -> str:

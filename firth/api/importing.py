@@ -14,8 +14,10 @@ import torch
 from firth import files, interop
 from firth.api.recipe import Recipe
 from firth.decoding.config import DecodingConfig
+from firth.decoding.foreign import from_generation_config, from_gguf
 from firth.errors import RunError
 from firth.interop import ForeignModel
+from firth.interop.files.gguf_file import is_gguf
 from firth.models import Network
 from firth.models.uninitialised import Uninitialised
 from firth.tasks import task_class
@@ -44,8 +46,15 @@ def recipe_of(foreign: ForeignModel) -> Recipe:
         model=foreign.model,
         objective=task.Objective(kind=task.name, **foreign.objective),
         training=_pair_training(context) if pairs else TrainingConfig(context=min(context, _WINDOW), batch=8),
-        decoding=DecodingConfig(**(answers | dict(foreign.decoding))),
+        decoding=DecodingConfig(**(answers | _decoding(foreign, pairs))),
     )
+
+
+def _decoding(foreign: ForeignModel, pairs: bool) -> dict[str, Any]:
+    if is_gguf(foreign.folder):
+        return from_gguf(foreign.generation)
+    writes = foreign.family.model in ("language", "seq2seq")
+    return from_generation_config(foreign.generation, pairs=pairs) if writes else {}
 
 
 def _pair_training(context: int) -> TrainingConfig:

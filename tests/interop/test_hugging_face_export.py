@@ -28,8 +28,8 @@ from runs import LINES, recipe_table
 
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
-from firth.api.exporting import _sampling
 from firth.decoding.config import DecodingConfig
+from firth.decoding.foreign import to_generation_config
 from firth.errors import ConfigError, RunError
 
 GPT2 = {"position": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
@@ -149,7 +149,7 @@ def test_the_model_card_has_recipe_data_results_and_licence(tmp_path: Path) -> N
 
 def test_filters_are_exported_or_named() -> None:
     with pytest.warns(UserWarning, match="is not exported") as warned:
-        found = _sampling(DecodingConfig(typical_p=0.9, min_p=0.1, mirostat=3.0), pairs=False)
+        found = to_generation_config(DecodingConfig(typical_p=0.9, min_p=0.1, mirostat=3.0), pairs=False)
     assert (found["typical_p"], found["min_p"], found["do_sample"]) == (0.9, 0.1, True)
     assert [str(one.message).partition(":")[0] for one in warned] == [
         "decoding.mirostat is not exported",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +22,6 @@ class Dry(Filter):
     token came next there. Of several occurrences, the longest counts."""
 
     drawing: ClassVar[bool] = False
-    gguf: ClassVar[Mapping[str, str]] = {name: name for name in ("dry_multiplier", "dry_base", "dry_allowed_length")}
 
     dry_multiplier: float = setting(0.0, "subtract this · b^(L − A) from the logits of tokens that repeat L tokens (DRY); 0: off")
     dry_base: float = setting(1.75, "with `dry_multiplier`: base b, how much more a longer repetition costs")

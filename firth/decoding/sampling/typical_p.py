@@ -20,7 +20,6 @@ class TypicalP(Filter):
     small |−log p − H|, H = −Σ p log p (eq. 11)."""
 
     hugging_face: ClassVar[Mapping[str, str]] = {"typical_p": "typical_p"}
-    gguf: ClassVar[Mapping[str, str]] = {"typical_p": "typ_p"}
 
     typical_p: float = setting(1.0, "sample from the tokens of this total probability that are the most typical; 1: all")
 

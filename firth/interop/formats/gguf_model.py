@@ -25,8 +25,6 @@ from firth.progress import Progress, silent
 from firth.text import Tokenizer
 
 _EMBEDDING = "token_embd.weight"
-# Settings of [decoding] and what GGUF calls them.
-_SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "repetition_penalty": "penalty_repeat"}
 _PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _TYPES = {torch.float32: ("F32", "ALL_F32"), torch.float16: ("F16", "MOSTLY_F16"), torch.bfloat16: ("BF16", "MOSTLY_BF16")}
 
@@ -49,12 +47,7 @@ def open_gguf(path: Path) -> ForeignModel:
     model = gguf_llama.read(file)
     tokenizer = read_tokenizer(file.metadata, shape[0])
     weights = WeightFiles(dict.fromkeys(file.shapes, file))
-    return ForeignModel(path, gguf_llama.GGUF_LLAMA, model, tokenizer, weights, _decoding(file.metadata))
-
-
-def _decoding(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    given = {ours: metadata.get(f"general.sampling.{theirs}") for ours, theirs in _SAMPLING.items()}
-    return {name: int(value) if name == "top_k" else float(value) for name, value in given.items() if value is not None}
+    return ForeignModel(path, gguf_llama.GGUF_LLAMA, model, tokenizer, weights, file.metadata)
 
 
 @dataclass(frozen=True)

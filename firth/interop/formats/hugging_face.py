@@ -22,7 +22,7 @@ from firth.interop.families.family import Family
 from firth.interop.files import sentence_transformers
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import read_json
-from firth.interop.files.generation import decoder_tokens, generation_table, sampling, searching, written_tokens
+from firth.interop.files.generation import decoder_tokens, generation_table, written_tokens
 from firth.interop.files.tokenizer_files import ending_json, read_tokenizer, read_tokenizers, token_name
 from firth.interop.files.weight_files import WeightFiles
 from firth.models import ModelConfig
@@ -44,7 +44,7 @@ class ForeignModel:
     model: ModelConfig  # the [model] of a recipe
     tokenizer: Tokenizer
     files: WeightFiles
-    decoding: Mapping[str, Any]  # of a recipe's [decoding]
+    generation: Mapping[str, Any]  # generation_config.json, or the metadata of a GGUF file
     data: Mapping[str, Any] = field(default_factory=dict)  # of its [data]
     objective: Mapping[str, Any] = field(default_factory=dict)  # of its [objective]
     source_tokenizer: Tokenizer | None = None  # of sentence pairs, if source and target are tokenised differently
@@ -96,13 +96,12 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     if family.model == "seq2seq":
         more = {DECODER: decoder_tokens(generation)._asdict()}
         source, target = read_tokenizers(folder, table, vocab, more)
-        return ForeignModel(folder, family, model, target, weights, searching(generation), source_tokenizer=source)
+        return ForeignModel(folder, family, model, target, weights, generation, source_tokenizer=source)
     tokenizer = read_tokenizer(folder, table, vocab)
     if family.mask_row:
         mask_row.expect(tokenizer)
     model = family.completed(model, weights.shapes)
-    decoding = sampling(generation) if family.model == "language" else {}
-    return ForeignModel(folder, family, model, tokenizer, weights, decoding, data, family.objective_settings)
+    return ForeignModel(folder, family, model, tokenizer, weights, generation, data, family.objective_settings)
 
 
 def _labels(config: ForeignConfig, family: Family) -> tuple[str, ...]:
