@@ -100,7 +100,7 @@ MORE = (r"[0-9]{1,3}/[0-9]{1,2}", "(Äpfel|x_y|z's)[!,.]?", '"[A-Za-z ]{0,5}"') 
 
 @pytest.mark.parametrize("after", [False, True], ids=["begins", "goes on"])
 @pytest.mark.parametrize("kind", [*OWN, *IMPORTED])
-def test_five_thousand_texts_match(kind: str, after: bool) -> None:
+def test_thousands_of_texts_match(kind: str, after: bool) -> None:
     made = tokenizer(kind)
     before = tuple(int(id) for id in made.encode("to be")) if after else ()
     for pattern in PATTERNS if kind == "word" else (*PATTERNS, *MORE):
