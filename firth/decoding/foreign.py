@@ -10,12 +10,11 @@ from typing import Any
 from firth.decoding.config import FILTERS, DecodingConfig, setting_names
 from firth.errors import DataError
 from firth.interop.files.foreign_json import shown
+from firth.interop.files.generation import IDS, SEARCH
 
 _GGUF = "general.sampling."
 _HUGGING_FACE = {ours: theirs for one in FILTERS for ours, theirs in one.hugging_face.items()}
 _IN_GGUF = {ours: f"{_GGUF}{theirs}" for one in FILTERS for ours, theirs in one.gguf.items()}
-_IDS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
-_SEARCH = ("num_beams", "length_penalty", "early_stopping", "forced_bos_token_id", "bad_words_ids", "suppress_tokens")
 _FACTORS = frozenset(
     {
         "encoder_repetition_penalty", "guidance_scale", "length_penalty", "num_beam_groups", "num_beams", "repetition_penalty",
@@ -90,14 +89,16 @@ def _drawn(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(name: str, value: Any) -> float | int:
     """As our setting has it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"{name} in the model's generation settings is {shown(value)}; expected a number. Correct it.")
-    return int(value) if isinstance(DecodingConfig.__dataclass_fields__[name].default, int) else float(value)
+    whole = isinstance(DecodingConfig.__dataclass_fields__[name].default, int)
+    if isinstance(value, bool) or not isinstance(value, int | float) or (whole and not float(value).is_integer()):
+        expected = "a whole number" if whole else "a number"
+        raise DataError(f"{name} in the model's generation settings is {shown(value)}; expected {expected}. Correct it.")
+    return int(value) if whole else float(value)
 
 
 def _unapplied(table: Mapping[str, Any], applied: Collection[str]) -> dict[str, Any]:
     """The settings that change what is generated, and that are neither sampling's nor `applied`."""
-    known = {*_HUGGING_FACE.values(), *_IDS, *_NEUTRAL, *applied}
+    known = {*_HUGGING_FACE.values(), *IDS, *_NEUTRAL, *applied}
     found = {key: value for key, value in table.items() if key not in known and not _is_neutral(key, value)}
     if not table.get("do_sample") and not _is_neutral("repetition_penalty", table.get("repetition_penalty")):
         found["repetition_penalty"] = table["repetition_penalty"]
@@ -119,7 +120,7 @@ def _searching(table: Mapping[str, Any]) -> dict[str, Any]:
     found, longest = _drawn(table), table.get("max_length")
     if "tokens" not in found and longest and longest > 1:
         found["tokens"] = longest - 1  # theirs counts the decoder's first input
-    ignored = _unapplied(table, _SEARCH)
+    ignored = _unapplied(table, SEARCH)
     early, penalty = table.get("early_stopping") or False, table.get("length_penalty")
     if early not in (True, False):
         ignored["early_stopping"] = early

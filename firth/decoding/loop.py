@@ -23,7 +23,7 @@ class StepwiseModel(Protocol):
 
 @dataclass(eq=False)
 class Writer:
-    """One text of a loop; see choice.Row. `number`: of this text among those of the same seed."""
+    """One text of a loop; see choice.Row."""
 
     text: Text
     draws: Draws
@@ -34,6 +34,7 @@ class Writer:
     def of(
         cls, config: DecodingConfig, number: int, past: Sequence[int] = (), spelled: Spelled | None = None, drawn: int = 0
     ) -> Writer:
+        """`number`: of this text among those of the same seed; `drawn`: how many of its tokens are in `past` already."""
         return cls(Text(config, past, spelled), Draws(config.seed, number), drawn)
 
 

@@ -43,6 +43,12 @@ def test_what_is_no_number_is_refused(value: Any) -> None:
         from_generation_config({"do_sample": True, "min_p": value}, pairs=False)
 
 
+@pytest.mark.parametrize("value", [2.5, float("nan"), float("inf")])
+def test_a_count_is_whole(value: float) -> None:
+    with pytest.raises(DataError, match=r"top_k in the model's generation settings is .*; expected a whole number"):
+        from_gguf({"general.sampling.top_k": value})
+
+
 def test_without_sampling_only_the_length_counts() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

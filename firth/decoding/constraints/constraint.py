@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from firth.decoding.sampling.filter import Check, Filter, Note
@@ -38,7 +39,8 @@ def matching(spelled: Spelled | None, grammar: Callable[[Spelled], str]) -> Note
 
 def one_constraint(config: Any) -> Iterable[Check]:
     """Constraints exclude one another."""
-    given = [name for name in ("choice", "regex", "json_schema") if getattr(config, name)]
+    kinds = [base for base in type(config).__bases__ if issubclass(base, Constraint)]
+    given = [field.name for kind in kinds for field in fields(kind) if getattr(config, field.name)]  # type: ignore[arg-type]
     if len(given) > 1:
         raise ConfigError(f"decoding.{given[0]} and decoding.{given[1]} cannot be combined. Remove one of them.")
     return ()

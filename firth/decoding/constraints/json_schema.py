@@ -37,21 +37,26 @@ class JsonSchema(Constraint):
 
 def _grammar(schema: dict[str, Any], spelled: Spelled) -> str:
     spelling = spelled.spelling
-    if spelling.closing or (lacking := spelling.lacks([*_NEEDED, *_literals(schema)])):
+    lacking = [] if spelling.texts is None else spelling.lacks([*_NEEDED, *_literals(schema)])
+    if spelling.closing or lacking:
         why = "tokens that are whole words" if spelling.closing else f"no {' '.join(lacking[:10])}"
         raise ConfigError(f"json_schema needs a vocabulary that can spell JSON, but this one has {why}. Use regex instead.")
     space = '" "? ' if spelled.begins and spelling.drops_space else ""
     return f"start: {space}json\njson: %json {json.dumps({**schema, 'x-guidance': _SPACING})}\n"
 
 
-def _literals(schema: Any) -> Iterable[str]:
-    """The characters of the names and values that the schema fixes."""
-    if isinstance(schema, list):
-        return "".join(map("".join, map(_literals, schema)))
-    if not isinstance(schema, dict):
-        return ""
-    fixed = [*schema.get("properties", ()), *schema.get("enum", ()), schema.get("const", "")]
-    return json.dumps(fixed, ensure_ascii=False) + "".join(_literals(list(schema.values())))
+def _literals(schema: dict[str, Any]) -> Iterable[str]:
+    """The characters of the names and values that the schema fixes, at any depth."""
+    left: list[Any] = [schema]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            properties = one.get("properties")
+            names = list(properties) if isinstance(properties, dict) else []
+            yield from json.dumps([names, one.get("enum"), one.get("const")], ensure_ascii=False)
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -60,5 +65,5 @@ def _parsed(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"decoding.json_schema is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(f'decoding.json_schema is {text[:40]}; expected an object such as {{"type": "object"}}}}')
+        raise ConfigError(f'decoding.json_schema is {text[:40]}; expected an object such as {{"type": "object"}}')
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import weakref
 
 import numpy as np
@@ -18,6 +19,7 @@ _DEAD_END = "no token of the vocabulary continues this text so that it matches c
 # Where only one text can follow, the library would leave only the tokens that it prefers.
 _EVERY_TOKEN = '%llguidance {"no_forcing": true}\n'
 _KEPT = 64  # grammars
+_PLACE = r"^at \d+\(\d+\): "  # in the grammar, which nobody has seen
 # The vocabulary of a word tokenizer is one large expression, so these are higher than the library's own, but still bounds.
 _LIMITS = LLParserLimits(initial_lexer_fuel=20_000_000, step_lexer_fuel=5_000_000)
 
@@ -79,7 +81,8 @@ def _matcher(grammar: str, spelling: Spelling) -> LLMatcher:
 def _told(error: str) -> str:
     """The library's reason, without the grammar in which it stands."""
     reasons = [line.removeprefix("error: ") for line in error.splitlines() if line.startswith("error: ")]
-    return f"the constraint cannot be used: {(reasons or [error.splitlines()[0]])[-1][:200]}"
+    reason = (reasons or [error.splitlines()[0]])[-1]
+    return f"the constraint cannot be used: {re.sub(_PLACE, '', reason)[:200]}"
 
 
 def _tokenizer(spelling: Spelling) -> LLTokenizer:

@@ -13,15 +13,15 @@ from firth.text.tokenizers.special_tokens import DecoderTokens
 
 # What older folders have in config.json.
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
-_IDS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
-_SEARCH = ("num_beams", "length_penalty", "early_stopping", "forced_bos_token_id", "bad_words_ids", "suppress_tokens")
+IDS = ("eos_token_id", "bos_token_id", "pad_token_id", "decoder_start_token_id")
+SEARCH = ("num_beams", "length_penalty", "early_stopping", "forced_bos_token_id", "bad_words_ids", "suppress_tokens")
 _OTHERS = (
     "begin_suppress_tokens", "constraints", "diversity_penalty", "dola_layers", "encoder_no_repeat_ngram_size",
     "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty", "force_words_ids",
     "guidance_scale", "min_length", "min_new_tokens", "no_repeat_ngram_size", "num_beam_groups", "penalty_alpha",
     "sequence_bias", "stop_strings", "token_healing", "top_h", "watermarking_config",
 )  # fmt: skip
-_OLD = frozenset({*_SAMPLING, *_IDS, *_SEARCH, *_OTHERS, "do_sample", "max_length", "max_new_tokens"})
+_OLD = frozenset({*_SAMPLING, *IDS, *SEARCH, *_OTHERS, "do_sample", "max_length", "max_new_tokens"})
 
 
 def generation_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
