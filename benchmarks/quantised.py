@@ -28,7 +28,8 @@ from torch.multiprocessing.spawn import spawn
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.layers.quantised import Int4Linear, Int8Linear, QuantisedLinear, gpu
+from firth.layers.kernels.triton import quantised as gpu
+from firth.layers.quantised import Int4Linear, Int8Linear, QuantisedLinear
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.quantisation import held_bytes, quantise
 

@@ -20,7 +20,7 @@ from same_numbers.known import COMMAND, Compute, cases, differences, known
 
 from firth.api import compose
 from firth.decoding.config import DecodingConfig
-from firth.layers.cpu import team
+from firth.layers.kernels.cpu import team
 from firth.models import ModelConfig
 from firth.tasks import TASKS
 

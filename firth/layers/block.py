@@ -7,13 +7,13 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import one_row
 from firth.layers.attention import mask
 from firth.layers.attention.score import ScoreKind
-from firth.layers.cpu import row_block
 from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import Activation, FeedForward
 from firth.layers.hook_free import Direct
+from firth.layers.kernels.cpu import row_block
+from firth.layers.kernels.triton import one_row
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables
 from firth.layers.self_attention import Biases, HeadNorm

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from firth.layers.attention import mask
 from firth.layers.attention.score import Dot, ScoreKind
-from firth.layers.cpu import source_attention
 from firth.layers.hook_free import Direct, Linear
+from firth.layers.kernels.cpu import source_attention
 from firth.layers.self_attention import Attend, Biases, HeadNorm, normalised, register
 from firth.layers.state import roomy
 

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from firth.layers import manual_backward
 from firth.layers.cap import capped
+from firth.layers.kernels import manual_backward
 
 SMALL = 1 << 23  # up to this many logits are held at once: below it, pieces cost more than they save
 PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
@@ -227,7 +227,7 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
 def _kernel() -> Any:
     """The Triton kernel, which reads the logits once; None without Triton."""
     try:
-        from firth.layers import cross_entropy_kernel
+        from firth.layers.kernels.triton import cross_entropy_code as cross_entropy_kernel
     except ModuleNotFoundError as error:
         if error.name != "triton":
             raise

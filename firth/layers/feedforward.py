@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers import manual_backward
 from firth.layers.gelu import gelu
 from firth.layers.hook_free import Direct, Linear
+from firth.layers.kernels import manual_backward
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu_tanh")

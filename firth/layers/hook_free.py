@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firth.layers import transposed_product
+from firth.layers.kernels import transposed_product
 
 
 class Direct(nn.Module):

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import manual_backward
 from firth.layers.hook_free import Direct
+from firth.layers.kernels import manual_backward
 
 NormKind = Literal["layer", "rms"]
 EPS = 1e-5  # if a recipe gives none

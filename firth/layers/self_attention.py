@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers import attention, manual_backward
+from firth.layers import attention
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.score import Dot, ScoreKind, score_layer
-from firth.layers.cpu import cached_attention
 from firth.layers.hook_free import Direct, Linear
+from firth.layers.kernels import manual_backward
+from firth.layers.kernels.cpu import cached_attention
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import FixedKeyValue, KeyValue, LayerState, RecentKeyValue

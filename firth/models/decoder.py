@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firth.layers import one_row
 from firth.layers.cap import capped
+from firth.layers.kernels.triton import one_row
 from firth.layers.quantised import Int8Linear
 from firth.models.config import TransformerSettings
 from firth.models.network import Network

@@ -174,7 +174,7 @@ def test_the_text_is_right_after(event: Event) -> None:
 
 
 def test_rooms_are_used_again() -> None:
-    from firth.layers import recorded as rooms
+    from firth.layers.kernels import recorded as rooms
 
     def rest() -> int:
         gc.collect()

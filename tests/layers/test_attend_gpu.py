@@ -12,8 +12,9 @@ from tolerance import assert_as_accurate
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention import Call, attend, fused, mask, position, score, sdpa
+from firth.layers.attention import Call, attend, mask, position, score, sdpa
 from firth.layers.attention.weights import weights
+from firth.layers.kernels import attention as fused
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,8 +14,9 @@ from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention import chunked, flex, fused, mask, reference, sdpa
+from firth.layers.attention import chunked, flex, mask, reference, sdpa
 from firth.layers.attention.call import Call
+from firth.layers.kernels import attention as fused
 
 STEP = 1e-5
 # A central difference is off by STEP²/6 of the third derivative and by 1e-16/STEP of the value: both some 1e-10, of numbers up

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.attention import attend, mask
-from firth.layers.cpu import cached_attention, code, log_normaliser, product, row_block, source_attention, team
 from firth.layers.hook_free import Linear
+from firth.layers.kernels.cpu import cached_attention, code, log_normaliser, product, row_block, source_attention, team
 from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
 from firth.models import LanguageModel, TransformerConfig, language_model

@@ -98,7 +98,7 @@ def with_gradients(what: Any, given: Inputs, dtype: torch.dtype) -> list[Tensor]
 
 
 def fused(given: Inputs, seen: Spans, scale: float, cut: Any = None) -> list[Tensor]:
-    from firth.layers.attention.fused.additive import additive
+    from firth.layers.kernels.attention.additive import additive
 
     leaves = [x.detach().requires_grad_() for x in given]
     o = additive(*leaves, seen, scale, cut)
@@ -186,7 +186,7 @@ def test_twice_gives_the_same_bits() -> None:
 
 
 def test_atomic_sum_of_dq() -> None:
-    from firth.layers.attention.fused.additive import tiles
+    from firth.layers.kernels.attention.additive import tiles
 
     given = inputs(2, 2, 1, 21, 37, 24, 16)
     check(given, spans("lengths", 2, 21, 37), 1.0, tiles(24, 16, torch.float32)._replace(atomic=1))
@@ -223,7 +223,7 @@ def test_nan_of_a_key_that_nobody_sees_in_another_block_stays_there() -> None:
 
 
 def test_fake_operators_agree_with_the_real_ones() -> None:
-    from firth.layers.attention.fused.additive import operator, tiles
+    from firth.layers.kernels.attention.additive import operator, tiles
 
     q, k, w, v = inputs(1, 2, 1, 5, 6, 16, 24)
     leaves = [x.detach().requires_grad_() for x in (q, k, w, v)]

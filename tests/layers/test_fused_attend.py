@@ -9,7 +9,7 @@ from attention_cases import POSITIONS, SCORES, SHAPES, Case, rules, saying, with
 from interpreter import INTERPRETED
 
 from firth.errors import ConfigError
-from firth.layers.attention import fused
+from firth.layers.kernels import attention as fused
 
 pytest.importorskip("triton", reason="the fused kernels are written in Triton")
 pytestmark = [

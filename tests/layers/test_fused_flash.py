@@ -13,9 +13,9 @@ from torch import Tensor
 triton = pytest.importorskip("triton", reason="the fused kernels are written in Triton")
 
 from firth.errors import ConfigError  # noqa: E402
-from firth.layers.attention.fused import blocks, flash  # noqa: E402
-from firth.layers.attention.fused.blocks import Tile, Tiles  # noqa: E402
 from firth.layers.attention.key_ranges import Spans  # noqa: E402
+from firth.layers.kernels.attention import blocks, flash  # noqa: E402
+from firth.layers.kernels.attention.blocks import Tile, Tiles  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = [

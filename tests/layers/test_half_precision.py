@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from firth.layers.recurrent import Recurrent, half_precision
+from firth.layers.kernels import half_precision
+from firth.layers.recurrent import Recurrent
 from firth.layers.recurrent.torch_cell import TorchCell
 from firth.layers.state import RecurrentState
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 triton = pytest.importorskip("triton", reason="the kernels are written in Triton")
 
 from firth.layers.feedforward import gated, gelu_tanh  # noqa: E402
+from firth.layers.kernels.triton.one_row_code import place, product  # noqa: E402
 from firth.layers.norm import norm  # noqa: E402
-from firth.layers.one_row_kernel import place, product  # noqa: E402
 from firth.layers.position import RotaryTurn, rotate  # noqa: E402
 from firth.layers.state import FixedKeyValue  # noqa: E402
 from firth.models import TransformerConfig, language_model  # noqa: E402

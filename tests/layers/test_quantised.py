@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.quantised import Int4Linear, Int8Linear, Quantisation, QuantisedLinear, cpu, quantised, rounding
+from firth.layers.kernels.cpu import quantised as cpu
+from firth.layers.quantised import Int4Linear, Int8Linear, Quantisation, QuantisedLinear, quantised, rounding
 
 DIGITS = 1.1 / 127 / 508  # of max |x|: the error of two digits, and some rounding
 KINDS: tuple[Quantisation, ...] = ("int8", "int4")

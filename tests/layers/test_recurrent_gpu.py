@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from firth.layers.kernels.half_precision import _benches
 from firth.layers.recurrent import Recurrent
-from firth.layers.recurrent.half_precision import _benches
 from firth.layers.state import RecurrentState
 
 pytestmark = [

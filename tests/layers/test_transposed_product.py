@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from firth.layers import transposed_product
-from firth.layers.cpu import team
 from firth.layers.hook_free import Linear
+from firth.layers.kernels import transposed_product
+from firth.layers.kernels.cpu import team
 
 WIDE = (1024, 512)  # large enough for the transposed product
 EPS = torch.finfo(torch.float32).eps

@@ -13,9 +13,11 @@ from tolerance import assert_equal
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention import Kernel, attend, chunked, few_queries, flex, fused, mask, position, reference, score, sdpa
+from firth.layers.attention import Kernel, attend, chunked, flex, mask, position, reference, score, sdpa
 from firth.layers.attention import score as score_package
 from firth.layers.attention.call import Call
+from firth.layers.kernels import attention as fused
+from firth.layers.kernels.triton import few_queries
 from firth.oracles import attention as oracle
 from firth.oracles import position as oracle_position
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.graphs.captured import MOST, Captured, can_capture, padded_width
-from firth.layers.recorded import copy_all
+from firth.layers.kernels.recorded import copy_all
 from firth.layers.state import FixedKeyValue
 from firth.models import LanguageModel
 

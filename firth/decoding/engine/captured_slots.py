@@ -11,7 +11,7 @@ from torch import Tensor
 from firth.decoding.engine.slots import Slots
 from firth.decoding.graphs.captured import can_capture
 from firth.decoding.graphs.recorded import overwritten
-from firth.layers.recorded import Recorded, Room, lend_room
+from firth.layers.kernels.recorded import Recorded, Room, lend_room
 
 _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or shrinks passes through most n only once
 

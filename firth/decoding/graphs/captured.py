@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from firth.decoding.config import DecodingConfig
 from firth.decoding.graphs.recorded import advance_in_place, overwritten
 from firth.decoding.sampling.choice import pick
-from firth.layers.recorded import Recorded, Room, copy_all, lend_room
+from firth.layers.kernels.recorded import Recorded, Room, copy_all, lend_room
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack

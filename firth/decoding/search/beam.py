@@ -31,7 +31,7 @@ from firth.decoding.loop import StepwiseModel
 from firth.decoding.sampling.choice import penalised
 from firth.decoding.sampling.draw import forced
 from firth.decoding.search.considered import Note, considered
-from firth.layers.cpu import log_normaliser
+from firth.layers.kernels.cpu import log_normaliser
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there

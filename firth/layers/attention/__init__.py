@@ -21,12 +21,14 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers import position as position
-from firth.layers.attention import chunked, few_queries, flex, fused, reference, sdpa
+from firth.layers.attention import chunked, flex, reference, sdpa
 from firth.layers.attention import mask as mask
 from firth.layers.attention import score as score
 from firth.layers.attention.call import Call
 from firth.layers.attention.checks import check
 from firth.layers.attention.score import Score
+from firth.layers.kernels import attention as fused
+from firth.layers.kernels.triton import few_queries
 
 Kernel = Literal["auto", "sdpa", "triton", "few_queries", "flex", "chunked", "reference"]
 

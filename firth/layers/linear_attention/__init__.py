@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.linear_attention import chunked, fused, parallel, recurrent
+from firth.layers.kernels import linear_attention as fused
+from firth.layers.linear_attention import chunked, parallel, recurrent
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 

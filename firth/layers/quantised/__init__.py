@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.hook_free import Direct
-from firth.layers.quantised import cpu, gpu, rounding
+from firth.layers.kernels.cpu import quantised as cpu
+from firth.layers.kernels.triton import quantised as gpu
+from firth.layers.quantised import rounding
 
 Quantisation = Literal["int8", "int4"]
 GROUP = 32  # columns that share a scale in int4

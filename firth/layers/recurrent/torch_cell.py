@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from firth.layers.kernels import half_precision
 from firth.layers.quantised import Quantisation
-from firth.layers.recurrent import half_precision
 from firth.layers.recurrent.cell import Cell, Reset, State, Weights
 
 

@@ -1,0 +1,71 @@
+"""One query per row over cached keys and values, in one call: the new key and value are written to memory, too.
+
+    s_k = scale · q · k_k        o = Σ_k e^{s_k − max s} v_k / Σ_k e^{s_k − max s}        k = 0 … length of the row
+
+torch needs about ten operations for this, some of which cost more than the attention itself. Rows may have different lengths;
+each reads only its own keys. Letters as in attention/call.py; C capacity, N rows.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from firth.layers.kernels.cpu import team
+from firth.layers.state import FixedKeyValue, KeyValue
+
+if TYPE_CHECKING:
+    from firth.layers.kernels.cpu.code import Compiled
+
+FIELDS = (
+    "taken",
+    *(f"{name}{part}" for name in ("q", "k", "v") for part in ("", "_row", "_head")),  # an address, and steps from it
+    *(f"{name}{part}" for name in ("keys", "values") for part in ("", "_row", "_head", "_position")),
+    *("o", "scores", "room", "lengths", "length_step", "C", "N", "H", "shared", "scale"),  # shared: H / G
+)
+_WIDEST = 256  # of a head: a query stays in registers
+_WIDTHS = 16  # a head's width is a multiple of these
+
+
+def why_not(q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: Any) -> str | None:
+    """Of a causal attention with dot products, of which the caller has made sure."""
+    if type(past) is not KeyValue and type(past) is not FixedKeyValue:
+        return "keys and values are not cached as they are"
+    if q_BHTD.shape[2] != 1 or not q_BHTD.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return "it is for one query per row on a CPU, without gradients"
+    if any(x.dtype != torch.float32 or x.stride(3) != 1 for x in (q_BHTD, k_BGTD, v_BGTD)):
+        return "q, k and v have to be in float32, each head's numbers next to each other"
+    D = q_BHTD.shape[3]
+    if D % _WIDTHS or D > _WIDEST or k_BGTD.shape[3] != D or v_BGTD.shape[3] != D or not len(q_BHTD):
+        return f"heads are as wide as a multiple of {_WIDTHS}, at most {_WIDEST}"
+    return team.why_not()
+
+
+def attend(q_BH1D: Tensor, k_BG1D: Tensor, v_BG1D: Tensor, past: KeyValue | FixedKeyValue, scale: float) -> tuple[Tensor, Any]:
+    """o_B1d, the outputs of all heads one after the other, and the state after the token."""
+    (N, H, _, D), G = q_BH1D.shape, k_BG1D.shape[1]
+    after: KeyValue | FixedKeyValue
+    if isinstance(past, KeyValue):
+        k_BGCD, v_BGCD, after = past.place(k_BG1D, v_BG1D)
+        length, length_step = torch.tensor([past.length]), 0
+    else:
+        k_BGCD, v_BGCD, after = past.k_BGCD, past.v_BGCE, past
+        length, length_step = past.length_B, past.length_B.stride(0)
+    C = k_BGCD.shape[2]
+    wide = -(-C // _WIDTHS) * _WIDTHS
+    o_B1d, score_NHC = q_BH1D.new_empty(N, 1, H * D), q_BH1D.new_empty(N * H * wide)
+    fields = [0, *(place for x in (q_BH1D, k_BG1D, v_BG1D) for place in (x.data_ptr(), x.stride(0), x.stride(1)))]
+    fields += [place for x in (k_BGCD, v_BGCD) for place in (x.data_ptr(), x.stride(0), x.stride(1), x.stride(2))]
+    fields += [o_B1d.data_ptr(), score_NHC.data_ptr(), wide, length.data_ptr(), length_step, C, N, H, H // G, team.bits(scale)]
+    team.run(_kernel(D), fields)
+    return o_B1d, after
+
+
+@cache
+def _kernel(head_width: int) -> Compiled:
+    from firth.layers.kernels.cpu.cached_attention_code import attention
+
+    return attention(head_width)
