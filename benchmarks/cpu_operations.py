@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.feedforward import _plain_swiglu, swiglu
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary
@@ -33,7 +35,7 @@ def main() -> None:
         print(page_faults(keep=sys.argv[1] == "keep"))
         return
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; median of {PAIRS} pairs, forward + backward\n")
-    layer, attention = RMSNorm(WIDTH, eps=1e-5), SelfAttention(WIDTH, HEADS, HEADS, bias=False)
+    layer, attention = RMSNorm(WIDTH, eps=1e-5), SelfAttention(BlockConfig(width=WIDTH, attention=AttentionConfig(heads=HEADS)))
     turn = Rotary(T, WIDTH // HEADS, 10_000.0).turn(0, T)
 
     compare("RMSNorm", layer, lambda x: F.rms_norm(x, (WIDTH,), layer.weight, 1e-5), B, T, WIDTH)

@@ -227,15 +227,20 @@ def llama_like(recipe: Recipe, vocab: int):
 
     config = recipe.model
     assert isinstance(config, TransformerConfig)
-    assert (config.position, config.norm, config.activation, config.norm_placement) == ("rotary", "rms", "swiglu", "pre")
+    assert (config.position.kind, config.norm.kind, config.feedforward.activation, config.norm.placement) == (
+        "rotary",
+        "rms",
+        "swiglu",
+        "pre",
+    )
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocab,
             hidden_size=config.width,
             intermediate_size=config.inner,
             num_hidden_layers=config.depth,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.groups,
+            num_attention_heads=config.attention.heads,
+            num_key_value_heads=config.attention.groups,
             max_position_embeddings=max(512, config.context or 0),
             rms_norm_eps=1e-5,
             tie_word_embeddings=config.tied,
@@ -262,10 +267,12 @@ def copy_to_llama(ours: LanguageModel, peer) -> None:
             _, n, rest = name.split(".", 2)
             at = f"model.layers.{n}."
             config = ours.config
-            head = config.width // config.heads
+            head = config.width // config.attention.heads
             match rest:
                 case "attention.qkv.weight":
-                    q, k, v = tensor.split([config.heads * head, config.groups * head, config.groups * head])
+                    q, k, v = tensor.split(
+                        [config.attention.heads * head, config.attention.groups * head, config.attention.groups * head]
+                    )
                     state |= {f"{at}self_attn.{x}_proj.weight": w for x, w in zip("qkv", (q, k, v), strict=True)}
                 case "attention.out.weight":
                     state[f"{at}self_attn.o_proj.weight"] = tensor

@@ -25,8 +25,8 @@ from firth.tasks.next_token import LanguageModelRun
 
 PROMPTS = ("Return the ", "If the argument is ", "This function ")
 LONG = ["training.context=256", "training.batch=16"]  # so that a text of 250 tokens needs no second reading
-LARGE = ["model.width=384", "model.depth=6", "model.heads=6", "model.hidden=1152", "training.rate=0.0015"]
-SMALL = ["model.width=64", "model.depth=1", "model.heads=2", "model.hidden=192"]
+LARGE = ["model.width=384", "model.depth=6", "model.attention.heads=6", "model.feedforward.hidden=1152", "training.rate=0.0015"]
+SMALL = ["model.width=64", "model.depth=1", "model.attention.heads=2", "model.feedforward.hidden=192"]
 RUNS = {
     "target": ("docs-char-transformer", [*LONG, *LARGE]),
     "gru": ("docs-char-gru", []),

@@ -23,6 +23,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import tomli_w
 
 from firth.api.recipe import Expected, Recipe
+from firth.config import sub_tables
 from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
 from firth.models import ModelConfig
@@ -47,8 +48,18 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 def config_classes() -> list[type]:
     """Every class whose fields are settings of a recipe, base classes included."""
     tasks = [config for task in TASKS for config in (task.Data, task.Objective)]
-    found = [base for config in (Recipe, *tasks, *MODELS, *_TABLES.values()) for base in _lineage(config)]
+    inside = [config for configs in inner_tables().values() for config in configs]
+    found = [base for config in (Recipe, *tasks, *MODELS, *inside, *_TABLES.values()) for base in _lineage(config)]
     return list(dict.fromkeys(found))
+
+
+def inner_tables() -> dict[str, list[type]]:
+    """The tables inside [model], and the classes of each."""
+    found: dict[str, dict[type, None]] = {}
+    for config in MODELS:
+        for name, hint in typing.get_type_hints(config).items():
+            found.setdefault(name, {}).update(dict.fromkeys(sub_tables(hint)))
+    return {name: list(configs) for name, configs in found.items() if configs}
 
 
 def keywords() -> str:
@@ -138,14 +149,16 @@ def _about(config: type) -> str:
 # Cells of a table
 
 
-def _settings(table: str, config: type, *, inherited: bool = True) -> str:
-    """A Markdown table of the settings of a class, all of them or those that its base classes lack."""
+def _settings(table: str, config: type, *, inherited: bool = True, hidden: tuple[str, ...] | None = None) -> str:
+    """A Markdown table of the settings of a class, all of them or those that its base classes lack, without those `hidden`."""
     hints, said = typing.get_type_hints(config), meanings(config)
     own = inspect.get_annotations(config)
+    if hidden is None:
+        hidden = _CHOOSING if table in ("model", "objective") else ()
     rows = [
         (f"`{field.name}`", _type(hints[field.name]), _default(field), _meaning(table, field, said[field.name]))
         for field in dataclasses.fields(config)
-        if field.name not in (_CHOOSING if table in ("model", "objective") else ()) and (inherited or field.name in own)
+        if field.name not in hidden and (inherited or field.name in own)
     ]
     return _markdown(("setting", "type", "default", "meaning"), rows) if rows else ""
 
@@ -154,11 +167,13 @@ def _meaning(table: str, field: dataclasses.Field[Any], comment: str) -> str:
     text = _escaped(comment)
     if f"{table}.{field.name}" in SPECIAL:
         text += f"; only for {_listed(task.name for task in TASKS if f'{table}.{field.name}' in task.uses)}"
-    was = field.metadata.get("was", ())
+    was = [f"model{name}" if name.startswith(".") else name for name in field.metadata.get("was", ())]
     return f"{text}; formerly {_listed(was, 'or')}" if was else text
 
 
 def _type(hint: Any) -> str:
+    if sub_tables(hint):
+        return "table"
     options = [one for one in get_args(hint) if one is not type(None)] if _is_union(hint) else [hint]
     choices = [_code(_toml(choice)) for option in options if get_origin(option) is Literal for choice in get_args(option)]
     others = [_type_name(option) for option in options if get_origin(option) is not Literal]
@@ -180,6 +195,8 @@ def _is_union(hint: Any) -> bool:
 def _default(field: dataclasses.Field[Any]) -> str:
     if field.default is dataclasses.MISSING:
         return "required"
+    if dataclasses.is_dataclass(field.default):
+        return "optional"
     return "not set" if field.default is None else _code(_toml(field.default))
 
 
@@ -289,6 +306,31 @@ def _model() -> Iterator[str]:
         yield _about(config)
         yield from _inherits(_BASES.get(base, base.__name__) for base in _lineage(config)[:-1])
         yield settings
+    for name, configs in inner_tables().items():
+        yield from _inner(name, configs)
+
+
+def _inner(name: str, configs: list[type]) -> Iterator[str]:
+    """A table inside [model]."""
+    kinds = [get_args(typing.get_type_hints(config)["kind"])[0] for config in configs if len(configs) > 1 and _is_kind(config)]
+    yield f"### `[model.{name}]`"
+    if kinds:
+        usual = next(field.default.kind for field in dataclasses.fields(TransformerSettings) if field.name == name)
+        choices = ", ".join(_code(_toml(kind)) for kind in kinds)
+        yield f"With only a kind, the table can be written as one line: `{name} = {_toml(kinds[1])}`."
+        yield _markdown(("setting", "type", "default", "meaning"), [("`kind`", choices, _code(_toml(usual)), f"{name} scheme")])
+    elif short := {config.short for config in configs} - {None}:
+        yield f"With only its `{short.pop()}`, the table can be written as one line, `{name} = …`."
+    for config in dict.fromkeys(base for one in configs for base in _lineage(one)):
+        settings = _settings("model", config, inherited=False, hidden=("kind",) if kinds else ())
+        if settings:
+            yield f"{_code(_toml(config.kind))}: {_about(config)}" if kinds else _about(config)  # type: ignore[attr-defined]
+            yield settings
+
+
+def _is_kind(config: type) -> bool:
+    """Whether a class is that of one kind of table: its `kind` has one value."""
+    return len(get_args(typing.get_type_hints(config).get("kind"))) == 1
 
 
 def _choosing_model() -> Iterator[tuple[str, ...]]:

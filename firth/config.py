@@ -3,6 +3,9 @@
 A config is an ordinary frozen dataclass whose annotations are the schema. Supported types: bool, int, float, str, Literal,
 `X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses distinguished by their Literal fields (`kind`).
 An unknown key, a wrong type or a missing key raises a ConfigError with the full path of the key.
+
+A table of one idea inside another table, such as [model.norm], is a `SubTable`. Settings that used to stand outside of it are
+still read there: a name with a dot in `renamed` is a name in the table around it.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import tomli_w
 
@@ -34,9 +37,40 @@ def setting(default: T, meaning: str) -> T:
     return dataclasses.field(default=default, metadata={"meaning": meaning})
 
 
-def renamed(*old: str, default: Any) -> Any:
-    """A field that used to have other names. Recipes and runs with an old name can still be read."""
-    return dataclasses.field(default=default, metadata={"was": old})
+def renamed(*old: str, default: Any, always_written: bool = False) -> Any:
+    """A field that used to have other names; ".eps" was a name in the table around this one. Recipes and runs with an old name
+    can still be read. `always_written`: old runs have the default even where the setting does not apply."""
+    return dataclasses.field(default=default, metadata={"was": old, "always_written": always_written})
+
+
+def settings(config: Any, at: str = "", outer: Any = None) -> Iterator[tuple[str, Any, Any]]:
+    """Every setting of a config, those of its sub-tables with dots: name, value, and default."""
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), f"{at}{field.name}"
+        if isinstance(value, SubTable):
+            yield from settings(value, f"{name}.", field.default)
+        else:  # which kind of sub-table is the default, the table around it says
+            yield name, value, getattr(outer, "kind", field.default) if field.name == "kind" else field.default
+
+
+def nested(settings: Mapping[str, Any]) -> Table:
+    """Settings with dots in their names as tables inside tables; None means that one is not set."""
+    table: Table = {}
+    for name, value in settings.items():
+        if value is not None:
+            *path, last = name.split(".")
+            place = table
+            for part in path:
+                place = place.setdefault(part, {})
+            place[last] = value
+    return table
+
+
+class SubTable:
+    """The settings of one idea, as a table inside another. `short` is the setting that a plain value in place of the table
+    gives: norm = "rms" means [norm] kind = "rms"."""
+
+    short: ClassVar[str | None] = "kind"
 
 
 def read_toml(path: Path) -> Table:
@@ -83,19 +117,156 @@ def with_changes(summary: str, named: Iterable[str]) -> str:
     return f"{summary}; changed: {', '.join(dict.fromkeys(named))}"
 
 
-def override(table: Mapping[str, Any], assignments: Iterable[Assignment]) -> Table:
-    """A copy of `table` with each assignment applied."""
+_SHORT = ""  # the key of a plain value that was assigned to a table
+
+
+def override(
+    table: Mapping[str, Any], assignments: Iterable[Assignment], schema: Any = None, notice: Notice = lambda message: None
+) -> Table:
+    """A copy of `table` with each assignment applied. With a `schema`, both may use the old names of settings."""
     result = _copied(table)
-    for assignment in assignments:
-        key, value = split_assignment(assignment)
+    if schema is not None:
+        result = canonical(schema, result, notice=notice)
+    # A table before the settings in it: --model.position.base=500 --model.position=rotary means the same in either order.
+    for key, value in sorted(map(split_assignment, assignments), key=lambda one: one[0].count(".")):
         *path, last = key.split(".")
         place = result
         for name in path:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise ConfigError(f'cannot set "{key}": "{name}" is a value, not a table')
-        place[last] = value
+        if schema is not None and isinstance(place.get(last), dict) and not isinstance(value, dict):
+            place[last][_SHORT] = value
+        else:
+            place[last] = value
+        if schema is not None:  # before it, no old name was left: one that is there now was assigned
+            result = canonical(schema, result, notice=notice, assigned=True)
     return result
+
+
+def canonical(
+    schema: Any, table: Mapping[str, Any], at: str = "", notice: Notice = lambda message: None, assigned: bool = False
+) -> Table:
+    """The table, and the tables in it, with every setting under its current name. `assigned`: an old name wins over the current
+    one."""
+    result = dict(table)
+    try:
+        chosen = _matching_table([option for option in _options(schema) if dataclasses.is_dataclass(option)], result, at)
+    except ConfigError:  # `build` will say it
+        return result
+    result = _with_new_names(chosen, result, at, notice, assigned)
+    for name, hint in _hints(chosen).items():
+        if isinstance(result.get(name), Mapping) and any(dataclasses.is_dataclass(option) for option in _options(hint)):
+            result[name] = canonical(hint, _with_kind(chosen, name, result[name]), _join(at, name), notice, assigned)
+    return result
+
+
+def merged(table: Mapping[str, Any], other: Mapping[str, Any]) -> Table:
+    """Both tables as one, the second before the first; a table of another kind is not merged but replaced."""
+    result = dict(table)
+    for name, value in other.items():
+        old = result.get(name)
+        same = isinstance(old, Mapping) and isinstance(value, Mapping) and value.get("kind", old.get("kind")) == old.get("kind")
+        result[name] = merged(old, value) if same else value  # type: ignore[arg-type]
+    return result
+
+
+def _with_kind(schema: Any, name: str, table: Mapping[str, Any]) -> Table:
+    """The table of a field. Where its kind decides which class it is, with the `kind` that the field has by default."""
+    kind = getattr(_fields(schema)[name].default, "kind", None)
+    return {"kind": kind, **table} if len(sub_tables(_hints(schema)[name])) > 1 else dict(table)
+
+
+@functools.cache
+def _fields(schema: Any) -> dict[str, Any]:
+    return {field.name: field for field in dataclasses.fields(schema)}
+
+
+@functools.cache
+def sub_tables(hint: Any) -> tuple[Any, ...]:
+    """The classes of the sub-table that a field with this annotation holds; none for other fields."""
+    return tuple(option for option in _options(hint) if isinstance(option, type) and issubclass(option, SubTable))
+
+
+@functools.cache
+def outer_names(hint: Any) -> dict[str, str]:
+    """The settings of a sub-table that used to stand around it: the old name and the current one."""
+    return {
+        old.removeprefix("."): field.name
+        for option in sub_tables(hint)
+        for field in dataclasses.fields(option)
+        for old in field.metadata.get("was", ())
+        if old.startswith(".")
+    }
+
+
+T_class = TypeVar("T_class", bound=type)
+
+
+def with_old_names(at: str) -> Callable[[T_class], T_class]:
+    """A dataclass whose constructor, and `dataclasses.replace`, also accept the old names of settings that are in its sub-tables
+    now, and a plain value for a sub-table: Config(heads=4, norm="layer"). `at` is its table, for messages."""
+
+    def accepting(cls: T_class) -> T_class:
+        made = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(made)
+        def __init__(self: Any, **given: Any) -> None:
+            made(self, **_gathered(cls, given, at))
+
+        cls.__init__ = __init__  # type: ignore[misc]
+        return cls
+
+    return accepting
+
+
+def _gathered(schema: Any, given: Mapping[str, Any], at: str) -> dict[str, Any]:
+    """Keyword arguments with the settings of each sub-table gathered in it."""
+    result, fields = dict(given), _fields(schema)
+    for name, hint in _hints(schema).items():
+        options = sub_tables(hint)
+        if not options:
+            continue
+        outer = {new: result.pop(old) for old, new in outer_names(hint).items() if old in result}
+        value = result.get(name)
+        if value is None:
+            value = fields[name].default
+        if isinstance(value, SubTable):
+            known: Mapping[str, Any] = _fields(type(value))  # type: ignore[arg-type]
+            changes = {new: one for new, one in outer.items() if new in known or not _means_nothing(options, new, one)}
+            _expect_known(changes, type(value), options, _join(at, name))
+            result[name] = dataclasses.replace(value, **changes) if changes else value  # type: ignore[type-var]
+            continue
+        short = value if isinstance(value, Mapping) else {options[0].short or "kind": value}
+        table = {new: one for new, one in {**short, **outer}.items() if one is not None}
+        chosen = _matching_table(list(options), _with_kind(schema, name, table), _join(at, name))
+        table = {new: one for new, one in table.items() if new in _fields(chosen) or not _means_nothing(options, new, one)}
+        _expect_known(table, chosen, options, _join(at, name))
+        result[name] = chosen(**table)
+    return result
+
+
+def _means_nothing(options: Iterable[Any], name: str, value: Any) -> bool:
+    """Whether a setting of another kind of table says nothing: when all stood in one table, old runs wrote some defaults."""
+    found = [_fields(one)[name] for one in options if name in _fields(one)]
+    return value is None or any(one.metadata.get("always_written") and one.default == value for one in found)
+
+
+def _expect_known(names: Iterable[str], chosen: Any, options: tuple[Any, ...], at: str) -> None:
+    """Refuse settings that the class lacks; those of another class of the union are named as such."""
+    known = _fields(chosen)
+    for name in names:
+        if name in known:
+            continue
+        others = [_literal_default(other, "kind") for other in options if issubclass(other, SubTable) and name in _fields(other)]
+        if not others:
+            where = f'"{at}"' if at else "the recipe"
+            raise ConfigError(f'unknown key "{_join(at, name)}" in {where}.{did_you_mean(name, known)}')
+        kinds = " or ".join(f'"{kind}"' for kind in others)
+        raise ConfigError(
+            f'{_join(at, name)} only applies to {at} = {kinds}; given "{_literal_default(chosen, "kind")}". '
+            f"Remove {_join(at, name)}, or change {at}."
+        )
 
 
 def build(
@@ -104,20 +275,22 @@ def build(
     at: str = "",
     notice: Notice = lambda message: None,
     types: Mapping[str, Any] | None = None,
+    options: tuple[Any, ...] = (),
 ) -> T:
     """Build an instance of the dataclass `schema` from nested dicts. `at` is the path in error messages, `notice` gets a message
-    about each renamed setting, and `types` replaces the annotations of fields whose class depends on other tables."""
+    about renamed settings, and `types` replaces the annotations of fields whose class depends on other tables. `options`: the
+    classes of the union that `schema` was chosen from."""
     hints = _hints(schema) | dict(types or {})  # type: ignore[arg-type]
-    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
-    table = _with_new_names(fields, table, at, notice)
-    for key in table:
-        if key not in fields:
-            where = f'"{at}"' if at else "the recipe"
-            raise ConfigError(f'unknown key "{_join(at, key)}" in {where}.{did_you_mean(key, fields)}')
+    fields = _fields(schema)  # type: ignore[arg-type]
+    table = _with_new_names(schema, table, at, notice)
+    _expect_known(table, schema, options or (schema,), at)
     values = {}
     for name, field in fields.items():
         if name in table:
-            values[name] = _convert(hints[name], table[name], _join(at, name), notice)
+            value = table[name]
+            if isinstance(value, Mapping):
+                value = _with_kind(schema, name, value)
+            values[name] = _convert(hints[name], value, _join(at, name), notice)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             values[name] = _convert_missing(hints[name], _join(at, name))
     return schema(**values)
@@ -129,20 +302,59 @@ def _hints(schema: type[Any]) -> dict[str, Any]:
     return typing.get_type_hints(schema)
 
 
-def _with_new_names(fields: Mapping[str, Any], table: Mapping[str, Any], at: str, notice: Notice) -> Mapping[str, Any]:
-    """The table with every old name of a setting replaced by its current one."""
-    result = dict(table)
-    for name, field in fields.items():
+def _with_new_names(schema: Any, table: Mapping[str, Any], at: str, notice: Notice, assigned: bool = False) -> Table:
+    """The table with every old name of a setting replaced by its current one, and with a table where a plain value stands for
+    one. `assigned`: the old name wins where both are set."""
+    result, told = dict(table), []
+    for name, field in _fields(schema).items():
         for old in field.metadata.get("was", ()):
-            if old not in result:
-                continue
-            if name in result:
-                raise ConfigError(
-                    f'"{_join(at, old)}" is an old name of "{_join(at, name)}", and both are set. Remove the old one.'
-                )
-            notice(f"{_join(at, old)} is now called {_join(at, name)}; the old name still works")
-            result[name] = result.pop(old)
+            if old in result and not old.startswith("."):
+                _expect_one(old, result, name, at, assigned)
+                told.append((_join(at, old), _join(at, name)))
+                result[name] = result.pop(old)
+    for name, hint in _hints(schema).items():
+        if (options := sub_tables(hint)) and (name in result or any(old in result for old in outer_names(hint))):
+            told += _gather_table(result, name, hint, options, at, assigned)
+    if told:
+        old_names, new_names = (", ".join(names) for names in zip(*told, strict=True))
+        verb, works = ("is", "name still works") if len(told) == 1 else ("are", "names still work")
+        notice(f"{old_names} {verb} now called {new_names}; the old {works}")
     return result
+
+
+def _gather_table(
+    result: Table, name: str, hint: Any, options: tuple[Any, ...], at: str, assigned: bool
+) -> list[tuple[str, str]]:
+    """Move the settings of a sub-table that stand around it into it, in place; their old and their current names."""
+    short: str | None = options[0].short
+    value, told = result.get(name), []
+    if value is not None and not isinstance(value, Mapping) and short is not None:
+        result[name] = {short: value}
+    elif isinstance(value, Mapping):
+        result[name] = dict(value)
+        if _SHORT in value:
+            if short is None:
+                raise ConfigError(f'"{_join(at, name)}" is {_shown(value[_SHORT])}; expected a table')
+            given = result[name].pop(_SHORT)
+            result[name] = {**({} if len(sub_tables(hint)) > 1 else result[name]), short: given}  # another kind, another table
+    for old, new in outer_names(hint).items():
+        if old in result and old != name:
+            inner = result.setdefault(name, {})
+            if not isinstance(inner, dict):
+                break  # `build` refuses it
+            _expect_one(old, inner, new, at, assigned, name)
+            value = result.pop(old)
+            of_kind = [one for one in options if "kind" not in inner or inner["kind"] in get_args(_hints(one).get("kind"))]
+            if any(new in _fields(one) for one in of_kind) or not _means_nothing(options, new, value):
+                inner[new] = value
+                told.append((_join(at, old), _join(at, f"{name}.{new}")))
+    return told
+
+
+def _expect_one(old: str, table: Mapping[str, Any], new: str, at: str, assigned: bool, inner: str = "") -> None:
+    if new in table and not assigned:
+        current = _join(at, _join(inner, new))
+        raise ConfigError(f'"{_join(at, old)}" is an old name of "{current}", and both are set. Remove the old one.')
 
 
 def _convert_missing(hint: Any, at: str) -> Any:
@@ -157,7 +369,7 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
     expect_numbers(at, value)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
-        return build(_matching_table(tables, value, at), value, at, notice)
+        return build(_matching_table(tables, value, at), value, at, notice, options=tuple(tables))
     for option in options:
         converted = _fit(option, value)
         if converted is not None:
@@ -217,7 +429,8 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
         if name in value:
             if value[name] not in choices:
                 shown = _shown(value[name])
-                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, choices))}.')
+                near = did_you_mean(value[name], map(str, choices), listed=False) if isinstance(value[name], str) else ""
+                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, choices))}.{near}')
             left = [table for table in left if value[name] in get_args(_hints(table)[name])]
     if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
         usual = _literal_default(left[0], "family")

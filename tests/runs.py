@@ -17,7 +17,7 @@ def recipe_table(kind: str = "char", model: str = "gru", **training: int) -> Tab
     return {
         "data": {"text": TEXT, "valid": 0.1},
         "tokenizer": {"kind": kind} | {"bpe": {"vocab": 290}, "char": {"start": False}}.get(kind, {}),  # without <start>
-        "model": {"kind": model, "width": 32} | ({"depth": 1, "heads": 2} if model == "transformer" else {}),
+        "model": {"kind": model, "width": 32} | ({"depth": 1, "attention": {"heads": 2}} if model == "transformer" else {}),
         "training": {"steps": 60, "batch": 8, "context": 24, "rate": 0.01, "device": "cpu"} | training,
         "decoding": {"tokens": 40},
     }

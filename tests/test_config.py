@@ -172,7 +172,7 @@ def test_families_share_kinds_and_the_first_is_meant_where_none_is_named(table: 
     [
         ({}, r"\"work.kind\" is missing; expected one of 'ink', 'chalk', 'oil', 'wood'$"),
         ({"family": "drawing"}, r"\"work.kind\" is missing; expected one of 'ink', 'chalk', 'oil'$"),
-        ({"kind": "tin"}, r"\"work.kind\" is 'tin'; expected one of 'ink', 'chalk', 'oil', 'wood'\.$"),
+        ({"kind": "tin"}, r"\"work.kind\" is 'tin'; expected one of 'ink', 'chalk', 'oil', 'wood'\. Did you mean \"ink\"\?$"),
         ({"family": "song", "kind": "ink"}, r"\"work.family\" is 'song'; expected one of 'drawing', 'print'\.$"),
         ({"kind": "ink", "copies": 3}, r'unknown key "work.copies" in "work"'),
         ({"family": "print", "kind": "oil"}, r"\"work.kind\" is 'oil'; expected one of 'ink', 'wood'"),

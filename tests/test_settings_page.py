@@ -77,13 +77,26 @@ def test_every_setting_of_every_kind_is_on_the_page_once(maker: ModuleType, tabl
     names = [(config, field.name) for config in classes for field in dataclasses.fields(config)]
     own = Counter(name for config, name in names if name in inspect.get_annotations(config))
     once = Counter(CHOOSING & own.keys())
-    assert listed(table) == Counter({name: count for name, count in own.items() if name not in once}) + once
+    inside = Counter[str]()
+    for configs in maker.inner_tables().values() if table == "model" else ():
+        inside += inner(configs)
+    assert listed(table) == Counter({name: count for name, count in own.items() if name not in once}) + once + inside
+
+
+def inner(configs: list[type]) -> Counter[str]:
+    """The settings of a table inside [model]. The `kind` that chooses a class is listed once."""
+    classes = {base for config in configs for base in inspect.getmro(config) if dataclasses.is_dataclass(base)}
+    found = Counter(name for config in classes for name in inspect.get_annotations(config) if name != "short")
+    return Counter({name: 1 if name == "kind" else count for name, count in found.items()})
 
 
 def test_every_setting_of_the_shipped_recipes_is_on_the_page() -> None:
     used = {(table, name) for recipe in shipped().values() for table in recipe if table != "summary" for name in recipe[table]}
     assert len(used) > 60
     assert {(table, name) for table, name in used if name not in listed(table)} == set()
+    models = [recipe["model"] for recipe in shipped().values()]
+    inside = {name for model in models for table in model.values() if isinstance(table, dict) for name in table}
+    assert {"heads", "placement"} <= inside <= listed("model").keys()
 
 
 def test_a_comment_is_read_beside_or_above_its_field(maker: ModuleType) -> None:

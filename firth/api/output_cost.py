@@ -41,6 +41,6 @@ def _advice(model: Any, width: int, tokenizer: TokenizerConfig) -> str:
     else:
         ways = ["a smaller tokenizer.vocab"]
     if isinstance(model, (RecurrentConfig, RecurrentSeq2SeqConfig)) and not model.tied:
-        embedding = model.embedding or model.width
+        embedding = model.embedding_width
         ways += [f"model.tied = true ({embedding:,} instead of {width:,} numbers)"] if embedding < width else []
     return f"To train faster, set {', or '.join(ways)}." if ways else "A GPU would train it faster."

@@ -10,10 +10,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from firth import interop
-from firth.config import Assignment, Notice, Table, build, override, read_toml, split_assignment, to_table, to_toml, with_changes
+from firth.config import (
+    Assignment,
+    Notice,
+    Table,
+    build,
+    canonical,
+    merged,
+    override,
+    read_toml,
+    split_assignment,
+    to_table,
+    to_toml,
+    with_changes,
+)
 from firth.errors import ConfigError
 from firth.files import is_file
 from firth.models import (
+    ModelConfig,
     PrefixConfig,
     TransformerCaptionConfig,
     TransformerConfig,
@@ -103,7 +117,8 @@ class Recipe(Tables[Any, Any]):
             model = dataclasses.replace(model, context=context + 1)  # <eos>
         if isinstance(model, PrefixConfig) and model.context is None:
             model = dataclasses.replace(model, context=2 * (context + 1))  # both sides
-        model = dataclasses.replace(model, vectors=_absolute(model.vectors))
+        embedding: Any = dataclasses.replace(model.embedding, vectors=_absolute(model.embedding.vectors))
+        model = dataclasses.replace(model, embedding=embedding)
         anywhere: dict[str, Any] = {key: _absolute(getattr(self.data, key)) for key in self.data.paths()}
         data = dataclasses.replace(self.data, **anywhere)
         init = self.training.init
@@ -149,7 +164,7 @@ def compose(
 ) -> Recipe:
     """The recipe that a nested dict describes, with `a.b=value` settings applied. Unless it is `complete`, [model] is filled in
     where training.init names a public model."""
-    changed = override(table, assignments)
+    changed = override(table, assignments, Recipe, notice)
     if not complete:
         _fill_in_model(changed)
     if assignments:
@@ -173,7 +188,8 @@ def _fill_in_model(table: Table) -> None:
     if not isinstance(init, str) or not isinstance(given, dict) or not (there := _imported_model(Path(init))):
         return
     if given.get("kind", there["kind"]) == there["kind"] and given.get("family", there["family"]) == there["family"]:
-        table["model"] = {**there, **given}
+        own = canonical(ModelConfig, {"kind": there["kind"], "family": there["family"], **given}, "model")
+        table["model"] = merged(canonical(ModelConfig, there, "model"), own)
         if there["family"] == "seq2seq":  # all public ones have one vocabulary for both sides
             table.setdefault("tokenizer", {"joint": True})
 

@@ -261,18 +261,18 @@ def source_tokenizer(data: Any) -> Tokenizer:
 def initial_network(
     recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resumed: RunFolder | None = None
 ) -> Network:
-    """The network with initial weights: drawn, or read from model.vectors or another run. A checkpoint of the run `resumed` will
-    replace whatever is trained; model.vectors and the other run may be gone."""
+    """The network with initial weights: drawn, or read from model.embedding.vectors or another run. A checkpoint of the run
+    `resumed` will replace whatever is trained; model.embedding.vectors and the other run may be gone."""
     config, task = recipe.training, recipe.task
     source = source_tokenizer(data)
     network = task.network(source.vocab, data.tokenizer.vocab)
     generator = torch.Generator().manual_seed(config.seed)
     initialise(network, generator)
-    if recipe.model.vectors is not None:
+    if recipe.model.embedding.vectors is not None:
         if resumed is not None:
-            read_embedding(network).weight.requires_grad_(not recipe.model.vectors_fixed)
+            read_embedding(network).weight.requires_grad_(not recipe.model.embedding.vectors_fixed)
         else:
-            notice(_embedded(network, source, recipe.model.vectors, recipe.model.vectors_fixed))
+            notice(_embedded(network, source, recipe.model.embedding.vectors, recipe.model.embedding.vectors_fixed))
     trained: Collection[str] = ()
     if config.init is not None and resumed is None:
         initialised, message = initialise_from_run(network, recipe, data.tokenizer.vocab)

@@ -23,7 +23,7 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.evaluation.by_position import loss_by_position
 from firth.figures.extrapolation import by_length, by_position, extrapolation_text
 from firth.figures.figure import Figure
-from firth.layers.position import SCHEMES
+from firth.layers.position import position_scheme
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import TransformerConfig, TransformerLM
 from firth.models.stretch import stretched
@@ -137,11 +137,10 @@ def with_position(recipe: Recipe, kind: str) -> Recipe:
     buckets = min(32, max(2, n // 4))
     own: Mapping[str, Any] = {
         "shaw": {"max_distance": max(1, n // 2)},
-        "t5": {"distance_buckets": buckets, "max_distance": max(buckets // 2 + 1, n // 2)},
+        "t5": {"buckets": buckets, "max_distance": max(buckets // 2 + 1, n // 2)},
     }.get(kind, {})
-    settings: dict[str, Any] = {name: None for scheme in SCHEMES for name in scheme.settings}
-    settings |= {"position": kind, "context": n, **own}
-    model = dataclasses.replace(recipe.model, **settings)
+    model: Any = recipe.model
+    model = dataclasses.replace(model, position=position_scheme(kind).Config(**own), context=n)
     return dataclasses.replace(recipe, model=model, expected=None)
 
 

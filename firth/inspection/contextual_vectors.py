@@ -26,7 +26,6 @@ from firth.models import (
     TransformerLM,
     TransformerSeq2Seq,
 )
-from firth.models.config import TransformerSettings
 from firth.models.encoder import Encoder, RecurrentEncoder, TransformerEncoder, WordEncoder
 from firth.models.prefix import PrefixDecoder
 from firth.models.readouts import CausalEncoder
@@ -58,8 +57,8 @@ def layer_number(network: Network, layer: int) -> int:
 def longest(network: Network) -> int | None:
     """The largest number of tokens the model accepts; None means no limit. Only learned positions have one."""
     match _reader(network):
-        case Stack(settings=TransformerSettings(position="learned", context=context)):
-            return context
+        case Stack(settings=settings):
+            return settings.longest
         case _:
             return None
 

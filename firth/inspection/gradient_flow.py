@@ -25,6 +25,7 @@ from torch import Tensor
 from firth.errors import ConfigError, DataError
 from firth.figures.figure import Drawn, Figure
 from firth.figures.gradient_flow import flow_by_distance
+from firth.layers.attention.config import CausalConfig
 from firth.layers.recurrent import Cell, CellKind
 from firth.layers.state import RecurrentState
 from firth.layers.tap import outputs
@@ -141,7 +142,7 @@ def fresh(kind: Kind, size: int, vocab: int, context: int, gain: float = 1.0, se
 
 def _config(kind: Kind, width: int, context: int) -> LanguageConfig:
     if kind == "transformer":
-        return TransformerConfig(kind="transformer", width=width, depth=2, heads=2, context=context)
+        return TransformerConfig(kind="transformer", width=width, depth=2, attention=CausalConfig(heads=2), context=context)
     return RecurrentConfig(kind=kind, width=width)
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from firth.inspection.cost import HEADS, LAYERS, Costs, Layer, Timing, fitted, operations
 from firth.layers.attention import attend, mask
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
@@ -131,7 +133,7 @@ def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], obj
         case "attention":
             return lambda x_1Td: attend(*[_by_head(x_1Td)] * 3, mask=mask.CAUSAL)
         case "attention with projections":
-            module = SelfAttention(d, HEADS, HEADS, bias=False).to(device).eval()
+            module = SelfAttention(BlockConfig(width=d, attention=AttentionConfig(heads=HEADS))).to(device).eval()
             torch.nn.init.normal_(module.qkv.weight, 0, d**-0.5)
             return lambda x_1Td: module(x_1Td, mask.CAUSAL, None, None)
         case "linear attention":

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score import ScoreKind
 from firth.layers.attention.weights import weights
 from firth.layers.recurrent import CellKind, Reset, Trace, cell_class
@@ -66,7 +67,7 @@ class MemoryAttention(nn.Module):
             )
         self.query = nn.Linear(width, compared, bias=False) if score in ("additive", "bilinear") else nn.Identity()
         self.key = nn.Linear(memory, compared, bias=False) if score == "additive" else nn.Identity()
-        self.attend = Attend(1, compared, score)
+        self.attend = Attend(AttentionConfig(heads=1, score=score), compared, reduced=False)
 
     def remember(self, memory_BSm: Tensor, length_B: Tensor) -> Memory:
         """Compute the keys, once for all steps."""

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
-from firth.layers.attention.score import ScoreKind
+from firth.layers.block_config import BlockConfig
 from firth.layers.cross_attention import CrossAttention, Source
-from firth.layers.feedforward import Activation, FeedForward
+from firth.layers.feedforward import FeedForward
 from firth.layers.hook_free import Direct
 from firth.layers.kernels.cpu import row_block
 from firth.layers.kernels.triton import one_row
-from firth.layers.norm import EPS, NormKind, norm
-from firth.layers.position import LayerPosition, LayerTables
-from firth.layers.self_attention import Biases, HeadNorm
+from firth.layers.known import unknown_setting
+from firth.layers.position import LayerPosition
 from firth.layers.state import FixedKeyValue, LayerState
-from firth.layers.token_mixer import MixerKind, token_mixer
-
-Placement = Literal["pre", "post", "sandwich"]
-Parallel = bool | Literal["two_norms"]
+from firth.layers.token_mixer import token_mixer
 
 
 class Block(Direct):
@@ -33,64 +27,24 @@ class Block(Direct):
 
     With `cross`, attention to a source stands between the two, in the same form; a parallel block has none."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        hidden: int,
-        *,
-        activation: Activation,
-        norm_kind: NormKind,
-        placement: Placement,
-        bias: Biases,
-        dropout: float,
-        norm_eps: float = EPS,
-        head_width: int | None = None,  # if not given, width / heads
-        qk_norm: bool = False,
-        score: ScoreKind = "scaled_dot",
-        score_scale: float | None = None,  # instead of the score's own
-        score_cap: float | None = None,  # bound of the scores
-        tables: LayerTables | None = None,
-        position_projections: bool = False,
-        cross: bool = False,
-        parallel: Parallel = False,  # only with placement "pre"
-        attention: MixerKind = "softmax",
-        span: int | None = None,  # of a window
-        around: bool = False,  # whether the window also reaches to later tokens
-        key_width: int | None = None,  # of Taylor features
-    ) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.placement, self.dropout, self.parallel = placement, dropout, parallel
-        of_heads = HeadNorm(norm_kind, bias is True, norm_eps) if qk_norm else None
-        self.attention = token_mixer(
-            attention,
-            width,
-            heads,
-            kv_heads,
-            bias,
-            head_width=head_width,
-            qk_norm=of_heads,
-            score=score,
-            score_scale=score_scale,
-            score_cap=score_cap,
-            tables=tables,
-            position_projections=position_projections,
-            span=span,
-            around=around,
-            key_width=key_width,
+        self.config, self.dropout = config, config.dropout
+        self.placement, self.parallel = config.norm.placement, config.feedforward.parallel
+        self.why_not_one_row, self.why_not_row_block = (
+            unknown_setting(config, one_row.KNOWS),
+            unknown_setting(config, row_block.KNOWS),
         )
-        self.feedforward = FeedForward(width, hidden, activation, bias is True)
-        self.attention_norm = norm(norm_kind, width, bias is True, norm_eps)
-        self.feedforward_norm = nn.Identity() if parallel is True else norm(norm_kind, width, bias is True, norm_eps)
-        around_layers = placement == "sandwich"
-        self.attention_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers else None
-        self.feedforward_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers else None
-        self.cross_post_norm = norm(norm_kind, width, bias is True, norm_eps) if around_layers and cross else None
-        self.cross = None
-        if cross:
-            self.cross = CrossAttention(width, heads, kv_heads, bias, score, head_width=head_width, qk_norm=of_heads)
-        self.cross_norm = norm(norm_kind, width, bias is True, norm_eps) if cross else nn.Identity()
+        self.attention = token_mixer(config)
+        self.feedforward = FeedForward(config)
+        self.attention_norm = config.make_norm()
+        self.feedforward_norm = nn.Identity() if self.parallel is True else config.make_norm()
+        around, cross = self.placement == "sandwich", config.cross
+        self.attention_post_norm = config.make_norm() if around else None
+        self.feedforward_post_norm = config.make_norm() if around else None
+        self.cross_post_norm = config.make_norm() if around and cross else None
+        self.cross = CrossAttention(config) if cross else None
+        self.cross_norm = config.make_norm() if cross else nn.Identity()
 
     def forward(
         self,
@@ -100,9 +54,13 @@ class Block(Direct):
         past: LayerState | None = None,
         source: Source | None = None,
     ) -> tuple[Tensor, LayerState | None]:
-        if isinstance(past, FixedKeyValue) and one_row.why_not(self, x_BTd, position, past) is None:
+        if (
+            self.why_not_one_row is None
+            and isinstance(past, FixedKeyValue)
+            and one_row.why_not(self, x_BTd, position, past) is None
+        ):
             return one_row.run(self, x_BTd, allowed, position, past)
-        alone = past is not None and x_BTd.is_cpu and x_BTd.shape[0] * x_BTd.shape[1] == 1
+        alone = self.why_not_row_block is None and past is not None and x_BTd.is_cpu and x_BTd.shape[0] * x_BTd.shape[1] == 1
         if alone and (found := row_block.run(self, x_BTd, allowed, position, past)) is not None:
             return found
         match self.placement:

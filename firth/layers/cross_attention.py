@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from firth.layers.attention import mask
-from firth.layers.attention.score import Dot, ScoreKind
+from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.kernels.cpu import source_attention
-from firth.layers.self_attention import Attend, Biases, HeadNorm, normalised, register
+from firth.layers.known import unknown_setting
+from firth.layers.self_attention import Attend, normalised, register
 from firth.layers.state import roomy
 
 
@@ -43,26 +44,16 @@ class Source:
 class CrossAttention(Direct):
     """q = x W^Q, k = y W^K, v = y W^V, o = Concat(attend(q, k, v)) W^O. No positions: those of x and y are not comparable."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        bias: Biases,
-        kind: ScoreKind = "scaled_dot",
-        *,
-        head_width: int | None = None,
-        qk_norm: HeadNorm | None = None,
-    ) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.head_width = head_width or width // heads
-        self.query = Linear(width, heads * self.head_width, bias=bool(bias))
-        self.kv = Linear(width, 2 * kv_heads * self.head_width, bias=bool(bias))
-        self.out = Linear(heads * self.head_width, width, bias=bias is True)
-        self.query_norm = None if qk_norm is None else qk_norm.over(self.head_width)
-        self.key_norm = None if qk_norm is None else qk_norm.over(self.head_width)
-        self.attend = Attend(heads, self.head_width, kind, reduced=True)
+        attention, width, self.head_width = config.attention, config.width, config.head_width
+        self.query = Linear(width, attention.heads * self.head_width, bias=bool(config.bias))
+        self.kv = Linear(width, 2 * attention.groups * self.head_width, bias=bool(config.bias))
+        self.out = Linear(attention.heads * self.head_width, width, bias=config.biased)
+        self.query_norm, self.key_norm = config.head_norm(), config.head_norm()
+        self.attend = Attend(attention, self.head_width)
         self.score_layer = self.attend.score_layer
+        self.why_not_plain = unknown_setting(config.attention, source_attention.KNOWS)
         register(self, self.score_layer.layer_parameters())
 
     def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
@@ -92,10 +83,7 @@ class CrossAttention(Direct):
 
     def _plain(self) -> bool:
         """Whether source_attention.py may compute this. A hook on `attend` has to see its arguments."""
-        attend = self.attend
-        if self.query_norm is not None or self.score_layer.reduces or attend.cap is not None or attend._forward_hooks:
-            return False
-        return type(attend.score_layer.score(attend)) is Dot
+        return self.why_not_plain is None and not self.attend._forward_hooks
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
         self.score_layer.draw(name, parameter, generator)

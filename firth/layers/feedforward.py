@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.config import SubTable, renamed
 from firth.layers.gelu import gelu
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.kernels import manual_backward
 
+if TYPE_CHECKING:
+    from firth.layers.block_config import BlockConfig
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu_tanh")
+Parallel = bool | Literal["two_norms"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardConfig(SubTable):
+    """The feed-forward networks of a Transformer."""
+
+    short: ClassVar[str | None] = None
+
+    hidden: int | None = renamed(".hidden", default=None)  # inner width; if not set, 4 · `width`, or ⅔ of that if gated
+    # activation: plain, or gated (swiglu by SiLU, geglu by GELU); "tanh" is an approximation of GELU
+    activation: Activation = renamed(".activation", default="swiglu")
+    # compute attention and feed-forward network from the same input, and add both; "two_norms": with one norm for each, not one
+    # for both; only for `norm.placement = "pre"`
+    parallel: Parallel = renamed(".parallel_block", default=False)
+
+    def inner(self, width: int) -> int:
+        return self.hidden or default_hidden(width, self.activation)
 
 
 class FeedForward(Direct):
@@ -22,12 +45,12 @@ class FeedForward(Direct):
     GELU in GEGLU (Shazeer 2020). "tanh" is GELU's approximation ½x(1 + tanh(√(2/π)(x + 0.044715x³))): GPT-2, Gemma and T5 1.1
     were trained with it."""
 
-    def __init__(self, width: int, hidden: int, activation: Activation, bias: bool) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.activation = activation
+        hidden, self.activation = config.feedforward.inner(config.width), config.feedforward.activation
         # One product gives both the gate and the value: rows 0…h−1 are W_g, rows h…2h−1 are W_1.
-        self.up = Linear(width, 2 * hidden if activation in GATED else hidden, bias=bias)
-        self.down = Linear(hidden, width, bias=bias)
+        self.up = Linear(config.width, 2 * hidden if self.activation in GATED else hidden, bias=config.biased)
+        self.down = Linear(hidden, config.width, bias=config.biased)
 
     def forward(self, x_BTd: Tensor) -> Tensor:
         down_BTd: Tensor = self.down(self.activated(self.up(x_BTd)))

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.config import SubTable, renamed
+from firth.errors import ConfigError
 from firth.layers.hook_free import Direct
 from firth.layers.kernels import manual_backward
 
 NormKind = Literal["layer", "rms"]
+Placement = Literal["pre", "post", "sandwich"]
 EPS = 1e-5  # if a recipe gives none
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormConfig(SubTable):
+    """The norms of a Transformer."""
+
+    kind: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
+    eps: float = renamed(".norm_eps", default=EPS)  # ε, added to the variance or mean square before the root
+    # where to normalise: before each sublayer, after its residual sum, or ("sandwich") before each sublayer and its output
+    placement: Placement = renamed(".norm_placement", default="pre")
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.eps) and self.eps > 0):
+            raise ConfigError(f"model.norm.eps is {self.eps}; expected a small number above 0, such as 1e-5")
 
 
 def norm(kind: NormKind, width: int, bias: bool, eps: float = EPS) -> nn.Module:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,27 +13,17 @@ from torch import Tensor, nn
 from firth.layers import attention
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
-from firth.layers.attention.score import Dot, ScoreKind, score_layer
+from firth.layers.attention.config import BASED_SPAN, AttentionConfig, WindowedConfig
+from firth.layers.attention.score import score_layer
+from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.kernels import manual_backward
 from firth.layers.kernels.cpu import cached_attention
-from firth.layers.norm import EPS, NormKind, norm
+from firth.layers.known import unknown_setting
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import FixedKeyValue, KeyValue, LayerState, RecentKeyValue
 
 CachedKeyValue = KeyValue | RecentKeyValue | FixedKeyValue
-Biases = bool | Literal["qkv"]  # of linear layers: all, none, or only those that give queries, keys and values
-
-
-class HeadNorm(NamedTuple):
-    """A norm on the queries of each head, and one on its keys, before positions turn them (Dehghani et al. 2023, §2.1)."""
-
-    kind: NormKind
-    bias: bool
-    eps: float = EPS
-
-    def over(self, head_width: int) -> nn.Module:
-        return norm(self.kind, head_width, self.bias, self.eps)
 
 
 class Tapped(Direct, ABC):
@@ -52,6 +42,10 @@ class TokenMixer(Direct, ABC):
     out: Linear
 
     @abstractmethod
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+
+    @abstractmethod
     def start(self) -> LayerState:
         """The state before the first token."""
 
@@ -60,23 +54,14 @@ class Attend(Tapped):
     """attend() with the parameters that its score and the position tables of its layer have. It is a module of its own so that it
     has a name: a hook on it sees the q, k and v of the layer (see tap.py).
 
-    `reduced`: q and k arrive as the score's `reduce_query` and `reduce_key` leave them. `scale`: instead of the score's own;
-    `cap`: the bound of the scores."""
+    `reduced`: q and k arrive as the score's `reduce_query` and `reduce_key` leave them."""
 
     def __init__(
-        self,
-        heads: int,
-        head_width: int,
-        kind: ScoreKind,
-        tables: LayerTables | None = None,
-        *,
-        reduced: bool = False,
-        scale: float | None = None,
-        cap: float | None = None,
+        self, config: AttentionConfig, head_width: int, tables: LayerTables | None = None, *, reduced: bool = True
     ) -> None:
         super().__init__()
-        self.score_layer, self.tables, self.reduced = score_layer(kind)(heads, head_width), tables, reduced
-        self.scale, self.cap = self.score_layer.scale if scale is None else scale, cap
+        self.score_layer, self.tables, self.reduced = score_layer(config.score)(config.heads, head_width), tables, reduced
+        self.scale, self.cap = self.score_layer.scale if config.scale is None else config.scale, config.cap
         register(self, self.score_layer.attend_parameters())
         if tables is not None:
             register(self, tables.parameters(head_width))
@@ -108,33 +93,23 @@ class SelfAttention(TokenMixer):
     G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023). With `qk_norm`, q
     and k of each head are normalised first."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        bias: Biases,
-        kind: ScoreKind = "scaled_dot",
-        tables: LayerTables | None = None,  # of a position scheme that has some in every layer
-        position_projections: bool = False,  # matrices of its own for the vectors of an Unprojected position
-        head_width: int | None = None,
-        qk_norm: HeadNorm | None = None,
-        scale: float | None = None,
-        cap: float | None = None,
-    ) -> None:
-        super().__init__()
-        self.heads, self.kv_heads, self.head_width = heads, kv_heads, head_width or width // heads
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        self.heads, self.kv_heads, self.head_width = config.attention.heads, config.attention.groups, config.head_width
+        wide, keys = self.heads * self.head_width, self.kv_heads * self.head_width
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
-        self.qkv = Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bool(bias))
-        self.out = Linear(heads * self.head_width, width, bias=bias is True)
-        self.query_norm = None if qk_norm is None else qk_norm.over(self.head_width)
-        self.key_norm = None if qk_norm is None else qk_norm.over(self.head_width)
-        self.attend = Attend(heads, self.head_width, kind, tables, reduced=True, scale=scale, cap=cap)
+        self.qkv = Linear(config.width, wide + 2 * keys, bias=bool(config.bias))
+        self.out = Linear(wide, config.width, bias=config.biased)
+        self.query_norm, self.key_norm = config.head_norm(), config.head_norm()
+        self.attend = Attend(config.attention, self.head_width, config.tables)
         self.score_layer = self.attend.score_layer
+        self.why_not_cached = unknown_setting(config.attention, cached_attention.KNOWS)
+        if config.mixer != "softmax" or config.tables is not None:
+            self.why_not_cached = "a window, or tables of positions"
         register(self, self.score_layer.layer_parameters())
-        own = position_projections
-        self.position_query = Linear(width, heads * self.head_width, bias=bool(bias)) if own else None
-        self.position_key = Linear(width, kv_heads * self.head_width, bias=bool(bias)) if own else None
+        own = config.position_projections
+        self.position_query = Linear(config.width, wide, bias=bool(config.bias)) if own else None
+        self.position_key = Linear(config.width, keys, bias=bool(config.bias)) if own else None
 
     def start(self) -> LayerState:
         return KeyValue()
@@ -165,9 +140,7 @@ class SelfAttention(TokenMixer):
         self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, relative: Relative | None, past: CachedKeyValue
     ) -> bool:
         """Whether cached_attention.py can compute this step of causal attention. A hook on `attend` has to see its arguments."""
-        attend = self.attend
-        plain = attend.tables is None and attend.cap is None and not attend._forward_hooks and type(self) is SelfAttention
-        if not plain or relative is not None or type(attend.score_layer.score(attend)) is not Dot:
+        if self.why_not_cached is not None or self.attend._forward_hooks or relative is not None:
             return False
         return cached_attention.why_not(q_BHTD, k_BGTD, v_BGTD, past) is None
 
@@ -203,28 +176,14 @@ class SelfAttention(TokenMixer):
 
 
 class WindowAttention(SelfAttention):
-    """Self-attention to the last `span` tokens, with a cache of only those; `around`: to `span` tokens around the current one.
+    """Self-attention to the last `span` tokens, with a cache of only those; bidirectional: `span` tokens around the current one.
     Positions must be relative, or act on embeddings, q and k."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        bias: Biases,
-        kind: ScoreKind = "scaled_dot",
-        tables: LayerTables | None = None,
-        position_projections: bool = False,
-        head_width: int | None = None,
-        qk_norm: HeadNorm | None = None,
-        scale: float | None = None,
-        cap: float | None = None,
-        *,
-        span: int,
-        around: bool = False,
-    ) -> None:
-        super().__init__(width, heads, kv_heads, bias, kind, tables, position_projections, head_width, qk_norm, scale, cap)
-        self.span, self.window = span, mask.around(span) if around else mask.window(span)
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.attention, WindowedConfig)
+        self.span = config.attention.span or BASED_SPAN
+        self.window = mask.around(self.span) if config.bidirectional else mask.window(self.span)
 
     def start(self) -> LayerState:
         return RecentKeyValue(self.span)

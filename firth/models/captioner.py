@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from firth.layers.attention import mask
 from firth.layers.cross_attention import Source
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
+from firth.layers.position import NoPositionConfig
 from firth.layers.recurrent import cell_class
 from firth.layers.state import RecurrentState
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
 from firth.models.decoder import vocabulary_output
+from firth.models.embedding_config import TransformerEmbeddingConfig
 from firth.models.stack import Stack
 
 
@@ -48,7 +50,7 @@ class RecurrentCaptioner(RecurrentDecoder, Captioner):
     def __init__(self, config: RecurrentCaptionConfig, size: int, vocab: int) -> None:
         super().__init__()
         self.config, self.size, self.vocab = config, size, vocab
-        inputs = config.embedding or config.width
+        inputs = config.embedding_width
         self.embedding_std = inputs**-0.5 if config.tied else 1.0
         self.embedding = nn.Embedding(vocab, inputs)
         self.encoder = ImageCells(Convolutions(config.channels, size))
@@ -77,15 +79,8 @@ class ImageTransformer(nn.Module):
         # The cells have places already: the scheme of the decoder, which counts along a text, does not apply to a grid.
         plain = dataclasses.replace(
             config,
-            position="none",
-            position_base=TransformerCaptionConfig.position_base,
-            max_distance=None,
-            distance_buckets=None,
-            rotary_scaling=None,
-            rotary_context=None,
-            rotary_fraction=None,
-            embedding_norm=False,
-            embedding_scale=False,
+            position=NoPositionConfig(),
+            embedding=TransformerEmbeddingConfig(scale=False),
             context=self.cells.cells,
         )
         self.stack = Stack(plain, config.layers_over_cells, bidirectional=True) if config.layers_over_cells else None

@@ -104,7 +104,7 @@ class RecurrentDecoder(ConditionalDecoder):
 
     config: RecurrentSeq2SeqConfig | RecurrentCaptionConfig
     context = None
-    embedding_setting = "model.embedding"
+    embedding_setting = "model.embedding.width"
 
     def _add_decoder(self, memory: int) -> None:
         """The layers after the encoder, for a memory of that width. They are made last: an optimiser's state is saved in the

@@ -293,8 +293,8 @@ def _kept(model: Network) -> Iterator[int]:
 
 def _kept_by(block: nn.Module, stack: Stack) -> int:
     width, numbers = stack.settings.width, 0
-    normed = 3 * width if stack.settings.norm == "rms" else 2 * width  # x, x over its length, and that times the gains
-    normed *= 2 if stack.settings.norm_placement == "sandwich" else 1
+    normed = 3 * width if stack.settings.norm.kind == "rms" else 2 * width  # x, x over its length, and that times the gains
+    normed *= 2 if stack.settings.norm.placement == "sandwich" else 1
     for layer in block.modules():
         match layer:
             case LinearAttention():
@@ -312,7 +312,7 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
             case FeedForward():
                 inner = layer.down.weight.shape[1]
                 gated = inner if layer.activation in GATED else 0
-                numbers += 0 if stack.settings.parallel_block is True else normed  # a parallel block may have one norm
+                numbers += 0 if stack.settings.feedforward.parallel is True else normed  # a parallel block may have one norm
                 numbers += len(layer.up.weight) + inner + gated
             case _:
                 pass

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.gelu import gelu
+from firth.models.embedding_config import SizedEmbeddingConfig
 from firth.models.encoder import Encoder, Reader, encoder
 from firth.models.encoder_config import EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.readouts import MaskedLM, Readout, masked_readout
@@ -99,18 +100,19 @@ def generator_config(
     """The discriminator's settings with `share` of its width, of its heads and of its feed-forward width (§3.2); depth stays.
     The width of a head is rounded to an even number, which rotary positions need."""
     if isinstance(config, RecurrentEncoderConfig):
-        return replace(config, width=max(1, round(share * config.width)), embedding=None, vectors=None, vectors_fixed=False)
-    heads = max(1, round(share * config.heads))
+        return replace(config, width=max(1, round(share * config.width)), embedding=SizedEmbeddingConfig())
+    attention, hidden = config.attention, config.feedforward.hidden
+    heads = max(1, round(share * attention.heads))
     width = heads * max(2, 2 * round(share * config.width / heads / 2))
     return replace(
         config,
         width=width,
-        heads=heads,
-        kv_heads=None if config.kv_heads is None else math.gcd(config.kv_heads, heads),
-        hidden=None if config.hidden is None else max(1, round(config.hidden * width / config.width)),
+        attention=replace(
+            attention, heads=heads, kv_heads=None if attention.kv_heads is None else math.gcd(attention.kv_heads, heads)
+        ),
+        feedforward=replace(config.feedforward, hidden=None if hidden is None else max(1, round(hidden * width / config.width))),
         segments=0,  # the shared embedding adds them
-        vectors=None,
-        vectors_fixed=False,
+        embedding=replace(config.embedding, vectors=None, vectors_fixed=False),
     )
 
 

@@ -65,12 +65,12 @@ class RecurrentEncoder(Reader):
     """Recurrent layers over the embedded tokens; if bidirectional, the outputs of both directions side by side."""
 
     context = None
-    embedding_setting = "model.embedding"
+    embedding_setting = "model.embedding.width"
     embedding_std = 1.0  # large enough to move a tanh
 
     def __init__(self, config: RecurrentEncoderConfig, vocab: int) -> None:
         super().__init__()
-        inputs = config.embedding or config.width
+        inputs = config.embedding_width
         self.dropout = config.dropout
         self.embedding = nn.Embedding(vocab, inputs)
         self.recurrent = Recurrent(
@@ -89,13 +89,13 @@ class TransformerEncoder(Reader):
 
     def __init__(self, config: TransformerEncoderConfig, vocab: int) -> None:
         super().__init__()
-        self.width, self.context = config.width, config.context if config.position == "learned" else None
+        self.width, self.context = config.width, config.longest
         inputs = config.embedding_width
-        self.embedding_setting = "model.width" if config.embedding is None else "model.embedding"
+        self.embedding_setting = "model.width" if config.embedding.width is None else "model.embedding.width"
         self.embedding_std = inputs**-0.5
         self.embedding = nn.Embedding(vocab, inputs)
         self.segment = nn.Embedding(config.segments, inputs) if config.segments else None
-        self.stack = Stack(config, config.depth, bidirectional=True, span=config.span)
+        self.stack = Stack(config, config.depth, bidirectional=True)
 
     def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:
         x_BTd: Tensor = self.embedding(token_BT)

@@ -37,12 +37,12 @@ class RecurrentLM(LanguageModel):
 
     context = None
     carries = True
-    embedding_setting = "model.embedding"
+    embedding_setting = "model.embedding.width"
 
     def __init__(self, config: RecurrentConfig, vocab: int) -> None:
         super().__init__()
         self.config, self.vocab = config, vocab
-        inputs = config.embedding or config.width
+        inputs = config.embedding_width
         self.embedding = nn.Embedding(vocab, inputs)
         self.recurrent = Recurrent(
             config.kind,
@@ -87,18 +87,10 @@ class TransformerLM(Stack, LanguageModel):
     embedding_setting = "model.width"
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
-        super().__init__(
-            config,
-            config.depth,
-            attention=config.attention,
-            span=config.span,
-            key_width=config.feature_width,
-            score_scale=config.score_scale,
-            score_cap=config.score_cap,
-        )
+        super().__init__(config, config.depth)
         self.config, self.vocab, self.logit_cap = config, vocab, config.logit_cap
         # The gates of gated linear attention forget: its text may go on for ever, with the same state.
-        self.context = None if config.attention == "gated_linear" and config.position == "none" else config.context
+        self.context = None if config.attention.kind == "gated_linear" and config.position.kind == "none" else config.context
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1
         self.embedding = nn.Embedding(vocab, config.width)
         self.output, self.output_bias = vocabulary_output(config, vocab)
@@ -119,7 +111,7 @@ class TransformerLM(Stack, LanguageModel):
 
     def allowed(self) -> mask.Mask:
         """The mask of all layers; those that attend to a window narrow it themselves."""
-        return mask.STRICTLY_CAUSAL if self.config.mask == "strictly_causal" else mask.CAUSAL
+        return mask.STRICTLY_CAUSAL if self.config.attention.mask == "strictly_causal" else mask.CAUSAL
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from torch import nn
 
 from firth.models.caption_config import CaptionModelConfig
-from firth.models.config import LanguageConfig
+from firth.models.config import LanguageConfig, TransformerSettings
 from firth.models.encoder_config import EncoderConfig
 from firth.models.seq2seq_config import Seq2SeqConfig
 
 ModelConfig = LanguageConfig | EncoderConfig | Seq2SeqConfig | CaptionModelConfig
+
+
+def position_limit(config: ModelConfig) -> int | None:
+    """The longest text that a model has positions for; None: any length."""
+    return config.longest if isinstance(config, TransformerSettings) else None
 
 
 class Network(nn.Module):

@@ -46,7 +46,7 @@ class PointReader(Network):
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
-        raise ConfigError("this model reads numbers, which have no embedding. Remove model.vectors.")
+        raise ConfigError("this model reads numbers, which have no embedding. Remove model.embedding.vectors.")
 
     def forward(self, x_BED: Tensor, y_BE: Tensor) -> Tensor:
         """ŷ_BE, each from the points before it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from firth.config import Assignment, Notice, build, override, split_assignment, to_table, with_changes
 from firth.errors import ConfigError, did_you_mean, option
-from firth.models.config import TransformerConfig, note_kept_hidden
+from firth.models.config import TransformerConfig, note_kept_hidden, transformer
 from firth.models.encoder_config import TransformerEncoderConfig
 from firth.models.network import ModelConfig
 from firth.models.seq2seq_config import TransformerSeq2SeqConfig
@@ -31,6 +31,14 @@ class Preset:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of its objective
 
 
+@dataclass(frozen=True)
+class _Varied:
+    """The tables that `varied` changes."""
+
+    model: ModelConfig
+    tokenizer: Any
+
+
 def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ConfigError(f'there is no preset "{name}".{did_you_mean(name, PRESETS)}')
@@ -45,7 +53,7 @@ def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = l
             given = option("model.depth=2", "--model.depth=2")
             raise ConfigError(f'a preset has no setting "{name}". Change settings of its model ({given}) or {VOCAB}.')
     before = {"model": to_table(chosen.config), "tokenizer": {"vocab": chosen.vocab}}
-    after = override(before, assignments)
+    after = override(before, assignments, _Varied, notice)
     note_kept_hidden(before["model"], after["model"], named, notice)
     config = build(type(chosen.config), after["model"], "model", notice)
     vocab = after["tokenizer"]["vocab"]
@@ -55,32 +63,36 @@ def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = l
 
 
 def _gpt2(width: int, depth: int, heads: int, size: str) -> Preset:
-    config = TransformerConfig(
-        kind="transformer",
-        width=width,
-        depth=depth,
-        heads=heads,
-        context=1024,
-        position="learned",
-        norm="layer",
-        activation="gelu_tanh",
-        bias=True,
-        tied=True,
+    config = transformer(
+        TransformerConfig,
+        {
+            "width": width,
+            "depth": depth,
+            "attention.heads": heads,
+            "context": 1024,
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "feedforward.activation": "gelu_tanh",
+            "bias": True,
+            "tied": True,
+        },
     )
     return Preset(f"GPT-2, {size} (Radford et al. 2019)", config, 50_257, "next-token")
 
 
 def _gpt3() -> Preset:
-    config = TransformerConfig(
-        kind="transformer",
-        width=12_288,
-        depth=96,
-        heads=96,
-        context=2048,
-        position="none",
-        norm="rms",
-        activation="gelu",
-        tied=False,
+    config = transformer(
+        TransformerConfig,
+        {
+            "width": 12_288,
+            "depth": 96,
+            "attention.heads": 96,
+            "context": 2048,
+            "position.kind": "none",
+            "norm.kind": "rms",
+            "feedforward.activation": "gelu",
+            "tied": False,
+        },
     )
     return Preset(
         "GPT-3 (Brown et al. 2020), as lectures count it: every matrix, and nothing else",
@@ -93,65 +105,73 @@ def _gpt3() -> Preset:
 
 
 def _llama(width: int, depth: int, heads: int, hidden: int, size: str, kv_heads: int | None = None) -> Preset:
-    config = TransformerConfig(
-        kind="transformer",
-        width=width,
-        depth=depth,
-        heads=heads,
-        kv_heads=kv_heads,
-        hidden=hidden,
-        context=4096 if kv_heads else 2048,
-        tied=False,
+    config = transformer(
+        TransformerConfig,
+        {
+            "width": width,
+            "depth": depth,
+            "attention.heads": heads,
+            "attention.kv_heads": kv_heads,
+            "feedforward.hidden": hidden,
+            "context": 4096 if kv_heads else 2048,
+            "tied": False,
+        },
     )
     return Preset(f"LLaMA{' 2' if kv_heads else ''}, {size} (Touvron et al. 2023)", config, 32_000, "next-token")
 
 
 def _bloom() -> Preset:
-    config = TransformerConfig(
-        kind="transformer",
-        width=14_336,
-        depth=70,
-        heads=112,
-        context=2048,
-        position="alibi",
-        norm="layer",
-        activation="gelu_tanh",
-        bias=True,
-        embedding_norm=True,
+    config = transformer(
+        TransformerConfig,
+        {
+            "width": 14_336,
+            "depth": 70,
+            "attention.heads": 112,
+            "context": 2048,
+            "position.kind": "alibi",
+            "norm.kind": "layer",
+            "feedforward.activation": "gelu_tanh",
+            "bias": True,
+            "embedding.norm": True,
+        },
     )
     return Preset("BLOOM (BigScience 2022)", config, 250_880, "next-token")
 
 
 def _palm() -> Preset:
-    config = TransformerConfig(
-        kind="transformer",
-        width=4096,
-        depth=32,
-        heads=16,
-        kv_heads=1,
-        hidden=16_384,
-        context=2048,
-        norm="layer",
-        parallel_block=True,
+    config = transformer(
+        TransformerConfig,
+        {
+            "width": 4096,
+            "depth": 32,
+            "attention.heads": 16,
+            "attention.kv_heads": 1,
+            "feedforward.hidden": 16_384,
+            "context": 2048,
+            "norm.kind": "layer",
+            "feedforward.parallel": True,
+        },
     )
     return Preset("PaLM, 8 B (Chowdhery et al. 2022)", config, 256_000, "next-token")
 
 
 def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: Any) -> Preset:
     settings: dict[str, Any] = {"context": 512, "segments": 2, **more}
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=width,
-        depth=depth,
-        heads=heads,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        norm_eps=1e-12,
-        embedding_norm=True,
-        **settings,
+    config = transformer(
+        TransformerEncoderConfig,
+        {
+            "width": width,
+            "depth": depth,
+            "attention.heads": heads,
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "norm.placement": "post",
+            "feedforward.activation": "gelu",
+            "bias": True,
+            "norm.eps": 1e-12,
+            "embedding.norm": True,
+            **settings,
+        },
     )
     return Preset(summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary")
 
@@ -164,21 +184,23 @@ def _electra() -> Preset:
 
 
 def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=width,
-        depth=depth,
-        heads=heads,
-        context=512,
-        position="disentangled",
-        distance_buckets=256,
-        max_distance=512,
-        norm="layer",
-        norm_eps=1e-7,
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        embedding_norm=True,
+    config = transformer(
+        TransformerEncoderConfig,
+        {
+            "width": width,
+            "depth": depth,
+            "attention.heads": heads,
+            "context": 512,
+            "position.kind": "disentangled",
+            "position.buckets": 256,
+            "position.max_distance": 512,
+            "norm.kind": "layer",
+            "norm.eps": 1e-7,
+            "norm.placement": "post",
+            "feedforward.activation": "gelu",
+            "bias": True,
+            "embedding.norm": True,
+        },
     )
     return Preset(
         f"DeBERTa-v3, {size} (He et al. 2021)",
@@ -190,54 +212,60 @@ def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
 
 
 def _transformer(width: int, heads: int, hidden: int, size: str) -> Preset:
-    config = TransformerSeq2SeqConfig(
-        kind="transformer",
-        width=width,
-        depth=6,
-        heads=heads,
-        hidden=hidden,
-        context=512,
-        position="sinusoidal",
-        norm="layer",
-        norm_placement="post",
-        activation="relu",
-        bias=True,
-        shared=True,
+    config = transformer(
+        TransformerSeq2SeqConfig,
+        {
+            "width": width,
+            "depth": 6,
+            "attention.heads": heads,
+            "feedforward.hidden": hidden,
+            "context": 512,
+            "position.kind": "sinusoidal",
+            "norm.kind": "layer",
+            "norm.placement": "post",
+            "feedforward.activation": "relu",
+            "bias": True,
+            "shared": True,
+        },
     )
     return Preset(f"the Transformer, {size} (Vaswani et al. 2017)", config, 37_000, "translation")
 
 
 def _t5(width: int, depth: int, heads: int, hidden: int, size: str) -> Preset:
-    config = TransformerSeq2SeqConfig(
-        kind="transformer",
-        width=width,
-        depth=depth,
-        heads=heads,
-        hidden=hidden,
-        context=512,
-        position="t5",
-        score="dot",
-        norm="rms",
-        activation="relu",
-        shared=True,
+    config = transformer(
+        TransformerSeq2SeqConfig,
+        {
+            "width": width,
+            "depth": depth,
+            "attention.heads": heads,
+            "feedforward.hidden": hidden,
+            "context": 512,
+            "position.kind": "t5",
+            "attention.score": "dot",
+            "norm.kind": "rms",
+            "feedforward.activation": "relu",
+            "shared": True,
+        },
     )
     return Preset(f"T5, {size} (Raffel et al. 2020)", config, 32_128, "translation")
 
 
 def _bart() -> Preset:
-    config = TransformerSeq2SeqConfig(
-        kind="transformer",
-        width=768,
-        depth=6,
-        heads=12,
-        context=1024,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        shared=True,
-        embedding_norm=True,
+    config = transformer(
+        TransformerSeq2SeqConfig,
+        {
+            "width": 768,
+            "depth": 6,
+            "attention.heads": 12,
+            "context": 1024,
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "norm.placement": "post",
+            "feedforward.activation": "gelu",
+            "bias": True,
+            "shared": True,
+            "embedding.norm": True,
+        },
     )
     return Preset(
         "BART, base (Lewis et al. 2020)",

@@ -12,46 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.config import settings
 from firth.errors import ConfigError
 from firth.models.config import TransformerSettings
-from firth.models.network import ModelConfig, Network
+from firth.models.encoder_config import AverageConfig
+from firth.models.network import ModelConfig, Network, position_limit
 from firth.models.readouts import Readout
 from firth.models.seq2seq import Seq2Seq
 
-# Settings that determine the role of a weight. Not `tied` or dropout, which change none of the weights that both models have.
-_MEANING = (
-    "kind",
-    "attention",
-    "width",
-    "depth",
-    "encoder_depth",
-    "embedding",
-    "bidirectional",
-    "reset",
-    "heads",
-    "kv_heads",
-    "head_width",
-    "hidden",
-    "score",
-    "position",
-    "position_base",
-    "position_order",
-    "max_distance",
-    "distance_buckets",
-    "rotary_fraction",
-    "window_pattern",
-    "position_base_local",
-    "norm",
-    "norm_eps",
-    "qk_norm",
-    "norm_placement",
-    "embedding_norm",
-    "embedding_scale",
-    "parallel_block",
-    "activation",
-    "bias",
-    "output_scale",
-)
+# Settings that do not change the role of a weight, or only that of weights which the other model lacks.
+_MAY_DIFFER = frozenset(
+    {
+        "family", "context", "tied", "shared", "output_bias", "segments", "pool", "pooler", "readout", "characters",
+        "transform_bias", "logit_cap", "embedding.vectors", "embedding.vectors_fixed", "attention.mask", "attention.span",
+        "attention.scale", "attention.cap", "attention.feature_width", "position.scaling", "position.context", "position.factor",
+    }
+)  # fmt: skip
 _OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # one row per token
 _SHOWN = 6  # names in a message
 
@@ -109,14 +85,17 @@ class Initialised:
 
 def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
     """Refuse weights that were trained with other settings: a matrix of the same shape may have another role."""
-    both = [name for name in _MEANING if hasattr(there, name) and hasattr(here, name)]
-    names = [name for name in both if (getattr(there, name), getattr(here, name)) != (None, None)]
-    if getattr(here, "position", None) == "learned":
-        names.append("context")
+    old, new = _meanings(there), _meanings(here)
+    if position_limit(here) is not None:
+        old["context"], new["context"] = there.context, here.context  # type: ignore[union-attr]
+    for name in [name for name in new if (old.get(name), new[name]) == (None, None)]:
+        del new[name]
+    for config, found in ((there, old), (here, new)):
+        found |= {name: value for name, value in _meant(config).items() if name in found}
     other = [
-        f"model.{name} is {json.dumps(_setting(there, name))} there and {json.dumps(_setting(here, name))} here"
-        for name in names
-        if _setting(there, name) != _setting(here, name)
+        f"model.{name} is {json.dumps(old[name])} there and {json.dumps(new[name])} here"
+        for name in new
+        if name in old and old[name] != new[name]
     ]
     if other:
         raise ConfigError(
@@ -140,17 +119,17 @@ def initialise(model: Network, weights: Mapping[str, Tensor], vocab: int, *, who
     return Initialised(len(source), tuple(name for name in own if name not in source), tuple(cut))
 
 
-def _setting(config: ModelConfig, name: str) -> Any:
-    """The setting, or its default if it is not given."""
-    match name:
-        case "kv_heads" if isinstance(config, TransformerSettings):
-            return config.groups
-        case "hidden" if isinstance(config, TransformerSettings):
-            return config.inner
-        case "embedding":
-            return getattr(config, name) or config.width
-        case _:
-            return getattr(config, name)
+def _meanings(config: ModelConfig) -> dict[str, Any]:
+    """Every setting that determines the role of weights."""
+    return {name: value for name, value, _ in settings(config) if name not in _MAY_DIFFER and "dropout" not in name}
+
+
+def _meant(config: ModelConfig) -> dict[str, Any]:
+    """What settings mean that need not be set."""
+    if not isinstance(config, TransformerSettings):
+        return {} if isinstance(config, AverageConfig) else {"embedding.width": config.embedding_width}
+    meant = {"attention.kv_heads": config.attention.groups, "attention.head_width": config.per_head}
+    return {**meant, "feedforward.hidden": config.inner, "embedding.width": config.embedding_width}
 
 
 def _sources(names: Sequence[str], weights: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -116,8 +116,7 @@ class CausalEncoder(Encoder):
             if hasattr(self.decoder, part):
                 setattr(self.decoder, part, None)
         self.embedding_setting, self.embedding_std = self.decoder.embedding_setting, self.decoder.embedding_std
-        learned = not isinstance(config, RecurrentConfig) and config.position == "learned"
-        self.context = self.decoder.context if learned else None
+        self.context = None if isinstance(config, RecurrentConfig) else config.longest
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
@@ -188,8 +187,8 @@ def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> Masked
         return MaskedLM(
             reader,
             vocab,
-            norm_kind=config.norm,
-            norm_eps=config.norm_eps,
+            norm_kind=config.norm.kind,
+            norm_eps=config.norm.eps,
             tied=config.tied,
             output_bias=config.output_bias is not False,
             transform_bias=config.transform_bias,

@@ -52,7 +52,7 @@ class RecurrentSeq2Seq(RecurrentDecoder, Seq2Seq):
     def __init__(self, config: RecurrentSeq2SeqConfig, source_vocab: int, vocab: int) -> None:
         super().__init__()
         self.config, self.source_vocab, self.vocab = config, source_vocab, vocab
-        inputs, width = config.embedding or config.width, config.width
+        inputs, width = config.embedding_width, config.width
         self.embedding_std = inputs**-0.5 if config.tied else 1.0
         self.embedding = nn.Embedding(vocab, inputs)
         self.own_embedding = None if config.shared else nn.Embedding(source_vocab, inputs)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from firth.config import renamed
+from firth.config import renamed, with_old_names
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset, cell_class
-from firth.models.config import TransformerSettings, at_least_one, check_cell, check_fraction, check_vectors
+from firth.models.config import TransformerSettings, at_least_one, check_cell, check_fraction, check_sizes
+from firth.models.embedding_config import SizedEmbeddingConfig
 
 AttentionKind = Literal["none"] | ScoreKind
 DecoderKind = Literal["bahdanau", "luong"]
 
 
+@with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSeq2SeqConfig:
     """A recurrent encoder and a recurrent decoder, with or without attention."""
@@ -27,7 +29,7 @@ class RecurrentSeq2SeqConfig:
     input_feeding: bool = False  # feed what attention found to the next step of the decoder; only for `decoder = "luong"`
     width: int = 256  # dimension of the hidden state of the decoder, and of the encoder in each direction
     depth: int = 1  # number of layers of the encoder, and of the decoder
-    embedding: int | None = None  # dimension of the token embeddings; if not set, `width`
+    embedding: SizedEmbeddingConfig = SizedEmbeddingConfig()  # token embeddings
     bidirectional: bool | None = None  # encode the source in both directions; if not set, true, or false for `attention = "none"`
     reverse: bool = False  # encode the source from its last token to its first; only for `attention = "none"`
     # feed the fixed vector to every step of the decoder and to the output layer; only for `attention = "none"`
@@ -38,13 +40,10 @@ class RecurrentSeq2SeqConfig:
     dropout: float = 0.0  # dropout rate on the embeddings, between layers, and before the output layer
     tied: bool = False  # use the target embedding as the output layer, too, with a projection in between
     shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
-    # file of word vectors to initialise the source embedding with; if not set, the embedding is random
-    vectors: str | None = None
-    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
-        check_vectors(self.vectors, self.vectors_fixed)
-        at_least_one(width=self.width, depth=self.depth, embedding=self.embedding)
+        at_least_one(width=self.width, depth=self.depth)
+        check_sizes(self)
         check_fraction("dropout", self.dropout)
         if self.decoder == "luong" and self.attention == "none":
             raise ConfigError('model.decoder = "luong" needs attention, and model.attention is "none"; remove one of them')
@@ -73,6 +72,11 @@ class RecurrentSeq2SeqConfig:
         check_cell(self.kind, reset=self.reset is not None)
 
     @property
+    def embedding_width(self) -> int:
+        """The dimension of the token embeddings."""
+        return self.embedding.width or self.width
+
+    @property
     def encoder_bidirectional(self) -> bool:
         return self.attention != "none" if self.bidirectional is None else self.bidirectional
 
@@ -82,6 +86,7 @@ class RecurrentSeq2SeqConfig:
         return self.reset or ("before" if cell_class(self.kind).has_reset and published else "after")
 
 
+@with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
 class TransformerSeq2SeqConfig(TransformerSettings):
     """A Transformer encoder and decoder, `depth` layers each unless `encoder_depth` is set."""
@@ -90,21 +95,18 @@ class TransformerSeq2SeqConfig(TransformerSettings):
     encoder_depth: int | None = None  # number of layers of the encoder; if not set, `depth`
     shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
     output_scale: bool = False  # divide the input of the output layer by √`width`, as T5 does where it is tied
-    # file of word vectors to initialise the source embedding with; if not set, the embedding is random
-    vectors: str | None = None
-    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
 
     def __post_init__(self) -> None:
-        check_vectors(self.vectors, self.vectors_fixed)
         at_least_one(encoder_depth=self.encoder_depth)
-        if self.parallel_block:
+        if self.feedforward.parallel:
             raise ConfigError(
-                "model.parallel_block has no place for the decoder's attention to the source. Remove it, or choose "
+                "model.feedforward.parallel has no place for the decoder's attention to the source. Remove it, or choose "
                 'model.kind = "prefix".'
             )
         super().__post_init__()
 
 
+@with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
 class PrefixConfig(TransformerSettings):
     """One Transformer that reads the source bidirectionally and continues it with the target; needs `tokenizer.joint`. `context`
@@ -113,12 +115,6 @@ class PrefixConfig(TransformerSettings):
     family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
     # one Transformer for source and target
     kind: Literal["prefix"]  # type: ignore[assignment]
-    vectors: str | None = None  # file of word vectors to initialise the embedding with; if not set, the embedding is random
-    vectors_fixed: bool = False  # keep those vectors as they are instead of training them
-
-    def __post_init__(self) -> None:
-        check_vectors(self.vectors, self.vectors_fixed)
-        super().__post_init__()
 
 
 Seq2SeqConfig = RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig | PrefixConfig

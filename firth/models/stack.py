@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,6 @@ from firth.layers.block import Block
 from firth.layers.cross_attention import Source
 from firth.layers.position import LayerPosition, PositionScheme, position_scheme
 from firth.layers.state import AttentionState
-from firth.layers.token_mixer import SelfAttentionKind, of_layer
 from firth.models.config import TransformerSettings
 
 
@@ -22,64 +22,31 @@ class Stack(nn.Module):
     """x → blocks → norm. `bidirectional`: a token sees later tokens, too, so that distances have a sign; `cross`: its blocks also
     attend to a source."""
 
-    def __init__(
-        self,
-        config: TransformerSettings,
-        depth: int,
-        *,
-        bidirectional: bool = False,
-        cross: bool = False,
-        attention: SelfAttentionKind = "softmax",
-        span: int | None = None,
-        key_width: int | None = None,
-        score_scale: float | None = None,
-        score_cap: float | None = None,
-    ) -> None:
+    def __init__(self, config: TransformerSettings, depth: int, *, bidirectional: bool = False, cross: bool = False) -> None:
         super().__init__()
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
-        self.settings, inputs = config, config.embedding_width
-        scheme = position_scheme(config.position).of(config, bidirectional)
+        self.settings, inputs, of_kind = config, config.embedding_width, position_scheme(config.position.kind)
+        scheme = of_kind.of(config, bidirectional)
         self.position_attribute = scheme.attribute
         self.add_module(scheme.attribute, scheme)
-        local = config.in_windows()  # rotary tables are not saved, so that it adds no names to a checkpoint
-        self.local_scheme = None if local is None else position_scheme(local.position).of(local, bidirectional)
-        scaled = scheme.scales_embedding if config.embedding_scale is None else config.embedding_scale
+        self.local_scheme = of_kind.in_windows(config, bidirectional)  # its tables are not saved: no names in a checkpoint
+        scaled = scheme.scales_embedding if config.embedding.scale is None else config.embedding.scale
         self.embedding_scale = inputs**0.5 if scaled else None
-        self.embedding_norm = config.make_norm(inputs) if config.embedding_norm else None
-        self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=config.bias is True)
-        self.blocks = nn.ModuleList(
-            Block(
-                config.width,
-                config.heads,
-                config.groups,
-                config.inner,
-                activation=config.activation,
-                norm_kind=config.norm,
-                placement=config.norm_placement,
-                bias=config.bias,
-                dropout=config.dropout,
-                norm_eps=config.norm_eps,
-                head_width=config.per_head,
-                qk_norm=config.qk_norm,
-                score=config.score,
-                score_scale=score_scale,
-                score_cap=score_cap,
-                tables=scheme.in_layers(),
-                position_projections=scheme.own_projections,
-                cross=cross,
-                parallel=config.parallel_block,
-                attention="window" if config.is_local(layer) else of_layer(attention, layer),
-                span=span,
-                around=bidirectional,
-                key_width=key_width,
-            )
-            for layer in range(depth)
+        block = config.block(
+            bidirectional=bidirectional,
+            cross=cross,
+            tables=scheme.in_layers(),
+            position_projections=scheme.own_projections,
         )
-        if config.embedding_norm == "replaces_first":
+        self.embedding_norm = block.make_norm(inputs) if config.embedding.norm else None
+        self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=block.biased)
+        self.mixers = [config.attention.in_layer(layer) for layer in range(depth)]
+        self.blocks = nn.ModuleList(Block(replace(block, mixer=mixer)) for mixer in self.mixers)
+        if config.embedding.norm == "replaces_first":
             self.blocks[0].attention_norm = nn.Identity()
         # A post-norm block already ends in a norm.
-        self.norm = nn.Identity() if config.norm_placement == "post" else config.make_norm()
+        self.norm = nn.Identity() if config.norm.placement == "post" else block.make_norm()
 
     @property
     def scheme(self) -> PositionScheme:
@@ -116,7 +83,7 @@ class Stack(nn.Module):
         layers = []
         for n, block in enumerate(self.blocks):
             source = sources[n] if sources is not None else None
-            where = local if self.settings.is_local(n) else position
+            where = local if self.mixers[n] == "window" else position
             x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None, source)
             layers.append(layer)
         return self.norm(x_BTd), state.after(layers, length) if state else None

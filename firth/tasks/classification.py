@@ -25,8 +25,8 @@ from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, meas
 from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fit
 from firth.files import write_text
 from firth.layers.cross_entropy import at_least_float32
-from firth.models import CaptionModelConfig, Classifier, ModelConfig, Seq2SeqConfig, classifier
-from firth.models.config import TransformerSettings
+from firth.models import CaptionModelConfig, Classifier, Seq2SeqConfig, classifier
+from firth.models.network import position_limit
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -318,8 +318,10 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     def check(self) -> None:
         super().check()
         model = self.recipe.model
-        if self.recipe.tokenizer.vectors and getattr(model, "vectors", None) is None:
-            raise ConfigError("tokenizer.vectors needs model.vectors, which is missing. Set it, or remove tokenizer.vectors.")
+        if self.recipe.tokenizer.vectors and model.embedding.vectors is None:
+            raise ConfigError(
+                "tokenizer.vectors needs model.embedding.vectors, which is missing. Set it, or remove tokenizer.vectors."
+            )
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Labelled:
         tokenizer = target_of(tokenizers)
@@ -332,10 +334,10 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         return data
 
     def _vector_words(self) -> Sequence[str]:
-        """The words of model.vectors, which tokenizer.vectors adds to the vocabulary."""
+        """The words of model.embedding.vectors, which tokenizer.vectors adds to the vocabulary."""
         from firth.vectors import load
 
-        file = self.recipe.model.vectors
+        file = self.recipe.model.embedding.vectors
         assert file is not None  # see check()
         return load(Path(file)).words
 
@@ -391,11 +393,6 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         table = Table(("class", "examples", "precision", "recall", "F1"), lines)
         figure = confusion_map([one["label"] for one in metrics["classes"]], metrics["confusion"])
         return Section("Confusion matrix", lead, table, [figure])
-
-
-def position_limit(config: ModelConfig) -> int | None:
-    """The longest text that a model can read; None: no limit. Only learned positions end."""
-    return config.context if isinstance(config, TransformerSettings) and config.position == "learned" else None
 
 
 def _lines(metrics: Mapping[str, Any]) -> list[tuple[str, int, float, float, float]]:

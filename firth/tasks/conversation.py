@@ -242,14 +242,14 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
 
     def _expect_packable(self) -> None:
         model = self.recipe.model
-        if not isinstance(model, TransformerConfig) or model.attention != "softmax":
+        if not isinstance(model, TransformerConfig) or model.attention.kind != "softmax":
             raise ConfigError(
                 "objective.pack needs softmax attention, which keeps the conversations in a row apart. Remove it, or set "
                 'model.kind = "transformer".'
             )
-        if model.position in ("learned", "sinusoidal"):
+        if model.position.kind in ("learned", "sinusoidal"):
             raise ConfigError(
-                f'objective.pack needs relative positions, but model.position is "{model.position}". Remove it, or set '
+                f'objective.pack needs relative positions, but model.position is "{model.position.kind}". Remove it, or set '
                 'model.position = "rotary".'
             )
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from firth.config import settings
 from firth.errors import ConfigError
 from firth.evaluation.in_context import errors, errors_by_examples
 from firth.inspection.inputs import Reading
@@ -72,9 +73,10 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
 
     def check(self) -> None:
         super().check()
-        for key in ("vectors", "dropout_word"):
-            if getattr(self.recipe.model, key, None):
-                raise ConfigError(f"model.{key} applies to words, but this task reads numbers. Remove it.")
+        given = {name: value for name, value, _ in settings(self.recipe.model)}
+        for name in ("embedding.vectors", "dropout_word"):
+            if given.get(name):
+                raise ConfigError(f"model.{name} applies to words, but this task reads numbers. Remove it.")
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> LinearData:
         return prepare_linear(self.recipe.data, target_of(tokenizers))

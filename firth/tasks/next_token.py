@@ -272,7 +272,7 @@ class LanguageModelRun(Run[LanguageModel]):
         end = network.scheme.end
         if end is not None and context > end:
             raise ConfigError(
-                f"context is {context}, but {network.config.position} positions end at model.context = {end}. "
+                f"context is {context}, but {network.config.position.kind} positions end at model.context = {end}. "
                 f"Choose {option(f'context={end}')} or less, or a run with other positions."
             )
         if rotary_scaling is None:

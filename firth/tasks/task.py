@@ -131,9 +131,9 @@ class Task(ABC, Generic[C, O, D]):
         tasks: the family of the model, the kind of data, and settings that belong to another task.)"""
         self._check_settings()
         training, model = self.recipe.training, self.recipe.model
-        if training.init is not None and getattr(model, "vectors", None) is not None:
+        if training.init is not None and model.embedding.vectors is not None:
             raise ConfigError(
-                f'model.vectors and training.init = "{training.init}" both initialise the embedding. Remove one of them.'
+                f'model.embedding.vectors and training.init = "{training.init}" both initialise the embedding. Remove one.'
             )
         self._check_adapters()
         self.check_metric("training.select", training.select, self.selecting)

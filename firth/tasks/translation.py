@@ -21,7 +21,8 @@ from firth.inspection.beam_tree import BeamTree
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, TransformerSeq2SeqConfig, seq2seq
+from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, seq2seq
+from firth.models.network import position_limit
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
@@ -224,12 +225,13 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
         data = prepare_parallel(self.recipe.data, tokenizers, self.recipe.training.context, progress)
         model = self.recipe.model
-        if isinstance(model, TransformerSeq2SeqConfig | PrefixConfig) and model.position == "learned" and data.valid is not None:
+        limit = position_limit(model)
+        if limit is not None and data.valid is not None:
             longest = int(max(data.valid.source_length_N.max(), data.valid.target_length_N.max()))
             longest *= 2 if isinstance(model, PrefixConfig) else 1  # both sides are in one row
-            if model.context is not None and longest > model.context:
+            if longest > limit:
                 raise DataError(
-                    f"the longest held-out sentence needs {longest} positions, <eos> included; model.context = {model.context}. "
+                    f"the longest held-out sentence needs {longest} positions, <eos> included; model.context = {limit}. "
                     f"Set model.context = {longest}, or choose another model.position."
                 )
         return data

@@ -371,7 +371,7 @@ class TokenizerConfig:
     # minimum count for a character or word to enter the vocabulary, or for a pair to be merged (bpe, wordpiece); not for unigram
     min_count: int = 1
     joint: bool = False  # learn one vocabulary from both sides of the sentence pairs, instead of one per side
-    vectors: bool = False  # add the words of the file `model.vectors` to the vocabulary; only for `kind = "word"`
+    vectors: bool = False  # add the words of the file `model.embedding.vectors` to the vocabulary; only for `kind = "word"`
     # a token <start> before every text, so that p(x) counts its first character, too; only for language models with
     # `kind = "char"`. If not set, such a model has one unless its text has several documents, and thus <eos> between them
     start: bool | None = None

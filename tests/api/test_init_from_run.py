@@ -190,10 +190,13 @@ def test_an_encoder_of_pairs_begins_as_a_masked_one_with_its_embedding(mlm: Path
     [
         ({"width": 16}, "model.width is 8 there and 16 here; use the same settings"),
         ({"depth": 1}, "model.depth is 2 there and 1 here"),
-        ({"heads": 4}, "model.heads is 2 there and 4 here"),
-        ({"position": "t5"}, 'model.position is "rotary" there and "t5" here'),
-        ({"hidden": 40}, "model.hidden is 32 there and 40 here"),
-        ({"bias": True, "norm": "layer"}, 'model.norm is "rms" there and "layer" here, model.bias is false there and true here'),
+        ({"heads": 4}, "model.attention.heads is 2 there and 4 here"),
+        ({"position": "t5"}, 'model.position.kind is "rotary" there and "t5" here'),
+        ({"hidden": 40}, "model.feedforward.hidden is 32 there and 40 here"),
+        (
+            {"bias": True, "norm": "layer"},
+            'model.norm.kind is "rms" there and "layer" here, model.bias is false there and true here',
+        ),
         ({"kind": "gru"}, 'model.kind is "transformer" there and "gru" here'),
     ],
     ids=str,
@@ -252,7 +255,7 @@ def test_another_recipe_is_trained_first_once_and_kept(tmp_path: Path, monkeypat
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"training\.init = .* does not exist; expected a run, or the folder of a public model"):
         train_recipe(compose(fine_tuned(tmp_path, tmp_path / "absent")), tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"both initialise the embedding\. Remove one of them\."):
+    with pytest.raises(ConfigError, match=r"both initialise the embedding\. Remove one\."):
         compose(fine_tuned(tmp_path, tmp_path, {"kind": "gru", "vectors": "v.firth"}))
 
 

@@ -28,12 +28,12 @@ def test_tables_that_are_left_out_have_defaults() -> None:
 def test_settings_override_anything() -> None:
     recipe = compose(transformer_table(), ["--model.depth=3", "training.rate=0.5", "decoding.top_k=4", "model.position=learned"])
     assert isinstance(recipe.model, TransformerConfig)
-    assert (recipe.model.depth, recipe.model.position, recipe.training.rate, recipe.decoding.top_k) == (3, "learned", 0.5, 4)
+    assert (recipe.model.depth, recipe.model.position.kind, recipe.training.rate, recipe.decoding.top_k) == (3, "learned", 0.5, 4)
 
 
 def test_another_kind_of_model_takes_another_config() -> None:
     table = {"data": {"text": "some text"}, "model": {"kind": "lstm"}}
-    assert isinstance(compose(table, ["model.kind=transformer", "model.heads=2"]).model, TransformerConfig)
+    assert isinstance(compose(table, ["model.kind=transformer", "model.attention.heads=2"]).model, TransformerConfig)
 
 
 @pytest.mark.parametrize("setting", ["data.path=my.txt", "data.text=abc", "data.name=docs"])
@@ -58,10 +58,10 @@ def test_an_overridden_recipe_says_what_was_changed() -> None:
 def test_a_width_that_leaves_the_hidden_layer_behind_is_noted() -> None:
     table = {"data": {"text": "abc"}, "model": {"kind": "transformer", "width": 96, "heads": 3, "hidden": 288}}
     with pytest.warns(
-        UserWarning, match="model.hidden is still 288, which was chosen for model.width = 96; now model.width = 24"
+        UserWarning, match="model.feedforward.hidden is still 288, which was chosen for model.width = 96; now model.width = 24"
     ):
         compose(table, ["model.width=24"])
-    assert compose(table, ["model.width=24", "model.hidden=96"]).model.hidden == 96
+    assert compose(table, ["model.width=24", "model.feedforward.hidden=96"]).model.feedforward.hidden == 96
 
 
 def test_composing_leaves_the_table_as_it_was() -> None:
@@ -105,7 +105,10 @@ def test_text_with_quotes_newlines_and_other_scripts_survives_toml(tmp_path: Pat
         (["model.dept=3"], 'unknown key "model.dept" in "model". Did you mean "depth"?'),
         (["trainning.steps=3"], 'unknown key "trainning" in the recipe. Did you mean "training"?'),
         (["model.depth=three"], "\"model.depth\" is 'three'; expected a whole number."),
-        (["model.heads=5"], "model.heads = 5 does not divide model.width = 32; try model.heads = 4"),
+        (
+            ["model.attention.heads=5"],
+            "model.attention.heads = 5 does not divide model.width = 32; try model.attention.heads = 4",
+        ),
         (["model.context=8"], "training.context = 24 is longer than model.context = 8. Raise model.context."),
         (["data.text=a", "data.path=b"], "data.path and data.text are set. Set only one of"),
         (["training.schedule=cosin"], 'Did you mean "cosine"?'),

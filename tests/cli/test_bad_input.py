@@ -66,8 +66,8 @@ MISTAKES: dict[str, tuple[Arguments, list[str]]] = {
     "unknown choice": ([*TRAIN, "--model.kind=lstn"], ["\"model.kind\" is 'lstn'; expected one of", "'lstm'"]),
     "out of range": ([*TRAIN, "--training.steps=0"], ["training.steps is 0; expected at least 1"]),
     "heads do not divide width": (
-        [*TRAIN, "--model.heads=5"],
-        ["model.heads = 5 does not divide model.width = 32; try model.heads = 4"],
+        [*TRAIN, "--model.attention.heads=5"],
+        ["model.attention.heads = 5 does not divide model.width = 32; try model.attention.heads = 4"],
     ),
     "a setting without value": ([*TRAIN, "--model.depth"], ['"--model.depth" has no value; write --model.depth=value']),
     "not a setting": ([*TRAIN, "--depth=3"], ['unknown argument "--depth=3"; did you mean --model.depth=3?']),

@@ -92,8 +92,10 @@ def test_no_tensor_is_larger_than_a_chunk_times_the_length(name: str) -> None:
     model, token_1T = long_model(name, T), prompt(T, 1)
     config = model.config
     assert isinstance(config, TransformerConfig)
-    features = 1 + config.width // config.heads + (config.width // config.heads) ** 2  # of Based's Taylor expansion
-    bound = max(config.heads * chunk * T, 2 * T * config.width, chunk * config.width * features)
+    features = (
+        1 + config.width // config.attention.heads + (config.width // config.attention.heads) ** 2
+    )  # of Based's Taylor expansion
+    bound = max(config.attention.heads * chunk * T, 2 * T * config.width, chunk * config.width * features)
     with largest_tensor() as found:
         prefill(model, token_1T, model.start(1), chunk)
     assert found.elements <= bound

@@ -48,7 +48,7 @@ def tiny_dates(folder: Path) -> Callable[[str], Recipe]:
     paths = [f"data.{key}={folder / part}.tsv" for key, part in keys.items()]
 
     def find(name: str) -> Recipe:
-        inner = "model.heads=2" if name == "dates-transformer" else "model.embedding=8"
+        inner = "model.attention.heads=2" if name == "dates-transformer" else "model.embedding=8"
         return find_recipe(name, [*paths, "model.width=16", inner, "training.rate=0.03"])
 
     return find

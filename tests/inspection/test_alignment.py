@@ -52,7 +52,7 @@ def by_hand(network: TransformerSeq2Seq, layer: int, head: int) -> np.ndarray[tu
     with torch.no_grad():
         network.teacher_forced(INPUT_1T, network.encode(source_1S, length_1))
         handle.remove()
-        D, group = cross.head_width, head // (network.config.heads // network.config.groups)
+        D, group = cross.head_width, head // (network.config.attention.heads // network.config.attention.groups)
         q_TD = (seen[0][0] @ cross.query.weight.T)[:, head * D : (head + 1) * D]
         k_SD = (encoded(network, source_1S) @ cross.kv.weight.T)[:, group * D : (group + 1) * D]
         score_TS = (q_TD @ k_SD.T).numpy() / math.sqrt(D)

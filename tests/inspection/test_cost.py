@@ -12,6 +12,8 @@ from firth.errors import ConfigError, DataError
 from firth.inspection import timing
 from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, fitted, operations, steps
 from firth.layers.attention import attend
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.self_attention import SelfAttention
 
@@ -36,7 +38,9 @@ def test_attention_multiplies_as_often_as_torch_counts_and_its_projections_with_
     with FlopCounterMode(display=False) as counter:
         attend(x_1HTD, x_1HTD, x_1HTD, kernel="reference")
     assert counter.get_total_flops() == 2 * operations("attention", 6, 8)  # it counts the addition, too
-    weights = sum(weight.numel() for weight in SelfAttention(8, 2, 2, bias=False).parameters())
+    weights = sum(
+        weight.numel() for weight in SelfAttention(BlockConfig(width=8, attention=AttentionConfig(heads=2))).parameters()
+    )
     assert operations("attention with projections", 6, 8) == operations("attention", 6, 8) + 6 * weights
     assert steps("attention", 6) == steps("attention with projections", 6) == 1
 

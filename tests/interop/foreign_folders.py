@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 import tokenizers
 import torch
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from firth.config import sub_tables
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers", reason="the oracle is Hugging Face's")
@@ -150,3 +154,12 @@ def fast(tokenizer: tokenizers.Tokenizer) -> Any:
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|end|>", bos_token="<|begin|>", clean_up_tokenization_spaces=False
     )
+
+
+def setting_names(config: Any) -> set[str]:
+    """The settings of [model] of a config class, those of its sub-tables with dots, whatever their kind."""
+    names: set[str] = set()
+    for name, hint in typing.get_type_hints(config).items():
+        inner = {field.name for one in sub_tables(hint) for field in dataclasses.fields(one)}
+        names |= {f"{name}.{one}" for one in inner} or {name}
+    return names

@@ -352,7 +352,7 @@ FAMILY_BAD: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     ),
     "exact gelu": (gemma2, {"hidden_activation": "gelu"}, "hidden_activation is 'gelu'; firth only computes 'gelu_pytorch_tanh'"),
     "in both directions": (gemma3, {"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
-    "no bound": (gemma2, {"attn_logit_softcapping": 0}, r"does not describe a Gemma 2 model .* model\.score_cap is 0"),
+    "no bound": (gemma2, {"attn_logit_softcapping": 0}, r"does not describe a Gemma 2 model .* model\.attention\.cap is 0"),
     "stretched windows": (
         gemma3,
         {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}},

@@ -92,14 +92,14 @@ def test_a_translator_of_ours_translates_the_same(name: str, tmp_path: Path) -> 
     assert any(expected)
     shared = tokenizer is not None
     assert (folder / "source_tokenizer.json").is_file() is not shared
-    assert json.loads((folder / "config.json").read_text())["layer_norm_epsilon"] == run.recipe.model.norm_eps
+    assert json.loads((folder / "config.json").read_text())["layer_norm_epsilon"] == run.recipe.model.norm.eps
 
 
 REFUSED: dict[str, dict[str, Any]] = {
-    "position = 'alibi'": {"position": "alibi"},
-    "score = 'additive'": {"score": "additive", "position": "learned"},
-    "norm_placement = 'sandwich'": {"norm_placement": "sandwich"},
-    "rotary_fraction = 0.5": {"rotary_fraction": 0.5},
+    "position.kind = 'alibi'": {"position": "alibi"},
+    "attention.score = 'additive'": {"score": "additive", "position": "learned"},
+    "norm.placement = 'sandwich'": {"norm_placement": "sandwich"},
+    "position.fraction = 0.5": {"rotary_fraction": 0.5},
 }
 
 

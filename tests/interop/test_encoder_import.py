@@ -258,7 +258,7 @@ def test_an_encoder_of_another_shape_is_refused_with_the_reasons(tmp_path: Path)
     table = recipe_table("bpe", model="transformer", steps=1)
     table["model"] |= {"family": "encoder"}
     path = train_recipe(compose(table | {"objective": {"kind": "masked"}}), tmp_path / "run").path
-    message = r"BERT cannot express model\.position = 'rotary'; .*; nor do \d+ other families fit"
+    message = r"BERT cannot express model\.position\.kind = 'rotary'; .*; nor do \d+ other families fit"
     with pytest.raises(ConfigError, match=message):
         export_model(path, tmp_path / "exported")
 

@@ -88,8 +88,8 @@ def test_llama_cpp_opens_a_written_file(name: str, tmp_path: Path) -> None:
 
 
 # Of 256 columns, and of 96, in which no block of Q4_K fits.
-WIDE = {"width": 256, "heads": 4, "hidden": 512, "tied": False}
-NARROW = {"width": 96, "heads": 4, "hidden": 256, "tied": True}
+WIDE = {"width": 256, "attention": {"heads": 4}, "hidden": 512, "tied": False}
+NARROW = {"width": 96, "attention": {"heads": 4}, "hidden": 256, "tied": True}
 QUANTISED = {
     "q8_0": ("Q8_0", "Q8_0", 0.01),
     "q4_0": ("Q4_0", "Q6_K", 0.12),
@@ -198,7 +198,7 @@ def test_the_frequencies_of_llama_3_are_a_tensor_again(tmp_path: Path) -> None:
     plain = 500_000.0 ** (-torch.arange(0, 16, 2) / 16)
     (divisors,) = (torch.tensor(one.data) for one in gguf.GGUFReader(path).tensors if one.name == "rope_freqs.weight")
     torch.testing.assert_close(plain / divisors, expected, rtol=1e-5, atol=0)
-    assert firth.load(path, "cpu").recipe.model.rotary_scaling == "llama3"
+    assert firth.load(path, "cpu").recipe.model.position.scaling == "llama3"
 
 
 def test_a_folder_has_the_file_and_the_model_card(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_has_the_file_and_the_model_card(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "alibi": ({"position": "alibi"}, "bpe", r"LLaMA cannot express model\.position = 'alibi'"),
+    "alibi": ({"position": "alibi"}, "bpe", r"LLaMA cannot express model\.position\.kind = 'alibi'"),
     "gpt2": ({"position": "learned", "norm": "layer"}, "bpe", "LLaMA cannot express"),
     "characters": ({}, "char", r"GGUF has byte-pair tokenizers only, and that of this run is 'char'"),
     "words": ({}, "word", "GGUF has byte-pair tokenizers only"),

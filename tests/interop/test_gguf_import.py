@@ -47,7 +47,7 @@ def test_logits_and_greedy_texts_are_those_of_transformers(name: str, tmp_path: 
     token_BT = torch.randint(330, (3, 60), generator=torch.Generator().manual_seed(1))
     expected = theirs(token_BT).logits
     assert (run.network(token_BT)[0] - expected).abs().max() <= 1e-4 * expected.abs().max()
-    assert run.recipe.model.norm_eps == theirs.config.rms_norm_eps  # not the neighbour of 1e-5 among float32
+    assert run.recipe.model.norm.eps == theirs.config.rms_norm_eps  # not the neighbour of 1e-5 among float32
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
     found = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
     from firth.decoding.config import DecodingConfig
@@ -103,8 +103,8 @@ def test_the_stretched_positions_of_llama_3_are_read_from_their_tensor(tmp_path:
     divisors = {"rope_freqs.weight": (plain / inverse).float().numpy()}
     run = loaded(written(tmp_path / "model.gguf", theirs, byte_level(), tensors=divisors))
     model = run.recipe.model
-    assert (model.rotary_scaling, model.rotary_context) == ("llama3", 32)
-    assert model.rotary_factor == pytest.approx(8.0)
+    assert (model.position.scaling, model.position.context) == ("llama3", 32)
+    assert model.position.factor == pytest.approx(8.0)
     token_BT = torch.randint(330, (2, 100), generator=torch.Generator().manual_seed(1))
     expected = theirs(token_BT).logits
     assert (run.network(token_BT)[0] - expected).abs().max() <= 1e-4 * expected.abs().max()

@@ -22,6 +22,7 @@ from foreign_folders import (
     qwen3,
     saved,
     sentence_piece,
+    setting_names,
     transformers,
 )
 from runs import LINES, recipe_table
@@ -141,7 +142,7 @@ def test_the_model_card_has_recipe_data_results_and_licence(tmp_path: Path) -> N
     assert card.startswith("---\nlicense: mit\n")
     assert "| loss |" in card
     assert "SHA-256" in card
-    assert 'position = "rotary"' in card
+    assert '[model.position]\nkind = "rotary"' in card
     table = json.loads((folder / "generation_config.json").read_text())
     assert (table["do_sample"], table["max_new_tokens"]) == (True, 40)
     transformers.GenerationConfig.from_pretrained(folder)
@@ -158,12 +159,12 @@ def test_filters_are_exported_or_named() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "alibi": ({"position": "alibi"}, r"LLaMA cannot express model\.position = 'alibi'; GPT-2 cannot express"),
-    "additive": ({"score": "additive", "position": "none"}, r"LLaMA cannot express model\.score = 'additive'"),
-    "ntk": ({"rotary_scaling": "ntk", "rotary_context": 8}, r"LLaMA cannot express model\.rotary_scaling = 'ntk'"),
-    "parallel": ({"parallel_block": True}, r"LLaMA cannot express model\.parallel_block = True"),
+    "alibi": ({"position": "alibi"}, r"LLaMA cannot express model\.position\.kind = 'alibi'; GPT-2 cannot express"),
+    "additive": ({"score": "additive", "position": "none"}, r"LLaMA cannot express model\.attention\.score = 'additive'"),
+    "ntk": ({"rotary_scaling": "ntk", "rotary_context": 8}, r"LLaMA cannot express model\.position\.scaling = 'ntk'"),
+    "parallel": ({"parallel_block": True}, r"LLaMA cannot express model\.feedforward\.parallel = True"),
     "linear": ({"attention": "linear", "position": "none"}, r"LLaMA cannot express"),
-    "gelu": ({"activation": "gelu"}, r"LLaMA cannot express model\.activation = 'gelu'"),
+    "gelu": ({"activation": "gelu"}, r"LLaMA cannot express model\.feedforward\.activation = 'gelu'"),
 }
 
 
@@ -185,13 +186,11 @@ def test_a_recurrent_run_and_a_folder_in_use_are_refused(tmp_path: Path, char_ru
 
 def test_every_setting_of_a_family_is_one_of_ours() -> None:
     """A misspelt name in `free` or `limited` would refuse or lose a setting."""
-    import dataclasses
-
     from firth.interop import FAMILIES
     from firth.models import TransformerConfig, TransformerEncoderConfig
 
     for family in FAMILIES:
         if family.model in ("language", "encoder"):
             config = TransformerConfig if family.model == "language" else TransformerEncoderConfig
-            names = {field.name for field in dataclasses.fields(config)}
+            names = setting_names(config)
             assert family.free | set(family.limited) <= names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -349,7 +350,7 @@ def test_a_config_as_smollm2_has_it(tmp_path: Path) -> None:
     table.pop("rope_parameters")
     path.write_text(json.dumps(table | more))
     model = loaded(folder).recipe.model
-    assert (model.position_base, model.tied) == (100_000, True)
+    assert (model.position.base, model.tied) == (100_000, True)
     path.write_text(json.dumps(table | more | {"rope_interleaved": True}))
     with pytest.raises(DataError, match="rope_interleaved is True; firth only computes False"):
         loaded(folder)
@@ -359,30 +360,30 @@ OLD_ROPE: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "gemma 3": (
         gemma3,
         {"rope_theta": 500.0, "rope_local_base_freq": 20.0, "sliding_window_pattern": 3, "cache_implementation": "hybrid"},
-        {"position_base": 500.0, "position_base_local": 20.0, "window_pattern": "LLG"},
+        {"position.base": 500.0, "position.base_local": 20.0, "attention.window_pattern": "LLG"},
     ),
     "gemma 3, stretched": (
         gemma3,
         {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
-        {"position_base": 1e6, "position_base_local": 1e4, "rotary_scaling": "linear", "rotary_factor": 8.0},
+        {"position.base": 1e6, "position.base_local": 1e4, "position.scaling": "linear", "position.factor": 8.0},
     ),
     "gemma 2": (
         gemma2,
         {"rope_theta": 500.0, "hidden_act": "gelu_pytorch_tanh"},
-        {"position_base": 500.0, "window_pattern": "LG"},
+        {"position.base": 500.0, "attention.window_pattern": "LG"},
     ),
-    "gemma": (gemma, {"rope_theta": 500.0, "hidden_act": "gelu", "hidden_activation": None}, {"position_base": 500.0}),
-    "pythia": (gpt_neox, {"rotary_pct": 0.25, "rotary_emb_base": 500}, {"position_base": 500.0, "rotary_fraction": 0.25}),
+    "gemma": (gemma, {"rope_theta": 500.0, "hidden_act": "gelu", "hidden_activation": None}, {"position.base": 500.0}),
+    "pythia": (gpt_neox, {"rotary_pct": 0.25, "rotary_emb_base": 500}, {"position.base": 500.0, "position.fraction": 0.25}),
     "qwen2": (
         qwen2,
         {"rope_theta": 500.0, "use_sliding_window": False, "sliding_window": 4, "max_window_layers": 1, "use_mrope": False},
-        {"position_base": 500.0, "mask": "causal"},
+        {"position.base": 500.0, "attention.mask": "causal"},
     ),
-    "mistral": (mistral, {"rope_theta": 500.0, "sliding_window": None}, {"position_base": 500.0, "mask": "causal"}),
+    "mistral": (mistral, {"rope_theta": 500.0, "sliding_window": None}, {"position.base": 500.0, "attention.mask": "causal"}),
     "bloom": (
         bloom,
         {"n_embed": 32, "seq_length": 64, "offset_alibi": 100, "skip_bias_add": True, "unk_token_id": 0, "n_inner": None},
-        {"context": 64, "hidden": None},
+        {"context": 64, "feedforward.hidden": None},
     ),
 }
 
@@ -396,7 +397,7 @@ def test_configs_as_they_were_published_are_read_as_transformers_reads_them(name
     table = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("rope_parameters", "layer_types")}
     path.write_text(json.dumps(table | older))
     run = loaded(folder)
-    assert {key: getattr(run.recipe.model, key) for key in settings} == settings
+    assert {key: attrgetter(key)(run.recipe.model) for key in settings} == settings
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
     with torch.inference_mode():
         close(run.network(tokens())[0], theirs(tokens()).logits)

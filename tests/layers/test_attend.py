@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from firth.errors import ConfigError
 from firth.layers.attention import attend, chunked, mask, position, score, sdpa
 from firth.layers.attention.call import Call
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.weights import weights
+from firth.layers.block_config import BlockConfig
 from firth.layers.self_attention import SelfAttention
 from firth.oracles import attention as oracle
 
@@ -201,7 +203,10 @@ def test_queries_one_by_one_with_their_start_equal_all_at_once(rule: mask.Mask) 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_self_attention_equals_torchs_multi_head_attention(causal: bool, bias: bool) -> None:
-    layer, module = SelfAttention(12, 4, 4, bias).double(), nn.MultiheadAttention(12, 4, bias=bias, batch_first=True).double()
+    layer, module = (
+        SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4), bias=bias)).double(),
+        nn.MultiheadAttention(12, 4, bias=bias, batch_first=True).double(),
+    )
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -261,7 +266,10 @@ def test_attention_equals_torchs_scaled_dot_product_attention(G: int, kernel: An
 @pytest.mark.parametrize("kv_heads", [1, 2])
 def test_grouped_queries_equal_full_heads_whose_keys_and_values_are_repeated(kv_heads: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    grouped, full = SelfAttention(12, 4, kv_heads, False).double(), SelfAttention(12, 4, 4, False).double()
+    grouped, full = (
+        SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4, kv_heads=kv_heads))).double(),
+        SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4))).double(),
+    )
     with torch.no_grad():
         for parameter in grouped.parameters():
             parameter.normal_(0.0, 0.5, generator=generator)

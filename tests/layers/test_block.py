@@ -12,9 +12,11 @@ from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.block import Block
-from firth.layers.feedforward import FeedForward, default_hidden
-from firth.layers.norm import norm
+from firth.layers.block_config import BlockConfig
+from firth.layers.feedforward import FeedForward, FeedForwardConfig, default_hidden
+from firth.layers.norm import NormConfig, norm
 
 WIDTH, HIDDEN, HEADS = 12, 20, 4
 
@@ -73,7 +75,9 @@ def silu(x: float) -> float:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
 def test_a_feedforward_network_equals_its_formula(activation: Any, bias: bool) -> None:
-    layer = FeedForward(WIDTH, HIDDEN, activation, bias).double()
+    layer = FeedForward(
+        BlockConfig(width=WIDTH, feedforward=FeedForwardConfig(hidden=HIDDEN, activation=activation), bias=bias)
+    ).double()
     draw(layer)
     x = some(2, 3, WIDTH)
     up = x.numpy() @ layer.up.weight.detach().numpy().T + (layer.up.bias.detach().numpy() if bias else 0.0)
@@ -104,16 +108,14 @@ def block(
     parallel: bool = False,
 ) -> Block:
     layer = Block(
-        WIDTH,
-        HEADS,
-        HEADS,
-        HIDDEN,
-        activation=activation,
-        norm_kind=norm_kind,
-        placement=placement,
-        bias=bias,
-        dropout=dropout,
-        parallel=parallel,
+        BlockConfig(
+            width=WIDTH,
+            attention=AttentionConfig(heads=HEADS),
+            feedforward=FeedForwardConfig(hidden=HIDDEN, activation=activation, parallel=parallel),
+            norm=NormConfig(kind=norm_kind, placement=placement),
+            bias=bias,
+            dropout=dropout,
+        )
     ).double()
     draw(layer)
     return layer

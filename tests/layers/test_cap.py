@@ -13,7 +13,9 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention import attend, flex, mask, position, score
 from firth.layers.attention.call import Call
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.weights import weights
+from firth.layers.block_config import BlockConfig
 from firth.layers.cap import capped
 from firth.layers.self_attention import SelfAttention
 from firth.models import TransformerConfig, language_model
@@ -83,15 +85,17 @@ def test_flex_attention_refuses_a_capped_gaussian() -> None:
 def test_a_cap_that_is_no_bound_is_refused(cap: float) -> None:
     with pytest.raises(ConfigError, match="expected a number above 0"):
         attend(*qkv(), cap=cap)
-    for name in ("score_cap", "logit_cap", "score_scale"):
-        with pytest.raises(ConfigError, match=rf"model\.{name} is "):
+    for name, where in {"score_cap": "attention.cap", "logit_cap": "logit_cap", "score_scale": "attention.scale"}.items():
+        with pytest.raises(ConfigError, match=rf"model\.{where} is "):
             TransformerConfig(kind="transformer", **{name: cap})
 
 
 def test_linear_attention_has_no_scores_to_scale_or_cap() -> None:
-    for name in ("score_cap", "score_scale"):
-        with pytest.raises(ConfigError, match=rf'model\.{name} = 2\.0 only applies to model\.attention = "softmax"'):
-            TransformerConfig(kind="transformer", attention="linear", position="none", **{name: 2.0})
+    for name in ("cap", "scale"):
+        with pytest.raises(
+            ConfigError, match=rf'model\.attention\.{name} = 2\.0 only applies to model\.attention\.kind = "softmax"'
+        ):
+            TransformerConfig(kind="transformer", attention={"kind": "linear", name: 2.0}, position="none")
 
 
 def test_the_gradient_is_that_of_finite_differences() -> None:
@@ -100,7 +104,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 
 def test_weights_on_demand_are_capped_and_scaled_as_in_the_layer() -> None:
     q, k, v = (tensor.detach() for tensor in qkv())
-    layer = SelfAttention(H * D, H, G, False, scale=SCALE, cap=CAP)
+    layer = SelfAttention(BlockConfig(width=H * D, attention=AttentionConfig(heads=H, kv_heads=G, scale=SCALE, cap=CAP)))
     call = layer.attend.call(q, k, v, mask.CAUSAL, None, 0)
     truth = oracle.weights(q.numpy(), k.numpy(), lambda b, h, q, k: k <= q, SCALE, cap=CAP)
     assert_equal(weights(call), torch.from_numpy(truth))

@@ -13,6 +13,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention import attend, mask, reference, score, sdpa
 from firth.layers.attention.call import Call
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score.cosine import unit
 from firth.layers.self_attention import Attend
 from firth.models import TransformerConfig, language_model
@@ -82,12 +83,12 @@ def test_under_autocast_a_model_trains_and_tau_has_a_gradient() -> None:
 
 def test_an_attend_whose_q_and_k_are_not_reduced_reduces_them_itself() -> None:
     """As in RNNsearch, which has no projections to reduce them in."""
-    (q, k, v), plain = qkv(), Attend(H, D, "cosine").double()
+    (q, k, v), plain = qkv(), Attend(AttentionConfig(heads=H, score="cosine"), D, reduced=False).double()
     with torch.no_grad():
         plain.log_tau_H.copy_(some(H, seed=3))  # type: ignore[operator, union-attr]
     found = plain(q, k, v, mask.FULL, None, 0)
     assert_equal(found, attend(q, k, v, score=score.cosine(some(H, seed=3)), kernel="reference"))
-    ready = Attend(H, D, "cosine", reduced=True).double()
+    ready = Attend(AttentionConfig(heads=H, score="cosine"), D).double()
     reduced = unit(q, some(H, seed=3)), unit(k)
     assert_equal(ready(*reduced, v, mask.FULL, None, 0), found)
 

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.feedforward import swiglu
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary, rotate
@@ -54,7 +56,7 @@ def test_swiglu_has_the_derivatives_of_its_formula(shape: tuple[int, ...]) -> No
 
 @pytest.mark.parametrize(("heads", "groups"), [(4, 4), (4, 2), (3, 1)])
 def test_the_split_into_turned_heads_has_the_derivatives_of_its_parts(heads: int, groups: int) -> None:
-    layer = SelfAttention(heads * 6, heads, groups, bias=False)
+    layer = SelfAttention(BlockConfig(width=heads * 6, attention=AttentionConfig(heads=heads, kv_heads=groups)))
     turn = Rotary(16, 6, 10_000.0).double().turn(3, 5)
 
     def together(qkv: Tensor) -> Tensor:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.attention import attend, mask, position
+from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.weights import weights
+from firth.layers.block_config import BlockConfig
 from firth.layers.position.disentangled import bucket_steps
 from firth.layers.self_attention import SelfAttention
 from firth.layers.tap import attention_calls
@@ -154,8 +156,12 @@ def some(*shape: int, seed: int = 0) -> Tensor:
 
 def test_grouped_heads_read_the_distances_of_their_group() -> None:
     """Two heads that share keys equal two heads whose keys are copies."""
-    layer = SelfAttention(WIDTH, HEADS, 2, bias=True, position_projections=True).double()
-    whole = SelfAttention(WIDTH, HEADS, HEADS, bias=True, position_projections=True).double()
+    layer = SelfAttention(
+        BlockConfig(width=WIDTH, attention=AttentionConfig(heads=HEADS, kv_heads=2), bias=True, position_projections=True)
+    ).double()
+    whole = SelfAttention(
+        BlockConfig(width=WIDTH, attention=AttentionConfig(heads=HEADS), bias=True, position_projections=True)
+    ).double()
     D = WIDTH // HEADS
 
     def copied(x_nd: Tensor) -> Tensor:

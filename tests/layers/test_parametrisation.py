@@ -12,6 +12,8 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers import taught_attention as parametrisation
 from firth.layers.attention import mask, score
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.self_attention import SelfAttention
 from firth.oracles import attention as oracle
 
@@ -82,7 +84,7 @@ def test_projected_with_unit_matrices_is_plain() -> None:
 
 
 def test_models_use_the_projected_one_with_its_matrices_in_one() -> None:
-    layer = SelfAttention(WIDTH, HEADS, 1, bias=False).double()
+    layer = SelfAttention(BlockConfig(width=WIDTH, attention=AttentionConfig(heads=HEADS, kv_heads=1))).double()
     with torch.no_grad():
         for n, parameter in enumerate(layer.parameters()):
             parameter.copy_(some(*parameter.shape, seed=n))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 from tiny_runs import tiny
 from tolerance import assert_equal
@@ -143,23 +144,23 @@ def test_under_the_cosine_score_the_temperature_of_yarn_is_kept() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no trained context": ({"rotary_scaling": "yarn"}, 'model.rotary_scaling = "yarn" needs model.rotary_context'),
-    "no scaling": ({"rotary_context": 8}, 'model.rotary_context = 8 needs model.rotary_scaling; choose "ntk" or "yarn"'),
+    "no trained context": ({"rotary_scaling": "yarn"}, 'model.position.scaling = "yarn" needs model.position.context'),
+    "no scaling": ({"rotary_context": 8}, 'model.position.context = 8 needs model.position.scaling; choose "ntk" or "yarn"'),
     "nothing to stretch": (
         {"rotary_scaling": "ntk", "rotary_context": 24},
-        "model.context = 24 is not longer than model.rotary_context = 24. Set model.context to the longer context",
+        "model.context = 24 is not longer than model.position.context = 24. Set model.context to the longer context",
     ),
     "another position": (
         {"rotary_scaling": "ntk", "rotary_context": 8, "position": "alibi"},
-        'model.rotary_scaling = ntk only applies to model.position = "rotary"; given "alibi"',
+        'model.position.scaling only applies to model.position = "rotary"; given "alibi"',
     ),
     "narrow heads": ({"rotary_scaling": "ntk", "rotary_context": 8, "heads": 8}, "needs heads of width 4 or more"),
     "factor": (
         {"rotary_scaling": "linear", "rotary_context": 8, "rotary_factor": 0.5},
-        "model.rotary_factor is 0.5; expected at least 1",
+        "model.position.factor is 0.5; expected at least 1",
     ),
-    "factor alone": ({"rotary_factor": 2.0}, "model.rotary_factor = 2.0 needs model.rotary_scaling"),
-    "no context": ({"rotary_scaling": "ntk", "rotary_context": 0}, "model.rotary_context is 0; expected at least 1"),
+    "factor alone": ({"rotary_factor": 2.0}, "model.position.factor = 2.0 needs model.position.scaling"),
+    "no context": ({"rotary_scaling": "ntk", "rotary_context": 0}, "model.position.context is 0; expected at least 1"),
 }
 
 
@@ -198,10 +199,11 @@ def test_a_run_trained_at_16_is_evaluated_and_trained_on_at_64_through_the_setti
 def test_the_recipe_of_a_run_may_be_changed_to_a_longer_context(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train_recipe(replace(tiny("transformer", steps=1, context=16), model=SMALL), run)
-    text = (run / "recipe.toml").read_text(encoding="utf-8")
-    assert read_toml(run / "recipe.toml")["model"]["context"] == 16
-    longer = text.replace("context = 16", 'context = 64\nrotary_scaling = "yarn"\nrotary_context = 16', 1)
-    (run / "recipe.toml").write_text(longer, encoding="utf-8")
+    table = read_toml(run / "recipe.toml")
+    assert table["model"]["context"] == 16
+    table["model"]["context"] = 64
+    table["model"]["position"] |= {"scaling": "yarn", "context": 16}
+    (run / "recipe.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
     model: Any = load(run)
     assert model.network.context == 64
     assert model.network.scheme.scaling == Scaling("yarn", 16, 4.0)

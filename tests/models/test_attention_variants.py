@@ -12,6 +12,7 @@ import json
 import math
 import random
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from firth.api import compose, load, train_recipe
 from firth.api.recipe import Recipe
 from firth.errors import Interrupted
 from firth.layers.attention import attend, mask, position, reference, score
+from firth.layers.attention.config import AttentionConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.position import RotaryTurn, angles
 from firth.layers.position.rotary import turns
 from firth.layers.self_attention import SelfAttention
@@ -203,7 +206,7 @@ def test_a_token_changes_nothing_before_it_and_all_that_can_see_it(score: str, p
         token_BT[1, at] = (token_BT[1, at] + 1) % VOCAB
         change_BT = (at_once(model, token_BT) - before).abs().amax(-1)
         # Each layer of a window carries a token at most span − 1 places further.
-        end = min(T, at + 1 + DEPTH * (SPAN - 1)) if variant.mask == "window" else T
+        end = min(T, at + 1 + DEPTH * (SPAN - 1)) if variant.attention.mask == "window" else T
         seen_BT = torch.zeros(B, T, dtype=torch.bool)
         seen_BT[1, at:end] = True
         assert torch.equal(change_BT > 1e-9, seen_BT), f"{variant}\n{change_BT}"
@@ -260,7 +263,7 @@ def plain_model(model: TransformerLM, token_BT: Tensor, tables: Any) -> Tensor:
     for n in range(model.config.depth):
         a, f = f"blocks.{n}.attention", f"blocks.{n}.feedforward"
         q, k, v = (normed(x, w[f"{a}_norm.weight"]) @ w[f"{a}.qkv.weight"].T).chunk(3, -1)
-        x = x + plain_attention(q, k, v, model.config.heads, *tables(n, w)) @ w[f"{a}.out.weight"].T
+        x = x + plain_attention(q, k, v, model.config.attention.heads, *tables(n, w)) @ w[f"{a}.out.weight"].T
         inner = normed(x, w[f"{f}_norm.weight"]) @ w[f"{f}.up.weight"].T
         x = x + (inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))) @ w[f"{f}.down.weight"].T
     return normed(x, w["norm.weight"]) @ w["embedding.weight"].T
@@ -297,7 +300,7 @@ def test_with_t5_the_model_is_its_plain_re_implementation() -> None:
 def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
     """Above all: M meets q before it is turned, or the score would not depend on the distance alone."""
     generator = torch.Generator().manual_seed(3)
-    layer = SelfAttention(16, 4, 2, bias=True, kind=kind).double()
+    layer = SelfAttention(BlockConfig(width=16, attention=AttentionConfig(heads=4, kv_heads=2, score=kind), bias=True)).double()
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.normal_(generator=generator)
@@ -328,7 +331,7 @@ def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
     """Where a parameter rightly has no gradient: what a reading of T − 1 tokens that looks back never meets."""
     none = torch.zeros_like(parameter, dtype=torch.bool)
     length = T - 1
-    nearest, farthest = int(config.mask == "strictly_causal"), min(length, config.span or length) - 1
+    nearest, farthest = int(config.attention.mask == "strictly_causal"), min(length, config.attention.span or length) - 1
     if name == "position.table_Td":
         none[length:] = True
     if name.endswith(("key_RD", "value_RE")):
@@ -344,9 +347,9 @@ def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
         none[[row for row in range(len(parameter)) if row not in met]] = True
     # q·(k + b) adds the same q·b to the scores of all keys, which the softmax takes out again; a rotation gives each its own, and
     # so does the comparison of k + b with a distance.
-    turned = config.position in ("rotary", "disentangled")
-    if name.endswith("qkv.bias") and config.score in ("dot", "scaled_dot", "bilinear") and not turned:
-        keys = config.width // config.heads * config.groups
+    turned = config.position.kind in ("rotary", "disentangled")
+    if name.endswith("qkv.bias") and config.attention.score in ("dot", "scaled_dot", "bilinear") and not turned:
+        keys = config.width // config.attention.heads * config.attention.groups
         none[config.width : config.width + keys] = True
     return none
 
@@ -505,24 +508,28 @@ def test_the_settings_of_attention_are_read_from_a_recipe_and_written_back(tmp_p
 
 
 VERBS = {
-    "t5, additive": ("position=t5", "score=additive", "distance_buckets=8", "max_distance=6"),
+    "t5, additive": ("position.kind=t5", "attention.score=additive", "position.buckets=8", "position.max_distance=6"),
     "shaw, window, one key head": (
-        "position=shaw",
-        "max_distance=4",
-        "mask=window",
-        "span=5",
-        "kv_heads=1",
-        "norm_placement=post",
+        "position.kind=shaw",
+        "position.max_distance=4",
+        "attention.mask=window",
+        "attention.span=5",
+        "attention.kv_heads=1",
+        "norm.placement=post",
     ),
-    "alibi, gaussian": ("position=alibi", "score=gaussian", "norm=layer"),
-    "rotary, bilinear, strictly causal": ("score=bilinear", "mask=strictly_causal", "activation=relu"),
+    "alibi, gaussian": ("position.kind=alibi", "attention.score=gaussian", "norm.kind=layer"),
+    "rotary, bilinear, strictly causal": (
+        "attention.score=bilinear",
+        "attention.mask=strictly_causal",
+        "feedforward.activation=relu",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_shipped_recipe_is_trained_evaluated_and_written_with_any_attention(name: str, firth: Firth, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    small = ("--model.width=12", "--model.depth=1", "--model.hidden=16", "--training.context=8", "--training.batch=4")
+    small = ("--model.width=12", "--model.depth=1", "--model.feedforward.hidden=16", "--training.context=8", "--training.batch=4")
     few = ("--training.steps=3", "--training.warmup=0", "--training.device=cpu", f"--data.text={TEXT}", "--data.valid=0.2")
     chosen = ["--tokenizer.start=false", *(f"--model.{setting}" for setting in VERBS[name])]
     answer = firth("train", "docs-char-transformer", "--out", run, *small, *few, *chosen, "--json")
@@ -534,7 +541,7 @@ def test_a_shipped_recipe_is_trained_evaluated_and_written_with_any_attention(na
     model = load(run).recipe.model
     for setting in VERBS[name]:
         key, value = setting.split("=")
-        assert str(getattr(model, key)) == value
+        assert str(attrgetter(key)(model)) == value
 
 
 @pytest.mark.parametrize(

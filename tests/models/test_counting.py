@@ -128,7 +128,7 @@ def test_every_preset_can_be_counted(name: str) -> None:
 
 @pytest.mark.parametrize(("L", "d", "H", "V"), [(2, 12_288, 96, 50_257), (3, 64, 4, 100), (1, 48, 3, 50_257)])
 def test_a_varied_gpt3_has_12_L_d_squared_and_2_V_d_weights(L: int, d: int, H: int, V: int) -> None:
-    found = counted("gpt3", f"model.depth={L}", f"model.width={d}", f"model.heads={H}", f"tokenizer.vocab={V}")
+    found = counted("gpt3", f"model.depth={L}", f"model.width={d}", f"model.attention.heads={H}", f"tokenizer.vocab={V}")
     assert found.weights == 12 * L * d * d + 2 * V * d
     assert found.matrices == 1 + L * (3 * H + 1 + 2) + 1
     assert found.parameters - found.weights == (2 * L + 1) * d  # norms
@@ -143,7 +143,7 @@ def test_a_varied_gpt2_has_its_positions_biases_and_norms(L: int, d: int, n: int
 def test_a_varied_llama_shares_its_keys_and_values() -> None:
     d, L, h, G, H = 4096, 32, 11_008, 4, 32
     block = 2 * d * d + 2 * d * (d * G // H) + 3 * d * h + 2 * d
-    assert counted("llama-7b", f"model.kv_heads={G}").parameters == 2 * 32_000 * d + L * block + d
+    assert counted("llama-7b", f"model.attention.kv_heads={G}").parameters == 2 * 32_000 * d + L * block + d
 
 
 def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_behind() -> None:
@@ -151,9 +151,10 @@ def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_beh
     chosen = varied(preset("llama-7b"), ["model.width=512", ("model.depth", 2), "--model.depth=3"], notes.append)
     assert chosen.summary == "LLaMA, 7 B (Touvron et al. 2023); changed: model.width, model.depth"
     assert isinstance(chosen.config, TransformerConfig)
-    assert (chosen.config.width, chosen.config.depth, chosen.config.hidden) == (512, 3, 11_008)
+    assert (chosen.config.width, chosen.config.depth, chosen.config.feedforward.hidden) == (512, 3, 11_008)
     assert notes == [
-        "model.hidden is still 11008, which was chosen for model.width = 4096; now model.width = 512. Set model.hidden, too."
+        "model.feedforward.hidden is still 11008, which was chosen for model.width = 4096; now "
+        "model.width = 512. Set model.feedforward.hidden, too."
     ]
     assert preset("llama-7b").config.width == 4096
 

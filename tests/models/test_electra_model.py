@@ -83,8 +83,8 @@ def test_the_generator_is_the_discriminator_made_narrower(given: dict[str, Any],
     config = TransformerEncoderConfig(**(TRANSFORMER | given))
     found = generator_config(config, share)
     assert isinstance(found, TransformerEncoderConfig)
-    assert (found.width, found.heads, found.kv_heads, found.hidden) == expected
-    assert (found.depth, found.context, found.position, found.norm) == (2, 16, "rotary", "rms")
+    assert (found.width, found.attention.heads, found.attention.kv_heads, found.feedforward.hidden) == expected
+    assert (found.depth, found.context, found.position.kind, found.norm.kind) == (2, 16, "rotary", "rms")
     assert electra(config, VOCAB, share)(torch.zeros(1, 4, dtype=torch.int64)).shape == (1, 4)
 
 
@@ -98,7 +98,7 @@ def test_recurrent_encoders_can_be_both(kind: Any) -> None:
     config = RecurrentEncoderConfig(kind=kind, width=12, embedding=10)
     small = generator_config(config, 0.25)
     assert isinstance(small, RecurrentEncoderConfig)
-    assert (small.width, small.embedding) == (3, None)
+    assert (small.width, small.embedding.width) == (3, None)
     model = electra(config, VOCAB, 0.25)
     token_BT = torch.zeros(2, 5, dtype=torch.int64)
     assert model(token_BT).shape == (2, 5)

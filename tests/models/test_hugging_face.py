@@ -55,19 +55,21 @@ def llama(model: TransformerLM) -> Any:
             hidden_size=config.width,
             intermediate_size=config.inner,
             num_hidden_layers=config.depth,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.groups,
+            num_attention_heads=config.attention.heads,
+            num_key_value_heads=config.attention.groups,
             max_position_embeddings=config.context,
             rms_norm_eps=1e-5,
-            rope_parameters={"rope_type": "default", "rope_theta": config.position_base},
+            rope_parameters={"rope_type": "default", "rope_theta": config.position.base},
             tie_word_embeddings=config.tied,
         )
     )
-    ours, D = model.state_dict(), config.width // config.heads
+    ours, D = model.state_dict(), config.width // config.attention.heads
     weights = {"model.embed_tokens.weight": ours["embedding.weight"], "model.norm.weight": ours["norm.weight"]}
     weights["lm_head.weight"] = ours["embedding.weight" if config.tied else "output.weight"]
     for n in range(config.depth):
-        q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].split((config.heads * D, config.groups * D, config.groups * D))
+        q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].split(
+            (config.attention.heads * D, config.attention.groups * D, config.attention.groups * D)
+        )
         gate, up = ours[f"blocks.{n}.feedforward.up.weight"].chunk(2)
         weights |= {
             f"model.layers.{n}.self_attn.q_proj.weight": q,
@@ -92,7 +94,7 @@ def gpt2(model: TransformerLM) -> Any:
             vocab_size=VOCAB,
             n_embd=config.width,
             n_layer=config.depth,
-            n_head=config.heads,
+            n_head=config.attention.heads,
             n_positions=config.context,
             activation_function="gelu",
             layer_norm_epsilon=1e-5,
@@ -127,14 +129,14 @@ def gpt2(model: TransformerLM) -> Any:
 def gptj(model: TransformerLM) -> Any:
     """GPTJForCausalLM with our weights. Its rotary pairs are neighbours, ours are halves, so rows are permuted."""
     config = model.config
-    D = config.width // config.heads
+    D = config.width // config.attention.heads
     theirs = transformers.GPTJForCausalLM(
         transformers.GPTJConfig(
             vocab_size=VOCAB,
             n_positions=config.context,
             n_embd=config.width,
             n_layer=config.depth,
-            n_head=config.heads,
+            n_head=config.attention.heads,
             n_inner=config.inner,
             rotary_dim=D,
             activation_function="gelu",
@@ -153,7 +155,7 @@ def gptj(model: TransformerLM) -> Any:
     }
     neighbours = torch.arange(D).view(2, D // 2).T.flatten()  # 0, D/2, 1, D/2 + 1, …
     for n in range(config.depth):
-        q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].view(3, config.heads, D, config.width)
+        q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].view(3, config.attention.heads, D, config.width)
         weights |= {
             f"transformer.h.{n}.attn.q_proj.weight": q[:, neighbours].flatten(0, 1),
             f"transformer.h.{n}.attn.k_proj.weight": k[:, neighbours].flatten(0, 1),
@@ -220,7 +222,7 @@ def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
             hidden_size=config.width,
             intermediate_size=config.inner,
             num_hidden_layers=config.depth,
-            num_attention_heads=config.heads,
+            num_attention_heads=config.attention.heads,
             max_position_embeddings=config.context,
             hidden_act="gelu",
             layer_norm_eps=1e-5,
@@ -387,7 +389,7 @@ def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
         hidden_size=config.width,
         intermediate_size=config.inner,
         num_hidden_layers=config.depth,
-        num_attention_heads=config.heads,
+        num_attention_heads=config.attention.heads,
         max_position_embeddings=config.context,
         hidden_act="gelu",
         layer_norm_eps=1e-5,
@@ -445,7 +447,7 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
 
     small = generator_config(config, 0.5)
     assert isinstance(small, TransformerEncoderConfig)
-    assert (small.width, small.heads) == (12, 2)
+    assert (small.width, small.attention.heads) == (12, 2)
     masked_model = transformers.ElectraForMaskedLM(electra_config(small, 24))
     masked_model.electra.embeddings.LayerNorm = torch.nn.Identity()
     head = {

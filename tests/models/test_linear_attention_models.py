@@ -40,14 +40,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rotary": ({"attention": "linear", "position": "rotary"}, r'model.position = "rotary" acts on the scores of a softmax'),
     "alibi": ({"attention": "gated_linear", "position": "alibi"}, r'Set model.position to "none" or one of: learned, sinusoidal'),
     "t5": ({"attention": "based", "position": "t5"}, r"one of: learned, sinusoidal, rotary"),
-    "score": ({"attention": "linear", "score": "additive"}, r"has a score of its own; given \"additive\""),
-    "mask": ({"attention": "linear", "mask": "strictly_causal"}, r'is causal, and model.mask is "strictly_causal"'),
-    "window": ({"attention": "based", "position": "rotary", "mask": "window", "span": 4}, r'model.mask is "window"'),
-    "kv_heads": ({"attention": "gated_linear", "kv_heads": 1}, r"shares no keys and values between heads"),
-    "span": ({"attention": "linear", "span": 4}, r"model.span = 4 only applies"),
-    "features": ({"attention": "linear", "feature_width": 8}, r'only applies to model.attention = "based"; given "linear"'),
+    "score": (
+        {"attention": "linear", "score": "additive"},
+        r'attention\.score = "additive" only applies to model\.attention\.kind = "softmax"',
+    ),
+    "mask": (
+        {"attention": "linear", "mask": "strictly_causal"},
+        r'attention\.mask = "strictly_causal" only applies to model\.attention\.kind = "softmax"',
+    ),
+    "window": (
+        {"attention": "based", "position": "rotary", "mask": "window", "span": 4},
+        r'model\.attention\.mask = "window" only applies',
+    ),
+    "kv_heads": ({"attention": "gated_linear", "kv_heads": 1}, r"model\.attention\.kv_heads = 1 only applies"),
+    "span": ({"attention": "linear", "span": 4}, r"model.attention.span = 4 only applies"),
+    "features": ({"attention": "linear", "feature_width": 8}, r'only applies to model.attention.kind = "based"; given "linear"'),
     "depth": ({"attention": "based", "depth": 1}, r"alternates two kinds of layers"),
-    "width": ({"attention": "gated_linear", "width": 18, "heads": 6}, r"must be a multiple of 2 · model.heads = 12"),
+    "width": ({"attention": "gated_linear", "width": 18, "heads": 6}, r"must be a multiple of 2 · model.attention.heads = 12"),
 }
 
 

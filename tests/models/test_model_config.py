@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from firth.config import build
+from firth.config import build, nested
 from firth.errors import ConfigError
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
 from firth.models.initialise import initialise
@@ -25,16 +25,22 @@ def recurrent(**options: Any) -> RecurrentConfig:
 
 
 def test_heads_that_do_not_divide_the_width_are_refused_with_both_numbers_and_the_nearest_that_do() -> None:
-    with pytest.raises(ConfigError, match=r"model.heads = 5 does not divide model.width = 64; try model.heads = 4"):
+    with pytest.raises(
+        ConfigError, match=r"model.attention.heads = 5 does not divide model.width = 64; try model.attention.heads = 4"
+    ):
         transformer(width=64, heads=5)
-    with pytest.raises(ConfigError, match=r"model.heads = 7 does not divide model.width = 48; try model.heads = 6$"):
+    with pytest.raises(
+        ConfigError, match=r"model.attention.heads = 7 does not divide model.width = 48; try model.attention.heads = 6$"
+    ):
         transformer(width=48, heads=7)
 
 
 def test_kv_heads_that_do_not_divide_the_heads_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"model.kv_heads = 3 does not divide model.heads = 4; choose a divisor of 4"):
+    with pytest.raises(
+        ConfigError, match=r"model.attention.kv_heads = 3 does not divide model.attention.heads = 4; choose one that does"
+    ):
         transformer(kv_heads=3)
-    with pytest.raises(ConfigError, match=r"model.kv_heads = 8 does not divide model.heads = 4"):
+    with pytest.raises(ConfigError, match=r"model.attention.kv_heads = 8 does not divide model.attention.heads = 4"):
         transformer(kv_heads=8)
 
 
@@ -45,20 +51,24 @@ def test_dropout_is_a_share(make: Any, dropout: float) -> None:
         make(dropout=dropout)
 
 
-@pytest.mark.parametrize("name", ["width", "depth", "embedding"])
+@pytest.mark.parametrize("name", ["width", "depth", "embedding.width"])
 def test_sizes_of_a_recurrent_model_are_at_least_one(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"model.{name} is 0; expected at least 1"):
-        recurrent(**{name: 0})
+        recurrent(**({"embedding": 0} if name == "embedding.width" else {name: 0}))
 
 
 @pytest.mark.parametrize("value", [0, -3])
 @pytest.mark.parametrize(
-    "name", ["width", "depth", "heads", "kv_heads", "hidden", "context", "span", "max_distance", "distance_buckets"]
+    "name",
+    [
+        *("width", "depth", "attention.heads", "attention.kv_heads", "feedforward.hidden", "context"),
+        *("attention.span", "position.max_distance"),
+    ],
 )
 def test_sizes_of_a_transformer_are_at_least_one(name: str, value: int) -> None:
-    owner = {"span": {"mask": "window"}, "max_distance": {"position": "shaw"}, "distance_buckets": {"position": "t5"}}
+    owner = {"attention.span": {"attention.mask": "window"}, "position.max_distance": {"position.kind": "shaw"}}
     with pytest.raises(ConfigError, match=rf"model.{name} is {value}; expected at least 1"):
-        transformer(**{name: value}, **owner.get(name, {}))
+        build(TransformerConfig, nested({"kind": "transformer", name: value, **owner.get(name, {})}), "model")
 
 
 def test_a_tied_embedding_of_another_width_has_one_matrix_between() -> None:
@@ -83,56 +93,59 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "additive, rotary": (
         {"score": "additive", "position": "rotary"},
         'model.position = "rotary" makes q·k depend on the distance alone; tanh(q + k) of turned vectors does not. '
-        'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"',
+        'With model.attention.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"',
     ),
-    "additive and the default position": ({"score": "additive"}, 'With model.score = "additive" choose "t5"'),
+    "additive and the default position": ({"score": "additive"}, 'With model.attention.score = "additive" choose "t5"'),
     **{
         f"{mask}": (
             {"mask": mask},
-            f'model.mask = "{mask}" lets a position see the token that it has to predict; '
+            f'model.attention.mask = "{mask}" lets a position see the token that it has to predict; '
             'for a language model choose "causal", "strictly_causal" or "window"',
         )
         for mask in ("full", "all_but_self")
     },
     "prefix": (
         {"mask": "prefix"},
-        'model.mask = "prefix" needs the length of each text\'s prefix, and running text has none; choose "causal"',
+        'model.attention.mask = "prefix" needs the length of each text\'s prefix, and running text has none; choose "causal"',
     ),
     "parallel, post": (
         {"parallel_block": True, "norm_placement": "post"},
-        'model.parallel_block needs model.norm_placement = "pre"; given "post". Change one of them.',
+        'model.feedforward.parallel needs model.norm.placement = "pre"; given "post". Change one of them.',
     ),
     "window without span": (
         {"mask": "window"},
-        'model.mask = "window" needs model.span, the number of tokens in the window, the current one included',
+        'model.attention.mask = "window" needs model.attention.span, the number of tokens in the window, '
+        "the current one included",
     ),
     **{
         f"span with {mask}": (
             {"mask": mask, "span": 4},
-            f'model.span = 4 only applies to model.mask = "window"; given "{mask}". Remove model.span, or change the mask',
+            f'model.attention.span = 4 only applies to model.attention.mask = "window"; given "{mask}". '
+            "Remove model.attention.span, or change the mask",
         )
         for mask in ("causal", "strictly_causal")
     },
     **{
         f"{name} with {position}": (
             {"position": position, name: 9},
-            f'model.{name} = 9 only applies to model.position = {owner}; given "{position}". '
-            f"Remove model.{name}, or change the position",
+            f'model.position.{new} only applies to model.position = {owner}; given "{position}". '
+            f"Remove model.position.{new}, or change model.position.",
         )
-        for name, owner in (
-            ("max_distance", '"shaw" or "t5" or "disentangled"'),
-            ("distance_buckets", '"t5" or "disentangled"'),
+        for name, new, owner in (
+            ("max_distance", "max_distance", '"shaw" or "t5" or "disentangled"'),
+            ("distance_buckets", "buckets", '"t5" or "disentangled"'),
         )
         for position in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
         if f'"{position}"' not in owner
     },
     "disentangled, gaussian": (
         {"position": "disentangled", "score": "gaussian"},
-        'adds dot products to the score, so model.score must be "scaled_dot" or "dot"; given "gaussian". Change one of them',
+        'adds dot products to the score, so model.attention.score must be "scaled_dot" or "dot"; given "gaussian". '
+        "Change one of them",
     ),
     "position_norm with t5": (
         {"position": "t5", "position_norm": True},
-        'model.position_norm = True only applies to model.position = "disentangled"; given "t5". Remove model.position_norm',
+        'model.position.norm only applies to model.position = "disentangled"; given "t5". Remove model.position.norm',
     ),
     "three disentangled buckets": (
         {"position": "disentangled", "distance_buckets": 3},
@@ -144,38 +157,39 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one bucket": (
         {"position": "t5", "distance_buckets": 1},
-        "model.distance_buckets is 1, which distinguishes no distances; expected at least 2",
+        "model.position.buckets is 1, which distinguishes no distances; expected at least 2",
     ),
     "a reach within the single buckets": (
         {"position": "t5", "distance_buckets": 8, "max_distance": 4},
-        "model.max_distance = 4 leaves no room: half of model.distance_buckets = 8 hold one distance each, 0 … 3. "
-        "Choose model.max_distance > 4, or fewer buckets",
+        "model.position.max_distance = 4 leaves no room: half of model.position.buckets = 8 hold one distance each, 0 … 3. "
+        "Choose model.position.max_distance > 4, or fewer buckets",
     ),
     "more buckets than the default reach has room for": (
         {"position": "t5", "distance_buckets": 256},
-        "model.max_distance = 128 leaves no room: half of model.distance_buckets = 256",
+        "model.position.max_distance = 128 leaves no room: half of model.position.buckets = 256",
     ),
     "rotary with heads of odd width": (
         {"width": 12, "heads": 4},
-        'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given 3. Change either, '
+        'model.position = "rotary" turns pairs, so model.width / model.attention.heads must be even; given 3. Change either, '
         "or the position",
     ),
-    "a norm without epsilon": ({"norm_eps": 0.0}, "model.norm_eps is 0.0; expected a small number above 0, such as 1e-5"),
+    "a norm without epsilon": ({"norm_eps": 0.0}, "model.norm.eps is 0.0; expected a small number above 0, such as 1e-5"),
     "heads of their own width in linear attention": (
         {"attention": "linear", "position": "none", "head_width": 8},
-        'model.head_width = 8 only applies to model.attention = "softmax"; given "linear". Remove model.head_width.',
+        'model.attention.head_width = 8 only applies to model.attention.kind = "softmax"; given "linear". '
+        "Remove model.attention.head_width.",
     ),
     "biases of queries in linear attention": (
         {"attention": "linear", "position": "none", "bias": "qkv"},
-        'model.bias = "qkv" only applies to model.attention = "softmax"; given "linear". Remove model.bias.',
+        'model.bias = "qkv" only applies to model.attention.kind = "softmax"; given "linear". Remove model.bias.',
     ),
     "half a pair that turns": (
         {"rotary_fraction": 0.4},
-        "model.rotary_fraction is 0.4; expected a number up to 1 that gives an even part of the width of a head",
+        "model.position.fraction is 0.4; expected a number up to 1 that gives an even part of the width of a head",
     ),
     "a fraction of no rotation": (
         {"position": "alibi", "rotary_fraction": 0.5},
-        'model.rotary_fraction = 0.5 only applies to model.position = "rotary"; given "alibi".',
+        'model.position.fraction only applies to model.position = "rotary"; given "alibi".',
     ),
     "normalised queries and distances": (
         {"position": "disentangled", "qk_norm": True},
@@ -183,19 +197,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a pattern without windows": (
         {"window_pattern": "LG"},
-        'model.window_pattern = "LG" needs model.mask = "window". Remove one, or set the other.',
+        'model.attention.window_pattern = "LG" needs model.attention.mask = "window". Remove one, or set the other.',
     ),
     "a pattern of other letters": (
         {"mask": "window", "span": 4, "window_pattern": "LX"},
-        'model.window_pattern is "LX"; expected "L" (local) and "G" (global), such as "LLG"',
+        'model.attention.window_pattern is "LX"; expected "L" (local) and "G" (global), such as "LLG"',
     ),
     "a base of windows without rotations": (
         {"mask": "window", "span": 4, "position": "alibi", "position_base_local": 100.0},
-        'model.position_base_local only applies to model.position = "rotary"; given "alibi". Remove it.',
+        'model.position.base_local only applies to model.position = "rotary"; given "alibi". Remove model.position.base_local, '
+        "or change model.position.",
     ),
     "an embedding norm instead of one that is not there": (
         {"norm_placement": "post", "embedding_norm": "replaces_first"},
-        'needs a norm before the first attention, and model.norm_placement is "post". Set model.embedding_norm = true.',
+        'needs a norm before the first attention, and model.norm.placement is "post". Set model.embedding.norm = true.',
     ),
     "sinusoidal of odd width": (
         {"width": 15, "heads": 3, "position": "sinusoidal"},
@@ -205,7 +220,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{
         f"base {base} with {position}": (
             {"position_base": base, "position": position},
-            f"model.position_base is {base}; the wavelengths are its powers, so expected a finite number above 0",
+            f"model.position.base is {base}; the wavelengths are its powers, so expected a finite number above 0",
         )
         for base in (0.0, -1.0, float("inf"), float("nan"))
         for position in ("rotary", "sinusoidal")
@@ -241,7 +256,7 @@ def test_the_smallest_settings_that_make_sense_are_accepted() -> None:
         ("mask=casual", '"causal"'),
         ("position=alibis", '"alibi"'),
         ("span=wide", "expected a whole number"),
-        ("score=additive", 'With model.score = "additive" choose "t5"'),
+        ("score=additive", 'With model.attention.score = "additive" choose "t5"'),
     ],
 )
 def test_what_a_recipe_says_of_attention_is_checked_when_it_is_read(setting: str, message: str) -> None:
@@ -390,6 +405,6 @@ def test_every_parameter_is_drawn() -> None:
 
 
 def test_an_encoder_decoder_has_no_parallel_blocks() -> None:
-    with pytest.raises(ConfigError, match=r"model.parallel_block has no place for the decoder's attention to the source"):
+    with pytest.raises(ConfigError, match=r"model.feedforward.parallel has no place for the decoder's attention to the source"):
         TransformerSeq2SeqConfig(kind="transformer", parallel_block=True)
-    assert PrefixConfig(kind="prefix", parallel_block=True).parallel_block
+    assert PrefixConfig(kind="prefix", parallel_block=True).feedforward.parallel

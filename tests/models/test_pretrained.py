@@ -92,13 +92,15 @@ def test_it_is_said_how_many_tokens_have_a_vector(vectors: WordVectors, tmp_path
 
 
 def test_what_does_not_fit_is_refused(vectors: WordVectors, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"have dimension 6, the model's embedding 5; set model.embedding = 6"):
+    with pytest.raises(ConfigError, match=r"have dimension 6, the model's embedding 5; set model.embedding.width = 6"):
         train_recipe(compose(table(tmp_path, embedding=5)), tmp_path / "run")
     with pytest.raises(ConfigError, match=r"have dimension 6, the model's embedding 8; set model.width = 6"):
         train_recipe(compose(table(tmp_path, kind="transformer", width=8, heads=1)), tmp_path / "run")
     with pytest.raises(ConfigError, match=r"none of the .* tokens has a vector in .*tokenizer.kind"):
         train_recipe(compose(table(tmp_path), ["tokenizer.kind=char"]), tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"model.vectors_fixed keeps the vectors of model.vectors, which is missing"):
+    with pytest.raises(
+        ConfigError, match=r"model.embedding.vectors_fixed keeps the vectors of model.embedding.vectors, which is missing"
+    ):
         compose({**table(tmp_path), "model": {"kind": "lstm", "vectors_fixed": True}})
 
 

@@ -312,7 +312,10 @@ def test_standard_input_cannot_be_evaluated_again(run: Path) -> None:
         ({"data": {"path": "r.csv", "label": ""}}, r'data\.label is ""'),
         ({"objective": {"weights": "even"}}, r"objective\.weights\" is 'even'; expected one of 'balanced' or a list of a number"),
         ({"objective": {"weights": [1.0, 0.0]}}, r"objective\.weights is \[1\.0, 0\.0\]; expected a number above 0"),
-        ({"tokenizer": {"kind": "word", "vectors": True}}, r"tokenizer\.vectors needs model\.vectors, which is missing\. Set"),
+        (
+            {"tokenizer": {"kind": "word", "vectors": True}},
+            r"tokenizer\.vectors needs model\.embedding\.vectors, which is missing\. Set",
+        ),
         ({"tokenizer": {"kind": "bpe", "vectors": True}}, r"tokenizer\.vectors is true, but tokenizer\.kind is \"bpe\""),
     ],
     ids=range(15),

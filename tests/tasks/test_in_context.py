@@ -172,7 +172,7 @@ REFUSED: list[tuple[Table, str]] = [
     ),
     (
         linear_table() | {"model": {"kind": "lstm", "width": 8, "vectors": "v.firth"}},
-        "model.vectors applies to words, but",
+        "model.embedding.vectors applies to words, but",
     ),
     (
         linear_table() | {"model": {"kind": "lstm", "width": 8, "dropout_word": 0.1}},

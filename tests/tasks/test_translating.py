@@ -20,6 +20,7 @@ from firth.config import Table
 from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
 from firth.evaluation.translation import measures
+from firth.layers.position import LearnedConfig
 from firth.tasks.run import Run
 from firth.text.data.parallel import encode_parallel
 from firth.training.log import read as read_log
@@ -271,7 +272,7 @@ def test_a_source_beyond_learned_positions_is_read_as_far_as_they_go(tmp_path: P
 
 def test_a_long_source_is_read_whole_by_every_other_model(few_steps: Path) -> None:
     model = load(few_steps)
-    if getattr(model.recipe.model, "position", None) == "learned":
+    if getattr(model.recipe.model, "position", None) == LearnedConfig():
         pytest.skip("learned positions end")
     beginning = spaced("12" * 200)
     # At both ends: 400 tokens later, an RNN has forgotten the end that it reads first.

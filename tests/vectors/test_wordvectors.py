@@ -94,11 +94,11 @@ def test_a_vector_may_stand_for_a_word(method: Any) -> None:
 
 def test_a_vector_is_compared_as_gensim_does_it_and_may_be_a_tensor() -> None:
     vectors, torch = many(), pytest.importorskip("torch")
-    vector = vectors.unit("w8") + vectors.unit("w9")
+    vector = vectors.unit("w8") + 0.9 * vectors.unit("w9")  # not equally near: the order of ties depends on the processor
     near = vectors.most_similar(vector, topn=4)
     same(near, keyed(vectors).most_similar(positive=[vector], topn=4))
     same(near, vectors.most_similar(torch.tensor(vector, requires_grad=True), topn=4))
-    assert vectors.most_similar(torch.tensor(vector).bfloat16())[0][0] in ("w8", "w9")
+    assert vectors.most_similar(torch.tensor(vector).bfloat16())[0][0] == "w8"
     assert vectors.most_similar(np.array(["w8", "w9"]), topn=4) == vectors.most_similar(["w8", "w9"], topn=4)
 
 

@@ -14,6 +14,7 @@ from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import KV, QKV, Way, Weight, WeightMap
 from firth.models import TransformerSeq2SeqConfig
+from firth.models.config import transformer
 
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu", "gelu_new": "gelu_tanh"}
 _UNREAD = 2  # rows before the first position
@@ -86,12 +87,12 @@ def read_shape(config: ForeignConfig) -> dict[str, Any]:
         "width": config.size("d_model"),
         "encoder_depth": depth,
         "depth": config.size("decoder_layers"),
-        "heads": heads,
-        "hidden": hidden,
+        "attention.heads": heads,
+        "feedforward.hidden": hidden,
         "context": config.size("max_position_embeddings", 1024),
-        "norm": "layer",
-        "norm_placement": "post",
-        "activation": ACTIVATIONS[config.expect("activation_function", *ACTIVATIONS)],
+        "norm.kind": "layer",
+        "norm.placement": "post",
+        "feedforward.activation": ACTIVATIONS[config.expect("activation_function", *ACTIVATIONS)],
         "bias": True,
         "output_bias": True,
         "shared": True,
@@ -102,39 +103,40 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     config.expect("normalize_embedding", True)
     config.expect("static_position_embeddings", False)
     scaled = config.expect("scale_embedding", False, True)
-    return TransformerSeq2SeqConfig(
-        **read_shape(config), position="learned", embedding_norm=True, embedding_scale=True if scaled else None
+    return transformer(
+        TransformerSeq2SeqConfig,
+        {**read_shape(config), "position.kind": "learned", "embedding.norm": True, "embedding.scale": True if scaled else None},
     )
 
 
-def write_shape(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
+def write_shape(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "is_encoder_decoder": True,
         "d_model": model.width,
         "max_position_embeddings": model.context,
-        "activation_function": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.activation),
+        "activation_function": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
         "dropout": model.dropout,
         "tie_word_embeddings": True,
         "forced_eos_token_id": None,
     }
     for side, depth in (("encoder", model.encoder_depth or model.depth), ("decoder", model.depth)):
-        found |= {f"{side}_layers": depth, f"{side}_attention_heads": model.heads, f"{side}_ffn_dim": model.inner}
+        found |= {f"{side}_layers": depth, f"{side}_attention_heads": model.attention.heads, f"{side}_ffn_dim": model.inner}
     return found
 
 
-def write(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
-    return {**write_shape(model), "scale_embedding": bool(model.embedding_scale)}
+def write(model: Any) -> dict[str, Any]:
+    return {**write_shape(model), "scale_embedding": bool(model.embedding.scale)}
 
 
-FREE = frozenset({"width", "depth", "encoder_depth", "heads", "hidden", "context"})
+FREE = frozenset({"width", "depth", "encoder_depth", "attention.heads", "feedforward.hidden", "context"})
 LIMITED: dict[str, tuple[Any, ...]] = {
-    "norm": ("layer",),
-    "norm_placement": ("post",),
-    "activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
+    "norm.kind": ("layer",),
+    "norm.placement": ("post",),
+    "feedforward.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
     "bias": (True,),
     "output_bias": (True,),
     "shared": (True,),
-    "embedding_scale": (None, True, False),
+    "embedding.scale": (None, True, False),
 }
 BART = Family(
     title="BART",
@@ -145,7 +147,7 @@ BART = Family(
     read=read,
     write=write,
     free=FREE,
-    limited={**LIMITED, "position": ("learned",), "embedding_norm": (True,)},
+    limited={**LIMITED, "position.kind": ("learned",), "embedding.norm": (True,)},
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )

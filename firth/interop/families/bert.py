@@ -11,17 +11,18 @@ from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, TWICE, Weight
 from firth.models import TransformerEncoderConfig
+from firth.models.config import transformer
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
-GELU = {"activation": ("gelu",)}  # the hidden layer of our masked language models has no other activation
+GELU = {"feedforward.activation": ("gelu",)}  # the hidden layer of our masked language models has no other activation
 # Settings of all models of BERT's shape, besides their sizes.
 SHAPE: dict[str, tuple[Any, ...]] = {
-    "position": ("learned",),
-    "norm": ("layer",),
-    "norm_placement": ("post",),
-    "activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
+    "position.kind": ("learned",),
+    "norm.kind": ("layer",),
+    "norm.placement": ("post",),
+    "feedforward.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
     "bias": (True,),
-    "embedding_norm": (True,),
+    "embedding.norm": (True,),
     "segments": (2, 1, 3, 4),
 }
 
@@ -77,35 +78,37 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     for rate in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         config.take(rate)
     activation: Any = ACTIVATIONS[config.expect("hidden_act", *ACTIVATIONS)]
-    return TransformerEncoderConfig(
-        kind="transformer",
-        width=config.size("hidden_size"),
-        depth=config.size("num_hidden_layers"),
-        heads=config.size("num_attention_heads"),
-        hidden=config.size("intermediate_size"),
-        context=config.size("max_position_embeddings"),
-        segments=config.size("type_vocab_size", 2),
-        position="learned",
-        norm="layer",
-        norm_eps=config.number("layer_norm_eps", 1e-12),
-        norm_placement="post",
-        activation=activation,
-        bias=True,
-        embedding_norm=True,
-        tied=config.expect("tie_word_embeddings", True, False),
+    return transformer(
+        TransformerEncoderConfig,
+        {
+            "width": config.size("hidden_size"),
+            "depth": config.size("num_hidden_layers"),
+            "attention.heads": config.size("num_attention_heads"),
+            "feedforward.hidden": config.size("intermediate_size"),
+            "context": config.size("max_position_embeddings"),
+            "segments": config.size("type_vocab_size", 2),
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "norm.eps": config.number("layer_norm_eps", 1e-12),
+            "norm.placement": "post",
+            "feedforward.activation": activation,
+            "bias": True,
+            "embedding.norm": True,
+            "tied": config.expect("tie_word_embeddings", True, False),
+        },
     )
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
-        "num_attention_heads": model.heads,
+        "num_attention_heads": model.attention.heads,
         "intermediate_size": model.inner,
         "max_position_embeddings": model.context,
         "type_vocab_size": model.segments,
-        "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.activation),
-        "layer_norm_eps": model.norm_eps,
+        "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
+        "layer_norm_eps": model.norm.eps,
         "hidden_dropout_prob": model.dropout,
         "attention_probs_dropout_prob": 0.0,
         "position_embedding_type": "absolute",

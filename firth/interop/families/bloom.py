@@ -11,6 +11,7 @@ from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 # How the model was computed where it was trained, which changes no result.
 _IMPLEMENTATION = (
@@ -45,28 +46,30 @@ def read(config: ForeignConfig) -> TransformerConfig:
         config.take(key)
     width = config.one_of("hidden_size", "n_embed")
     config.expect("n_inner", 4 * width)
-    return TransformerConfig(
-        kind="transformer",
-        width=width,
-        depth=config.one_of("n_layer", "num_hidden_layers"),
-        heads=config.one_of("n_head", "num_attention_heads"),
-        context=config.size("seq_length", 2048),
-        position="alibi",
-        norm="layer",
-        norm_eps=config.number("layer_norm_epsilon", 1e-5),
-        activation="gelu_tanh",
-        embedding_norm=True,
-        bias=True,
+    return transformer(
+        TransformerConfig,
+        {
+            "width": width,
+            "depth": config.one_of("n_layer", "num_hidden_layers"),
+            "attention.heads": config.one_of("n_head", "num_attention_heads"),
+            "context": config.size("seq_length", 2048),
+            "position.kind": "alibi",
+            "norm.kind": "layer",
+            "norm.eps": config.number("layer_norm_epsilon", 1e-5),
+            "feedforward.activation": "gelu_tanh",
+            "embedding.norm": True,
+            "bias": True,
+        },
     )
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {
         "hidden_size": model.width,
         "n_layer": model.depth,
-        "n_head": model.heads,
+        "n_head": model.attention.heads,
         "seq_length": model.context,
-        "layer_norm_epsilon": model.norm_eps,
+        "layer_norm_epsilon": model.norm.eps,
         "hidden_dropout": model.dropout,
         "attention_dropout": 0.0,
         "apply_residual_connection_post_layernorm": False,
@@ -82,12 +85,12 @@ BLOOM = Family(
     weights=WEIGHTS,
     read=read,
     write=write,
-    free=frozenset({"width", "depth", "heads", "context", "norm_eps"}),
+    free=frozenset({"width", "depth", "attention.heads", "context", "norm.eps"}),
     limited={
-        "position": ("alibi",),
-        "norm": ("layer",),
-        "activation": ("gelu_tanh",),
+        "position.kind": ("alibi",),
+        "norm.kind": ("layer",),
+        "feedforward.activation": ("gelu_tanh",),
         "bias": (True,),
-        "embedding_norm": (True,),
+        "embedding.norm": (True,),
     },
 )

@@ -15,6 +15,7 @@ from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
 from firth.interop.files.weight_map import Weight
 from firth.models import TransformerEncoderConfig
+from firth.models.config import transformer
 
 _ATTENTION = "deberta.encoder.layer.{n}.attention.self"
 WEIGHTS = (
@@ -45,30 +46,32 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     norms = config.take("norm_rel_ebd", "none")
     if norms not in ("none", "layer_norm"):
         raise DataError(f"config.json: norm_rel_ebd is {norms!r}; firth only computes 'layer_norm' or 'none'.")
-    return TransformerEncoderConfig(
-        kind="transformer",
-        width=width,
-        depth=config.size("num_hidden_layers"),
-        heads=heads,
-        hidden=config.size("intermediate_size"),
-        context=context,
-        segments=config.whole("type_vocab_size", 0),
-        position="disentangled",
-        max_distance=farthest if farthest > 0 else context,
-        distance_buckets=buckets if buckets > 0 else None,
-        position_projections="shared" if config.expect("share_att_key", False, True) else "own",
-        position_norm=norms == "layer_norm",
-        norm="layer",
-        norm_eps=config.number("layer_norm_eps", 1e-7),
-        norm_placement="post",
-        activation=activation,
-        bias=True,
-        embedding_norm=True,
-        tied=config.expect("tie_word_embeddings", True, False),
+    return transformer(
+        TransformerEncoderConfig,
+        {
+            "width": width,
+            "depth": config.size("num_hidden_layers"),
+            "attention.heads": heads,
+            "feedforward.hidden": config.size("intermediate_size"),
+            "context": context,
+            "segments": config.whole("type_vocab_size", 0),
+            "position.kind": "disentangled",
+            "position.max_distance": farthest if farthest > 0 else context,
+            "position.buckets": buckets if buckets > 0 else None,
+            "position.projections": "shared" if config.expect("share_att_key", False, True) else "own",
+            "position.norm": norms == "layer_norm",
+            "norm.kind": "layer",
+            "norm.eps": config.number("layer_norm_eps", 1e-7),
+            "norm.placement": "post",
+            "feedforward.activation": activation,
+            "bias": True,
+            "embedding.norm": True,
+            "tied": config.expect("tie_word_embeddings", True, False),
+        },
     )
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     table = bert.write(model)
     del table["position_embedding_type"]
     return {
@@ -76,10 +79,10 @@ def write(model: TransformerEncoderConfig) -> dict[str, Any]:
         "relative_attention": True,
         "position_biased_input": False,
         "pos_att_type": ["p2c", "c2p"],
-        "max_relative_positions": model.max_distance or 128,
-        "position_buckets": model.distance_buckets or -1,
-        "share_att_key": model.position_projections != "own",
-        "norm_rel_ebd": "none" if model.position_norm is False else "layer_norm",
+        "max_relative_positions": model.position.max_distance or 128,
+        "position_buckets": model.position.buckets or -1,
+        "share_att_key": model.position.projections != "own",
+        "norm_rel_ebd": "none" if model.position.norm is False else "layer_norm",
         "pooler_hidden_act": "gelu",
         "pooler_dropout": 0.0,
         "legacy": True,
@@ -94,8 +97,8 @@ DEBERTA = encoder_families(
         weights=WEIGHTS,
         read=read,
         write=write,
-        free=SIZES | {"max_distance", "distance_buckets", "position_projections", "position_norm"},
-        limited={**bert.SHAPE, "position": ("disentangled",), "segments": (0, 1, 2)},
+        free=SIZES | {"position.max_distance", "position.buckets", "position.projections", "position.norm"},
+        limited={**bert.SHAPE, "position.kind": ("disentangled",), "segments": (0, 1, 2)},
         ignored=(
             "deberta.embeddings.position_ids",
             # what v3 was trained with, under the names of its authors

@@ -9,6 +9,7 @@ from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
 from firth.models import TransformerEncoderConfig
+from firth.models.config import transformer
 
 _EPS = 1e-12  # of all its norms; config.json has no setting for it
 
@@ -37,32 +38,34 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     for rate in ("dropout", "seq_classif_dropout", "qa_dropout"):
         config.take(rate)
     activation: Any = ACTIVATIONS[config.expect("activation", *ACTIVATIONS)]
-    return TransformerEncoderConfig(
-        kind="transformer",
-        width=config.size("dim"),
-        depth=config.size("n_layers"),
-        heads=config.size("n_heads"),
-        hidden=config.size("hidden_dim"),
-        context=config.size("max_position_embeddings"),
-        position="learned",
-        norm="layer",
-        norm_eps=_EPS,
-        norm_placement="post",
-        activation=activation,
-        bias=True,
-        embedding_norm=True,
-        tied=config.expect("tie_word_embeddings", True, False),
+    return transformer(
+        TransformerEncoderConfig,
+        {
+            "width": config.size("dim"),
+            "depth": config.size("n_layers"),
+            "attention.heads": config.size("n_heads"),
+            "feedforward.hidden": config.size("hidden_dim"),
+            "context": config.size("max_position_embeddings"),
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "norm.eps": _EPS,
+            "norm.placement": "post",
+            "feedforward.activation": activation,
+            "bias": True,
+            "embedding.norm": True,
+            "tied": config.expect("tie_word_embeddings", True, False),
+        },
     )
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {
         "dim": model.width,
         "n_layers": model.depth,
-        "n_heads": model.heads,
+        "n_heads": model.attention.heads,
         "hidden_dim": model.inner,
         "max_position_embeddings": model.context,
-        "activation": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.activation),
+        "activation": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
         "dropout": model.dropout,
         "attention_dropout": 0.0,
         "tie_word_embeddings": model.tied,
@@ -77,8 +80,8 @@ DISTILBERT = encoder_families(
         weights=WEIGHTS,
         read=read,
         write=write,
-        free=SIZES - {"norm_eps"},
-        limited={**SHAPE, "segments": (0,), "norm_eps": (_EPS,)},
+        free=SIZES - {"norm.eps"},
+        limited={**SHAPE, "segments": (0,), "norm.eps": (_EPS,)},
         ignored=("distilbert.embeddings.position_ids",),
     ),
     (

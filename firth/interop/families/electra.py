@@ -33,10 +33,12 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     for size in ("generator_hidden_size", "generator_size"):
         config.take(size)  # of the model that it was trained with
     found = bert.read(config)
-    return dataclasses.replace(found, embedding=None if narrow == found.width else narrow)
+    return dataclasses.replace(
+        found, embedding=dataclasses.replace(found.embedding, width=None if narrow == found.width else narrow)
+    )
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {**bert.write(model), "embedding_size": model.embedding_width}
 
 
@@ -52,7 +54,7 @@ ELECTRA = encoder_families(
         ),
         read=read,
         write=write,
-        free=SIZES | {"embedding"},
+        free=SIZES | {"embedding.width"},
         limited=bert.SHAPE,
         ignored=("electra.embeddings.position_ids",),
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from firth.errors import ConfigError
@@ -26,7 +27,7 @@ AUTO = {
     "answer": "AutoModelForQuestionAnswering",
     "electra": "AutoModelForPreTraining",
 }
-SIZES = frozenset({"width", "depth", "heads", "hidden", "context", "norm_eps"})  # free in every family
+SIZES = frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps"})  # free in every family
 _POOLS = ("mean", "first", "last", "max")  # of `sentence-transformers`
 
 
@@ -123,6 +124,6 @@ def _read(body: Body, head: Head, config: ForeignConfig) -> TransformerEncoderCo
         config.expect("problem_type", None, "single_label_classification")
     found = dataclasses.replace(body.read(config), **head.settings)
     for name, values in head.limited.items():
-        if getattr(found, name) not in values:
-            raise ConfigError(f"model.{name} is {getattr(found, name)!r}; with this head it can only be {values[0]!r}")
+        if (given := attrgetter(name)(found)) not in values:
+            raise ConfigError(f"model.{name} is {given!r}; with this head it can only be {values[0]!r}")
     return found

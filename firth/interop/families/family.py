@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from firth.config import settings
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
 from firth.models import ModelConfig
 
 # Settings that any family can express, because they only matter in training.
-_TRAINING = frozenset({"dropout", "vectors", "vectors_fixed"})
+_TRAINING = frozenset({"dropout", "embedding.vectors", "embedding.vectors_fixed"})
 
 
 @dataclass(frozen=True)
@@ -61,20 +62,19 @@ class Family:
         """Why a model of ours cannot be written as one of this family."""
         if model.family != self.model or model.kind != "transformer":
             return f'model.family = "{model.family}" with model.kind = "{model.kind}"'
-        for setting in dataclasses.fields(model):
-            value = _plain(model, setting.name)
-            allowed = self.limited.get(setting.name, (setting.default,))
-            named = setting.name in ("family", "kind") or setting.name in self.free | _TRAINING
-            if not named and value not in allowed:
-                return f"model.{setting.name} = {value!r}"
+        for name, given, default in settings(model):
+            value = _plain(model, name, given)
+            named = name in ("family", "kind") or name in self.free | _TRAINING
+            if not named and value not in self.limited.get(name, (default,)):
+                return f"model.{name} = {value!r}"
         return None
 
 
-def _plain(model: Any, name: str) -> Any:
+def _plain(model: Any, name: str, value: Any) -> Any:
     """The setting, None where it is what None means."""
-    value = getattr(model, name)
     if name == "output_bias" and model.family == "language":
         return model.biased_output or None
-    if (name, value) in (("kv_heads", model.heads), ("head_width", model.width // model.heads)):
+    heads = model.attention.heads
+    if (name, value) in (("attention.kv_heads", heads), ("attention.head_width", model.width // heads)):
         return None
     return value

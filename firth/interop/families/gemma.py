@@ -16,6 +16,7 @@ from firth.interop.families.windows import MASKS, WINDOWS_FREE, layer_types, set
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import PLUS_ONE
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 _GELU = "gelu_pytorch_tanh"
 _HEAD_WIDTH, _SPAN = 256, 4096  # where config.json says nothing
@@ -37,8 +38,8 @@ def _read_sizes(config: ForeignConfig, context: int) -> dict[str, Any]:
     config.take("cache_implementation")
     return {
         "kind": "transformer",
-        "activation": "geglu_tanh",
-        "embedding_scale": True,
+        "feedforward.activation": "geglu_tanh",
+        "embedding.scale": True,
         **read_sizes(config, context=context, head_width=_HEAD_WIDTH, tied=True),
     }
 
@@ -47,19 +48,19 @@ def _read_scores(config: ForeignConfig, head_width: int, logit_cap: float | None
     """The scale, and the bound of the logits, which is the family's where config.json says nothing."""
     scalar = config.positive("query_pre_attn_scalar", _HEAD_WIDTH)
     return {
-        "norm_placement": "sandwich",
-        "score_scale": None if scalar == head_width else scalar**-0.5,
+        "norm.placement": "sandwich",
+        "attention.scale": None if scalar == head_width else scalar**-0.5,
         "logit_cap": config.optional("final_logit_softcapping", logit_cap),
     }
 
 
 def _per_head(sizes: dict[str, Any]) -> int:
-    return int(sizes["head_width"] or sizes["width"] // sizes["heads"])
+    return int(sizes["attention.head_width"] or sizes["width"] // sizes["attention.heads"])
 
 
 def read_gemma(config: ForeignConfig) -> TransformerConfig:
     sizes = _read_sizes(config, 8192)
-    return TransformerConfig(**sizes, **read_rope(config, sizes["context"]))
+    return transformer(TransformerConfig, {**sizes, **read_rope(config, sizes["context"])})
 
 
 def read_gemma2(config: ForeignConfig) -> TransformerConfig:
@@ -68,7 +69,9 @@ def read_gemma2(config: ForeignConfig) -> TransformerConfig:
     usual = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(depth)]
     windows = settings_of(config.words("layer_types") or usual, config.optional("sliding_window", _SPAN), depth)
     scores, cap = _read_scores(config, _per_head(sizes), 30.0), config.optional("attn_logit_softcapping", 50.0)
-    return TransformerConfig(**sizes, **windows, **scores, score_cap=cap, **read_rope(config, sizes["context"]))
+    return transformer(
+        TransformerConfig, {**sizes, **windows, **scores, "attention.cap": cap, **read_rope(config, sizes["context"])}
+    )
 
 
 def read_gemma3(config: ForeignConfig) -> TransformerConfig:
@@ -82,7 +85,7 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
     rope = _read_bases(config, sizes["context"])
     if not windows:
         rope.pop("position_base_local")
-    return TransformerConfig(**sizes, **windows, **scores, qk_norm=True, **rope)
+    return transformer(TransformerConfig, {**sizes, **windows, **scores, "attention.qk_norm": True, **rope})
 
 
 def _read_bases(config: ForeignConfig, context: int) -> dict[str, Any]:
@@ -92,30 +95,30 @@ def _read_bases(config: ForeignConfig, context: int) -> dict[str, Any]:
     everywhere = merged(config.table("rope_scaling"), everywhere)
     settings = rope_settings(everywhere, context, config.number("rope_theta", _BASE))
     in_windows = rope_settings(local, context, config.number("rope_local_base_freq", _LOCAL_BASE))
-    if set(in_windows) != {"position_base"}:
+    if set(in_windows) != {"position.base"}:
         raise DataError(f"config.json: rope_parameters stretches the positions of windows, {local!r}; firth does not.")
-    return {**settings, "position_base_local": in_windows["position_base"]}
+    return {**settings, "position.base_local": in_windows["position.base"]}
 
 
-def write_gemma(model: TransformerConfig) -> dict[str, Any]:
+def write_gemma(model: Any) -> dict[str, Any]:
     return {**write_sizes(model), "hidden_act": _GELU, "hidden_activation": _GELU, "attention_bias": False, **write_rope(model)}
 
 
-def write_gemma2(model: TransformerConfig) -> dict[str, Any]:
+def write_gemma2(model: Any) -> dict[str, Any]:
     return {
         **write_gemma(model),
-        "query_pre_attn_scalar": model.per_head if model.score_scale is None else _whole(model.score_scale**-2),
-        "attn_logit_softcapping": model.score_cap,
+        "query_pre_attn_scalar": model.per_head if model.attention.scale is None else _whole(model.attention.scale**-2),
+        "attn_logit_softcapping": model.attention.cap,
         "final_logit_softcapping": model.logit_cap,
-        "sliding_window": model.span or _SPAN,
+        "sliding_window": model.attention.span or _SPAN,
         "layer_types": layer_types(model),
     }
 
 
-def write_gemma3(model: TransformerConfig) -> dict[str, Any]:
+def write_gemma3(model: Any) -> dict[str, Any]:
     rope = write_rope(model)
     table = rope["rope_parameters"]
-    base = model.position_base_local
+    base = model.position.base_local
     local = table if base is None else {"rope_type": "default", "rope_theta": base}
     return {
         **write_gemma2(model),
@@ -129,8 +132,8 @@ def _whole(number: float) -> float:
     return round(number) if abs(number - round(number)) < 1e-9 * number else number
 
 
-_GEMMA: dict[str, tuple[Any, ...]] = {**LIMITED, "activation": ("geglu_tanh",), "embedding_scale": (True,)}
-_SCORES = {"score_scale", "score_cap", "logit_cap"}
+_GEMMA: dict[str, tuple[Any, ...]] = {**LIMITED, "feedforward.activation": ("geglu_tanh",), "embedding.scale": (True,)}
+_SCORES = {"attention.scale", "attention.cap", "logit_cap"}
 
 GEMMA = Family(
     title="Gemma",
@@ -153,7 +156,7 @@ GEMMA2 = Family(
     read=read_gemma2,
     write=write_gemma2,
     free=FREE | WINDOWS_FREE | _SCORES,
-    limited={**_GEMMA, "mask": MASKS, "norm_placement": ("sandwich",)},
+    limited={**_GEMMA, "attention.mask": MASKS, "norm.placement": ("sandwich",)},
 )
 
 GEMMA3 = Family(
@@ -164,6 +167,6 @@ GEMMA3 = Family(
     weights=weight_map({**_NORMS, **QK_NORMS}, PLUS_ONE),
     read=read_gemma3,
     write=write_gemma3,
-    free=FREE | WINDOWS_FREE | _SCORES - {"score_cap"} | {"position_base_local"},
-    limited={**_GEMMA, "mask": MASKS, "norm_placement": ("sandwich",), "qk_norm": (True,)},
+    free=FREE | WINDOWS_FREE | _SCORES - {"attention.cap"} | {"position.base_local"},
+    limited={**_GEMMA, "attention.mask": MASKS, "norm.placement": ("sandwich",), "attention.qk_norm": (True,)},
 )

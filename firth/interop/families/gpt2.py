@@ -11,6 +11,7 @@ from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import TRANSPOSED, Weight, WeightMap
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 
@@ -44,30 +45,32 @@ def read(config: ForeignConfig) -> TransformerConfig:
     config.expect("tie_word_embeddings", True)
     config.take("reorder_and_upcast_attn")  # the order of roundings, not the mathematics
     activation: Any = _ACTIVATIONS[config.expect("activation_function", *_ACTIVATIONS)]
-    return TransformerConfig(
-        kind="transformer",
-        width=config.size("n_embd"),
-        depth=config.size("n_layer"),
-        heads=config.size("n_head"),
-        hidden=config.size_or_none("n_inner"),
-        context=config.size("n_positions"),
-        position="learned",
-        norm="layer",
-        norm_eps=config.number("layer_norm_epsilon", 1e-5),
-        activation=activation,
-        bias=True,
+    return transformer(
+        TransformerConfig,
+        {
+            "width": config.size("n_embd"),
+            "depth": config.size("n_layer"),
+            "attention.heads": config.size("n_head"),
+            "feedforward.hidden": config.size_or_none("n_inner"),
+            "context": config.size("n_positions"),
+            "position.kind": "learned",
+            "norm.kind": "layer",
+            "norm.eps": config.number("layer_norm_epsilon", 1e-5),
+            "feedforward.activation": activation,
+            "bias": True,
+        },
     )
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {
         "n_embd": model.width,
         "n_layer": model.depth,
-        "n_head": model.heads,
-        "n_inner": model.hidden,
+        "n_head": model.attention.heads,
+        "n_inner": model.feedforward.hidden,
         "n_positions": model.context,
-        "activation_function": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
-        "layer_norm_epsilon": model.norm_eps,
+        "activation_function": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
+        "layer_norm_epsilon": model.norm.eps,
         **dict.fromkeys(("resid_pdrop", "embd_pdrop"), model.dropout),
         "attn_pdrop": 0.0,
         "scale_attn_weights": True,
@@ -83,11 +86,11 @@ GPT2 = Family(
     weights=WEIGHTS,
     read=read,
     write=write,
-    free=frozenset({"width", "depth", "heads", "hidden", "context", "norm_eps"}),
+    free=frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps"}),
     limited={
-        "position": ("learned",),
-        "norm": ("layer",),
-        "activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
+        "position.kind": ("learned",),
+        "norm.kind": ("layer",),
+        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
         "bias": (True,),
     },
 )

@@ -15,13 +15,14 @@ from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
 from firth.layers.position import partial_order
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 _BASE, _FRACTION = 10_000.0, 0.25  # where config.json says nothing
 
 
-def _order(model: TransformerConfig) -> Sequence[int]:
-    return partial_order(model.per_head, int(model.per_head * (model.rotary_fraction or 1.0)))
+def _order(model: Any) -> Sequence[int]:
+    return partial_order(model.per_head, int(model.per_head * (model.position.fraction or 1.0)))
 
 
 _LAYER = "gpt_neox.layers.{n}"
@@ -51,21 +52,23 @@ def read(config: ForeignConfig) -> TransformerConfig:
     activation: Any = _ACTIVATIONS[config.expect("hidden_act", *_ACTIVATIONS)]
     parallel = config.expect("use_parallel_residual", True, False)
     context = config.size("max_position_embeddings", 2048)
-    return TransformerConfig(
-        kind="transformer",
-        width=config.size("hidden_size"),
-        depth=config.size("num_hidden_layers"),
-        heads=config.size("num_attention_heads"),
-        hidden=config.size("intermediate_size"),
-        context=context,
-        norm="layer",
-        norm_eps=config.number("layer_norm_eps", 1e-5),
-        parallel_block="two_norms" if parallel else False,
-        activation=activation,
-        bias=True,
-        output_bias=False,
-        tied=config.expect("tie_word_embeddings", False, True),
-        **_read_rope(config, context),
+    return transformer(
+        TransformerConfig,
+        {
+            "width": config.size("hidden_size"),
+            "depth": config.size("num_hidden_layers"),
+            "attention.heads": config.size("num_attention_heads"),
+            "feedforward.hidden": config.size("intermediate_size"),
+            "context": context,
+            "norm.kind": "layer",
+            "norm.eps": config.number("layer_norm_eps", 1e-5),
+            "feedforward.parallel": "two_norms" if parallel else False,
+            "feedforward.activation": activation,
+            "bias": True,
+            "output_bias": False,
+            "tied": config.expect("tie_word_embeddings", False, True),
+            **_read_rope(config, context),
+        },
     )
 
 
@@ -75,27 +78,27 @@ def _read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
     inner = ForeignConfig(table)
     fraction = inner.positive("partial_rotary_factor", fraction)
     table.pop("partial_rotary_factor", None)
-    return {**rope_settings(table, context, base), "rotary_fraction": None if fraction == 1 else fraction}
+    return {**rope_settings(table, context, base), "position.fraction": None if fraction == 1 else fraction}
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
-    fraction = model.rotary_fraction or 1.0
+def write(model: Any) -> dict[str, Any]:
+    fraction = model.position.fraction or 1.0
     rope = write_rope(model)
     return {
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
-        "num_attention_heads": model.heads,
+        "num_attention_heads": model.attention.heads,
         "intermediate_size": model.inner,
         "max_position_embeddings": model.context,
-        "hidden_act": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
-        "layer_norm_eps": model.norm_eps,
-        "use_parallel_residual": model.parallel_block == "two_norms",
+        "hidden_act": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
+        "layer_norm_eps": model.norm.eps,
+        "use_parallel_residual": model.feedforward.parallel == "two_norms",
         "attention_bias": True,
         "hidden_dropout": model.dropout,
         "attention_dropout": 0.0,
         "tie_word_embeddings": model.tied,
         "rotary_pct": fraction,
-        "rotary_emb_base": model.position_base,
+        "rotary_emb_base": model.position.base,
         "rope_scaling": rope["rope_scaling"],
         "rope_parameters": {**rope["rope_parameters"], "partial_rotary_factor": fraction},
     }
@@ -109,12 +112,13 @@ GPT_NEOX = Family(
     weights=WEIGHTS,
     read=read,
     write=write,
-    free=ROPE_FREE | {"width", "depth", "heads", "hidden", "context", "norm_eps", "tied", "rotary_fraction"},
+    free=ROPE_FREE
+    | {"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps", "tied", "position.fraction"},
     limited={
-        "rotary_scaling": SCALINGS,
-        "norm": ("layer",),
-        "parallel_block": (False, "two_norms"),
-        "activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
+        "position.scaling": SCALINGS,
+        "norm.kind": ("layer",),
+        "feedforward.parallel": (False, "two_norms"),
+        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
         "bias": (True,),
     },
 )

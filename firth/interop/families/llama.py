@@ -10,6 +10,7 @@ from firth.interop.families.llama_shape import FREE, LIMITED, read_sizes, weight
 from firth.interop.families.rope import read_rope, write_rope
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 
 def read(config: ForeignConfig) -> TransformerConfig:
@@ -18,10 +19,10 @@ def read(config: ForeignConfig) -> TransformerConfig:
     config.expect("mlp_bias", False)
     config.expect("rope_interleaved", False)
     sizes = read_sizes(config, context=2048)
-    return TransformerConfig(kind="transformer", **sizes, **read_rope(config, sizes["context"]))
+    return transformer(TransformerConfig, {**sizes, **read_rope(config, sizes["context"])})
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     return {**write_sizes(model), "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, **write_rope(model)}
 
 

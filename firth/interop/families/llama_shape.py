@@ -13,11 +13,20 @@ from typing import Any
 from firth.interop.families.rope import ROPE_FREE, SCALINGS
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import GATE_UP, QKV, SAME, Way, Weight, WeightMap
-from firth.models import TransformerConfig
 
 LAYER = "model.layers.{n}"
-FREE = ROPE_FREE | {"width", "depth", "heads", "kv_heads", "head_width", "hidden", "context", "norm_eps", "tied"}
-LIMITED: Mapping[str, tuple[Any, ...]] = MappingProxyType({"rotary_scaling": SCALINGS})
+FREE = ROPE_FREE | {
+    "width",
+    "depth",
+    "attention.heads",
+    "attention.kv_heads",
+    "attention.head_width",
+    "feedforward.hidden",
+    "context",
+    "norm.eps",
+    "tied",
+}
+LIMITED: Mapping[str, tuple[Any, ...]] = MappingProxyType({"position.scaling": SCALINGS})
 
 # The norms of a layer, from our names to theirs.
 PRE_NORMS: Mapping[str, str] = MappingProxyType(
@@ -57,26 +66,26 @@ def read_sizes(
     return {
         "width": width,
         "depth": config.size("num_hidden_layers"),
-        "heads": heads,
-        "kv_heads": config.size("num_key_value_heads", heads),
-        "head_width": None if given * heads == width else given,
-        "hidden": config.size("intermediate_size"),
+        "attention.heads": heads,
+        "attention.kv_heads": config.size("num_key_value_heads", heads),
+        "attention.head_width": None if given * heads == width else given,
+        "feedforward.hidden": config.size("intermediate_size"),
         "context": config.size("max_position_embeddings", context),
-        "norm_eps": config.number("rms_norm_eps", eps),
+        "norm.eps": config.number("rms_norm_eps", eps),
         "tied": config.expect("tie_word_embeddings", tied, not tied),
     }
 
 
-def write_sizes(model: TransformerConfig) -> dict[str, Any]:
+def write_sizes(model: Any) -> dict[str, Any]:
     return {
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
-        "num_attention_heads": model.heads,
-        "num_key_value_heads": model.groups,
+        "num_attention_heads": model.attention.heads,
+        "num_key_value_heads": model.attention.groups,
         "head_dim": model.per_head,
         "intermediate_size": model.inner,
         "max_position_embeddings": model.context,
-        "rms_norm_eps": model.norm_eps,
+        "rms_norm_eps": model.norm.eps,
         "attention_dropout": 0.0,
         "tie_word_embeddings": model.tied,
     }

@@ -18,10 +18,11 @@ from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
 from firth.layers.position.sinusoidal import sinusoid
 from firth.models import TransformerSeq2SeqConfig
+from firth.models.config import transformer
 
 
-def _positions(model: TransformerSeq2SeqConfig) -> Tensor:
-    return sinusoid(torch.arange(model.context or 0), model.width, model.position_base, "halves")
+def _positions(model: Any) -> Tensor:
+    return sinusoid(torch.arange(model.context or 0), model.width, model.position.base, "halves")
 
 
 WEIGHTS = WeightMap(
@@ -37,13 +38,19 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     config.expect("share_encoder_decoder_embeddings", True)
     config.take("decoder_vocab_size")  # that of the source, which it shares
     scaled = config.expect("scale_embedding", False, True)
-    return TransformerSeq2SeqConfig(
-        **read_shape(config), position="sinusoidal", position_order="halves", embedding_scale=None if scaled else False
+    return transformer(
+        TransformerSeq2SeqConfig,
+        {
+            **read_shape(config),
+            "position.kind": "sinusoidal",
+            "position.order": "halves",
+            "embedding.scale": None if scaled else False,
+        },
     )
 
 
-def write(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
-    scaled = model.embedding_scale is not False
+def write(model: Any) -> dict[str, Any]:
+    scaled = model.embedding.scale is not False
     return {**write_shape(model), "scale_embedding": scaled, "share_encoder_decoder_embeddings": True}
 
 
@@ -56,7 +63,7 @@ MARIAN = Family(
     read=read,
     write=write,
     free=FREE,
-    limited={**LIMITED, "position": ("sinusoidal",), "position_order": ("halves",)},
+    limited={**LIMITED, "position.kind": ("sinusoidal",), "position.order": ("halves",)},
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )

@@ -12,6 +12,7 @@ from firth.interop.families.rope import read_rope, write_rope
 from firth.interop.families.windows import MASKS, settings_of
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 
 def read(config: ForeignConfig) -> TransformerConfig:
@@ -20,11 +21,11 @@ def read(config: ForeignConfig) -> TransformerConfig:
     span = config.optional("sliding_window", 4096)
     kind = "full_attention" if span is None else "sliding_attention"
     windows = settings_of([kind] * sizes["depth"], span, sizes["depth"])
-    return TransformerConfig(kind="transformer", **sizes, **windows, **read_rope(config, sizes["context"]))
+    return transformer(TransformerConfig, {**sizes, **windows, **read_rope(config, sizes["context"])})
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
-    return {**write_sizes(model), "hidden_act": "silu", "sliding_window": model.span, **write_rope(model)}
+def write(model: Any) -> dict[str, Any]:
+    return {**write_sizes(model), "hidden_act": "silu", "sliding_window": model.attention.span, **write_rope(model)}
 
 
 MISTRAL = Family(
@@ -35,6 +36,6 @@ MISTRAL = Family(
     weights=weight_map(),
     read=read,
     write=write,
-    free=FREE | {"span"},
-    limited={**LIMITED, "mask": MASKS},
+    free=FREE | {"attention.span"},
+    limited={**LIMITED, "attention.mask": MASKS},
 )

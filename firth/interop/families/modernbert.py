@@ -13,6 +13,7 @@ from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
 from firth.models import TransformerEncoderConfig
+from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu": "geglu", "gelu_pytorch_tanh": "geglu_tanh", "silu": "swiglu"}
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -56,24 +57,26 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     windows = "L" in pattern
     span = 2 * (config.size("local_attention", 128) // 2) + 1
     everywhere, local = _bases(config)
-    return TransformerEncoderConfig(
-        kind="transformer",
-        width=config.size("hidden_size"),
-        depth=depth,
-        heads=config.size("num_attention_heads"),
-        hidden=config.size("intermediate_size"),
-        context=config.size("max_position_embeddings", 8192),
-        span=span if windows else None,
-        window_pattern=pattern if windows else None,
-        position_base=everywhere,
-        position_base_local=local if windows else None,
-        norm="layer",
-        norm_eps=config.number("norm_eps", 1e-5),
-        activation=activation,
-        embedding_norm="replaces_first",
-        transform_bias=False,
-        output_bias=None if config.expect("decoder_bias", True, False) else False,
-        tied=config.expect("tie_word_embeddings", True, False),
+    return transformer(
+        TransformerEncoderConfig,
+        {
+            "width": config.size("hidden_size"),
+            "depth": depth,
+            "attention.heads": config.size("num_attention_heads"),
+            "feedforward.hidden": config.size("intermediate_size"),
+            "context": config.size("max_position_embeddings", 8192),
+            "attention.span": span if windows else None,
+            "attention.window_pattern": pattern if windows else None,
+            "position.base": everywhere,
+            "position.base_local": local if windows else None,
+            "norm.kind": "layer",
+            "norm.eps": config.number("norm_eps", 1e-5),
+            "feedforward.activation": activation,
+            "embedding.norm": "replaces_first",
+            "transform_bias": False,
+            "output_bias": None if config.expect("decoder_bias", True, False) else False,
+            "tied": config.expect("tie_word_embeddings", True, False),
+        },
     )
 
 
@@ -104,20 +107,20 @@ def _bases(config: ForeignConfig) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
-    local = model.position_base_local or model.position_base
+def write(model: Any) -> dict[str, Any]:
+    local = model.position.base_local or model.position.base
     return {
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
-        "num_attention_heads": model.heads,
+        "num_attention_heads": model.attention.heads,
         "intermediate_size": model.inner,
         "max_position_embeddings": model.context,
-        "hidden_activation": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
-        "norm_eps": model.norm_eps,
-        "local_attention": 128 if model.span is None else model.span - 1,
-        "layer_types": [_LOCAL if model.is_local(n) else _GLOBAL for n in range(model.depth)],
+        "hidden_activation": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
+        "norm_eps": model.norm.eps,
+        "local_attention": 128 if model.attention.span is None else model.attention.span - 1,
+        "layer_types": [_LOCAL if model.attention.in_layer(n) == "window" else _GLOBAL for n in range(model.depth)],
         "rope_parameters": {
-            _GLOBAL: {"rope_type": "default", "rope_theta": model.position_base},
+            _GLOBAL: {"rope_type": "default", "rope_theta": model.position.base},
             _LOCAL: {"rope_type": "default", "rope_theta": local},
         },
         **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
@@ -135,11 +138,11 @@ MODERNBERT = encoder_families(
         weights=WEIGHTS,
         read=read,
         write=write,
-        free=SIZES | {"span", "window_pattern", "position_base", "position_base_local"},
+        free=SIZES | {"attention.span", "attention.window_pattern", "position.base", "position.base_local"},
         limited={
-            "norm": ("layer",),
-            "activation": tuple(_ACTIVATIONS.values()),
-            "embedding_norm": ("replaces_first",),
+            "norm.kind": ("layer",),
+            "feedforward.activation": tuple(_ACTIVATIONS.values()),
+            "embedding.norm": ("replaces_first",),
             "transform_bias": (False,),
         },
     ),

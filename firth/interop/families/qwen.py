@@ -11,6 +11,7 @@ from firth.interop.families.rope import read_rope, write_rope
 from firth.interop.families.windows import MASKS, WINDOWS_FREE, layer_types, settings_of
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 _CONTEXT, _FIRST_LOCAL = 32_768, 28  # where config.json says nothing
 
@@ -23,7 +24,7 @@ def _read(config: ForeignConfig, head_width: int | None, **settings: Any) -> Tra
         span = None
     usual = ["full_attention" if span is None or layer < first else "sliding_attention" for layer in range(depth)]
     windows = settings_of(config.words("layer_types") or usual, span, depth)
-    return TransformerConfig(kind="transformer", **sizes, **settings, **windows, **read_rope(config, sizes["context"]))
+    return transformer(TransformerConfig, {**sizes, **settings, **windows, **read_rope(config, sizes["context"])})
 
 
 def read_qwen2(config: ForeignConfig) -> TransformerConfig:
@@ -35,13 +36,13 @@ def read_qwen3(config: ForeignConfig) -> TransformerConfig:
     return _read(config, 128, qk_norm=True)
 
 
-def write(model: TransformerConfig) -> dict[str, Any]:
-    types, windows = layer_types(model), model.mask == "window"
+def write(model: Any) -> dict[str, Any]:
+    types, windows = layer_types(model), model.attention.mask == "window"
     return {
         **write_sizes(model),
         "hidden_act": "silu",
         "use_sliding_window": windows,
-        "sliding_window": model.span,
+        "sliding_window": model.attention.span,
         "max_window_layers": types.index("sliding_attention") if windows and "sliding_attention" in types else model.depth,
         "layer_types": types,
         **write_rope(model),
@@ -57,7 +58,7 @@ QWEN2 = Family(
     read=read_qwen2,
     write=write,
     free=FREE | WINDOWS_FREE,
-    limited={**LIMITED, "mask": MASKS, "bias": ("qkv",)},
+    limited={**LIMITED, "attention.mask": MASKS, "bias": ("qkv",)},
 )
 
 QWEN3 = Family(
@@ -69,5 +70,5 @@ QWEN3 = Family(
     read=read_qwen3,
     write=lambda model: {**write(model), "attention_bias": False},
     free=FREE | WINDOWS_FREE,
-    limited={**LIMITED, "mask": MASKS, "qk_norm": (True,)},
+    limited={**LIMITED, "attention.mask": MASKS, "attention.qk_norm": (True,)},
 )

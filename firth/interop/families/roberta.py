@@ -33,7 +33,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     return dataclasses.replace(found, context=found.context - _BEFORE)
 
 
-def write(model: TransformerEncoderConfig) -> dict[str, Any]:
+def write(model: Any) -> dict[str, Any]:
     assert model.context is not None
     return {**bert.write(model), "pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE}
 

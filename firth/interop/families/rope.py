@@ -10,7 +10,7 @@ from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
 from firth.layers.position.rotary_scaling import FAST, LLAMA_FAST, LLAMA_SLOW, SLOW
 
-ROPE_FREE = frozenset({"position_base", "rotary_context", "rotary_factor"})  # settings that config.json can express
+ROPE_FREE = frozenset({"position.base", "position.context", "position.factor"})  # settings that config.json can express
 _KINDS = ("linear", "yarn", "llama3")
 SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name there
 
@@ -46,7 +46,7 @@ def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dic
         raise DataError(f"config.json: partial_rotary_factor is {shown(fraction)}; for this family firth only computes 1.")
     if kind == "default":
         inner.finish()
-        return {"position_base": base}
+        return {"position.base": base}
     if kind not in _KINDS:
         raise DataError(f"config.json: rope_type is {shown(kind)}; firth only computes {', '.join(['default', *_KINDS])}.")
     factor = inner.positive("factor", 1.0)
@@ -60,29 +60,29 @@ def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dic
             inner.expect("high_freq_factor", LLAMA_FAST)
             inner.expect("low_freq_factor", LLAMA_SLOW)
     inner.finish()
-    return {"position_base": base, "rotary_scaling": kind, "rotary_context": trained, "rotary_factor": factor}
+    return {"position.base": base, "position.scaling": kind, "position.context": trained, "position.factor": factor}
 
 
 def write_rope(model: Any) -> dict[str, Any]:
     """Both forms, for old and new readers."""
-    kind = model.rotary_scaling or "none"
+    kind = model.position.scaling or "none"
     if kind == "none":
         return {
-            "rope_theta": model.position_base,
+            "rope_theta": model.position.base,
             "rope_scaling": None,
-            "rope_parameters": {"rope_type": "default", "rope_theta": model.position_base},
+            "rope_parameters": {"rope_type": "default", "rope_theta": model.position.base},
         }
     table: dict[str, Any] = {
         "rope_type": kind,
-        "factor": model.rotary_factor or model.context / model.rotary_context,
-        "original_max_position_embeddings": model.rotary_context,
+        "factor": model.position.factor or model.context / model.position.context,
+        "original_max_position_embeddings": model.position.context,
     }
     if kind == "yarn":
         table |= {"beta_fast": FAST, "beta_slow": SLOW}
     if kind == "llama3":
         table |= {"high_freq_factor": LLAMA_FAST, "low_freq_factor": LLAMA_SLOW}
     return {
-        "rope_theta": model.position_base,
+        "rope_theta": model.position.base,
         "rope_scaling": table,
-        "rope_parameters": {**table, "rope_theta": model.position_base},
+        "rope_parameters": {**table, "rope_theta": model.position.base},
     }

@@ -16,13 +16,14 @@ from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import GATE_UP, KV, QKV, Weight, WeightMap
 from firth.layers.feedforward import GATED
 from firth.models import TransformerSeq2SeqConfig
+from firth.models.config import transformer
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu"}
 _REPEATED = {"relu": "relu", "gated-gelu": "gelu_new", "gated-silu": "silu"}  # dense_act_fn of each
 
 
-def weight_map(model: TransformerSeq2SeqConfig) -> WeightMap:
-    gated = model.activation in GATED
+def weight_map(model: Any) -> WeightMap:
+    gated = model.feedforward.activation in GATED
     return WeightMap(
         (
             Weight("embedding.weight", "shared.weight"),
@@ -82,32 +83,34 @@ def _read(config: ForeignConfig, usual: str, scaled: bool) -> TransformerSeq2Seq
     activation: Any = _ACTIVATIONS[feedforward]
     width, heads, depth = config.size("d_model"), config.size("num_heads"), config.size("num_layers")
     head_width = config.size("d_kv", 64)
-    return TransformerSeq2SeqConfig(
-        kind="transformer",
-        width=width,
-        encoder_depth=depth,
-        depth=config.size("num_decoder_layers", depth),
-        heads=heads,
-        head_width=None if head_width * heads == width else head_width,
-        hidden=config.size("d_ff"),
-        context=config.size("n_positions", 512),
-        position="t5",
-        distance_buckets=config.size("relative_attention_num_buckets", 32),
-        max_distance=config.size("relative_attention_max_distance", 128),
-        score="dot",
-        norm_eps=config.number("layer_norm_epsilon", 1e-6),
-        activation=activation,
-        shared=True,
-        tied=scaled or "lm_head.weight" not in config.tensors,
-        output_scale=scaled,
+    return transformer(
+        TransformerSeq2SeqConfig,
+        {
+            "width": width,
+            "encoder_depth": depth,
+            "depth": config.size("num_decoder_layers", depth),
+            "attention.heads": heads,
+            "attention.head_width": None if head_width * heads == width else head_width,
+            "feedforward.hidden": config.size("d_ff"),
+            "context": config.size("n_positions", 512),
+            "position.kind": "t5",
+            "position.buckets": config.size("relative_attention_num_buckets", 32),
+            "position.max_distance": config.size("relative_attention_max_distance", 128),
+            "attention.score": "dot",
+            "norm.eps": config.number("layer_norm_epsilon", 1e-6),
+            "feedforward.activation": activation,
+            "shared": True,
+            "tied": scaled or "lm_head.weight" not in config.tensors,
+            "output_scale": scaled,
+        },
     )
 
 
-def write_t5(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
+def write_t5(model: Any) -> dict[str, Any]:
     return {**write_mt5(model), "scale_decoder_outputs": model.output_scale}
 
 
-def write_mt5(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
+def write_mt5(model: Any) -> dict[str, Any]:
     from firth.layers.position.t5 import BUCKETS, MAX_DISTANCE
 
     return {
@@ -115,14 +118,14 @@ def write_mt5(model: TransformerSeq2SeqConfig) -> dict[str, Any]:
         "d_model": model.width,
         "num_layers": model.encoder_depth or model.depth,
         "num_decoder_layers": model.depth,
-        "num_heads": model.heads,
+        "num_heads": model.attention.heads,
         "d_kv": model.per_head,
         "d_ff": model.inner,
         "n_positions": model.context,
-        "relative_attention_num_buckets": model.distance_buckets or BUCKETS,
-        "relative_attention_max_distance": model.max_distance or MAX_DISTANCE,
-        "layer_norm_epsilon": model.norm_eps,
-        "feed_forward_proj": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.activation),
+        "relative_attention_num_buckets": model.position.buckets or BUCKETS,
+        "relative_attention_max_distance": model.position.max_distance or MAX_DISTANCE,
+        "layer_norm_epsilon": model.norm.eps,
+        "feed_forward_proj": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
         "dropout_rate": model.dropout,
         "tie_word_embeddings": model.tied,
     }
@@ -138,11 +141,14 @@ T5 = Family(
     write=write_t5,
     free=frozenset(
         {
-            "width", "depth", "encoder_depth", "heads", "head_width", "hidden", "context", "distance_buckets", "max_distance",
-            "norm_eps", "tied", "output_scale",
+            "width", "depth", "encoder_depth", "attention.heads", "attention.head_width", "feedforward.hidden", "context",
+            "position.buckets", "position.max_distance", "norm.eps", "tied", "output_scale",
         }
     ),
-    limited={"position": ("t5",), "score": ("dot",), "activation": tuple(_ACTIVATIONS.values()), "shared": (True,)},
+    limited={
+        "position.kind": ("t5",), "attention.score": ("dot",), "feedforward.activation": tuple(_ACTIVATIONS.values()),
+        "shared": (True,),
+    },
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )  # fmt: skip

@@ -7,10 +7,9 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.files.foreign_json import shown
-from firth.models import TransformerConfig
 
 _LETTERS = {"sliding_attention": "L", "full_attention": "G"}
-WINDOWS_FREE = frozenset({"span", "window_pattern"})
+WINDOWS_FREE = frozenset({"attention.span", "attention.window_pattern"})
 MASKS = ("causal", "window")  # of `mask`
 
 
@@ -23,7 +22,11 @@ def settings_of(types: Sequence[str], span: Any, depth: int) -> dict[str, Any]:
         return {}
     if type(span) is not int or span < 1:
         raise DataError(f"config.json: sliding_window is {shown(span)}; expected a whole number of at least 1")
-    return {"mask": "window", "span": span, "window_pattern": _shortest(letters) if "G" in letters else None}
+    return {
+        "attention.mask": "window",
+        "attention.span": span,
+        "attention.window_pattern": _shortest(letters) if "G" in letters else None,
+    }
 
 
 def _shortest(letters: str) -> str:
@@ -32,7 +35,7 @@ def _shortest(letters: str) -> str:
     return next(letters[:n] for n in lengths if (letters[:n] * len(letters))[: len(letters)] == letters)
 
 
-def layer_types(model: TransformerConfig) -> list[str]:
+def layer_types(model: Any) -> list[str]:
     """layer_types of a model."""
     names = {letter: name for name, letter in _LETTERS.items()}
-    return [names["L" if model.is_local(layer) else "G"] for layer in range(model.depth)]
+    return [names["L" if model.attention.in_layer(layer) == "window" else "G"] for layer in range(model.depth)]

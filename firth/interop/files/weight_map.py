@@ -36,15 +36,15 @@ def stacked(rows: Callable[[Any], Sequence[int]]) -> Way:
 
 
 def _qkv_rows(settings: Any) -> Sequence[int]:
-    key = settings.groups * settings.per_head
-    return settings.heads * settings.per_head, key, key
+    key = settings.attention.groups * settings.per_head
+    return settings.attention.heads * settings.per_head, key, key
 
 
 SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
 TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
 TWICE = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours, ours])  # stored twice; the first counts
 QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
-KV = stacked(lambda settings: (settings.groups * settings.per_head,) * 2)  # of attention to a source
+KV = stacked(lambda settings: (settings.attention.groups * settings.per_head,) * 2)  # of attention to a source
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
 
 
@@ -62,13 +62,13 @@ def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
 
     def to_ours(theirs: Sequence[Tensor], settings: Any) -> Tensor:
         rows = theirs[0]
-        q, k, v = rows.reshape(settings.heads, 3, settings.per_head, *rows.shape[1:]).unbind(1)
+        q, k, v = rows.reshape(settings.attention.heads, 3, settings.per_head, *rows.shape[1:]).unbind(1)
         if (places := order(settings)) is not None:
             q, k = q[:, places], k[:, places]
         return torch.cat([part.flatten(0, 1) for part in (q, k, v)])
 
     def to_theirs(ours: Tensor, settings: Any) -> Sequence[Tensor]:
-        q, k, v = ours.reshape(3, settings.heads, settings.per_head, *ours.shape[1:]).unbind(0)
+        q, k, v = ours.reshape(3, settings.attention.heads, settings.per_head, *ours.shape[1:]).unbind(0)
         if (places := order(settings)) is not None:
             back = sorted(range(len(places)), key=places.__getitem__)
             q, k = q[:, back], k[:, back]

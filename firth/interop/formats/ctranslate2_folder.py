@@ -6,7 +6,6 @@ Their fused matrices are ours: queries, keys and values one below the other; of 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firth.config import settings
 from firth.errors import ConfigError
 from firth.layers.feedforward import GATED
 from firth.layers.position import PositionScheme
@@ -28,16 +28,17 @@ _NEVER = -1e9  # bias of a token that is never generated
 # Settings that they express whatever their value, and those of which they only know some.
 _FREE = frozenset(
     {
-        "family", "kind", "width", "depth", "encoder_depth", "heads", "head_width", "hidden", "context", "position_base",
-        "position_order", "max_distance", "distance_buckets", "norm", "norm_eps", "activation", "bias", "output_bias",
-        "embedding_scale", "output_scale", "shared", "tied", "dropout", "vectors", "vectors_fixed",
+        "family", "kind", "width", "depth", "encoder_depth", "attention.heads", "attention.head_width", "feedforward.hidden",
+        "context", "position.base", "position.order", "position.max_distance", "position.buckets", "norm.kind", "norm.eps",
+        "feedforward.activation", "bias", "output_bias", "embedding.scale", "output_scale", "shared", "tied", "dropout",
+        "embedding.vectors", "embedding.vectors_fixed",
     }
 )  # fmt: skip
 _LIMITED: Mapping[str, tuple[Any, ...]] = {
-    "position": ("learned", "sinusoidal", "rotary", "t5"),
-    "score": ("scaled_dot", "dot"),
-    "norm_placement": ("pre", "post"),
-    "embedding_norm": (False, True),
+    "position.kind": ("learned", "sinusoidal", "rotary", "t5"),
+    "attention.score": ("scaled_dot", "dot"),
+    "norm.placement": ("pre", "post"),
+    "embedding.norm": (False, True),
 }
 _ACTIVATIONS = {
     "relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH", "geglu": "GELU",
@@ -49,14 +50,13 @@ def why_not(model: ModelConfig) -> str | None:
     """Why CTranslate2 cannot compute such a model."""
     if not isinstance(model, TransformerConfig | TransformerSeq2SeqConfig):
         return f'model.family = "{model.family}" with model.kind = "{model.kind}"'
-    for setting in dataclasses.fields(model):
-        value = getattr(model, setting.name)
-        if setting.name == "kv_heads" and (model.family == "language" or value in (None, model.heads)):
+    for name, value, default in settings(model):
+        if name == "attention.kv_heads" and (model.family == "language" or value in (None, model.attention.heads)):
             continue
-        if setting.name not in _FREE and value not in _LIMITED.get(setting.name, (setting.default,)):
-            return f"model.{setting.name} = {value!r}"
-    if model.family == "language" and model.position == "t5":
-        return "model.position = 't5' in a language model"
+        if name not in _FREE and value not in _LIMITED.get(name, (default,)):
+            return f"model.{name} = {value!r}"
+    if model.family == "language" and model.position.kind == "t5":
+        return "model.position.kind = 't5' in a language model"
     return None
 
 
@@ -67,14 +67,14 @@ def write(network: TransformerLM | TransformerSeq2Seq, source: Tokenizer, tokeni
     weights = {name: _array(tensor) for name, tensor in network.state_dict().items()}
     common = _common(specs, model)
     if isinstance(network, TransformerLM):
-        decoder = specs.TransformerDecoderSpec(model.depth, model.heads, with_encoder_attention=False, **common)
+        decoder = specs.TransformerDecoderSpec(model.depth, model.attention.heads, with_encoder_attention=False, **common)
         spec = specs.TransformerDecoderModelSpec(decoder)
         _fill(decoder, network, "", weights, model)
         spec.register_vocabulary(_names(tokenizer))
         spec.config.bos_token = _name(tokenizer, tokenizer.begin[0] if tokenizer.begin else tokenizer.eos)
     else:
-        encoder = specs.TransformerEncoderSpec(len(network.encoder.blocks), model.heads, **common)
-        decoder = specs.TransformerDecoderSpec(model.depth, model.heads, **common)
+        encoder = specs.TransformerEncoderSpec(len(network.encoder.blocks), model.attention.heads, **common)
+        decoder = specs.TransformerDecoderSpec(model.depth, model.attention.heads, **common)
         spec = specs.TransformerSpec(encoder, decoder)
         _fill(encoder, network.encoder, "encoder.", weights, model)
         _fill(decoder, network.decoder, "decoder.", weights, model)
@@ -89,7 +89,7 @@ def write(network: TransformerLM | TransformerSeq2Seq, source: Tokenizer, tokeni
         decoder.scale_outputs = model.width**-0.5
     spec.config.eos_token = _name(tokenizer, tokenizer.eos)
     spec.config.unk_token = tokenizer.unknown_name or spec.config.eos_token
-    spec.config.layer_norm_epsilon = model.norm_eps
+    spec.config.layer_norm_epsilon = model.norm.eps
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(folder))
@@ -108,17 +108,17 @@ def _package() -> Any:
 def _common(specs: Any, model: Any) -> dict[str, Any]:
     """What their encoders and decoders take alike."""
     found: dict[str, Any] = {
-        "pre_norm": model.norm_placement == "pre",
-        "activation": specs.common_spec.Activation[_ACTIVATIONS[model.activation]],
-        "layernorm_embedding": model.embedding_norm,
-        "relative_attention_bias": model.position == "t5",
-        "ffn_glu": model.activation in GATED,
-        "rms_norm": model.norm == "rms",
-        "num_heads_kv": None if model.groups == model.heads else model.groups,
-        "head_dim": model.per_head if model.per_head * model.heads != model.width else None,
+        "pre_norm": model.norm.placement == "pre",
+        "activation": specs.common_spec.Activation[_ACTIVATIONS[model.feedforward.activation]],
+        "layernorm_embedding": model.embedding.norm,
+        "relative_attention_bias": model.position.kind == "t5",
+        "ffn_glu": model.feedforward.activation in GATED,
+        "rms_norm": model.norm.kind == "rms",
+        "num_heads_kv": None if model.attention.groups == model.attention.heads else model.attention.groups,
+        "head_dim": model.per_head if model.per_head * model.attention.heads != model.width else None,
     }
-    if model.position == "rotary":
-        found |= {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": model.position_base}
+    if model.position.kind == "rotary":
+        found |= {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": model.position.base}
     return found
 
 
@@ -126,7 +126,7 @@ def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[An
     """The layers of a stack; `prefix` is before the names of its weights."""
     own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
     spec.scale_embeddings = stack.embedding_scale is not None
-    if model.position in ("learned", "sinusoidal"):
+    if model.position.kind in ("learned", "sinusoidal"):
         spec.position_encodings.encodings = _array(_added_positions(stack.scheme, model.context))
     for name, theirs in (("norm", "layer_norm"), ("embedding_norm", "layernorm_embedding")):
         if f"{name}.weight" in own:
@@ -137,9 +137,9 @@ def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[An
         _norm(attention.layer_norm, own, f"{block}.attention_norm")
         _linear(attention.linear[0], own, f"{block}.attention.qkv")
         _linear(attention.linear[1], own, f"{block}.attention.out")
-        if model.position == "t5":
+        if model.position.kind == "t5":
             attention.relative_attention_bias = own["relative.table_NH"]
-            attention.relative_attention_max_distance = np.int32(model.max_distance or MAX_DISTANCE)
+            attention.relative_attention_max_distance = np.int32(model.position.max_distance or MAX_DISTANCE)
         heads = [attention]
         if f"{block}.cross.query.weight" in own:
             heads.append(layer.attention)
@@ -147,7 +147,7 @@ def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[An
             for place, name in enumerate(("query", "kv", "out")):
                 _linear(layer.attention.linear[place], own, f"{block}.cross.{name}")
         for one in heads:
-            if model.score == "dot":
+            if model.attention.score == "dot":
                 one.queries_scale = 1.0
         _feedforward(layer.ffn, own, block)
 

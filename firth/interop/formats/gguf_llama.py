@@ -25,6 +25,7 @@ from firth.interop.files.weight_map import GATE_UP, QKV, Way, Weight, WeightMap
 from firth.layers.position.frequencies import frequencies
 from firth.layers.position.rotary_scaling import Scaling
 from firth.models import TransformerConfig
+from firth.models.config import transformer
 
 ARCHITECTURE = "llama"  # general.architecture
 FREQUENCIES = "rope_freqs.weight"
@@ -87,19 +88,19 @@ def read(file: GGUFFile) -> TransformerConfig:
     model: dict[str, Any] = {
         "width": width,
         "depth": config.size("block_count"),
-        "heads": heads,
-        "kv_heads": config.size("attention.head_count_kv", heads),
-        "head_width": None if head_width * heads == width else head_width,
-        "hidden": config.size("feed_forward_length"),
+        "attention.heads": heads,
+        "attention.kv_heads": config.size("attention.head_count_kv", heads),
+        "attention.head_width": None if head_width * heads == width else head_width,
+        "feedforward.hidden": config.size("feed_forward_length"),
         "context": context,
-        "norm_eps": config.number("attention.layer_norm_rms_epsilon", 1e-5),
+        "norm.eps": config.number("attention.layer_norm_rms_epsilon", 1e-5),
         "tied": "output.weight" not in file.shapes,
-        "position_base": config.number("rope.freq_base", 10_000.0),
+        "position.base": config.number("rope.freq_base", 10_000.0),
     }
-    scaling = _scaling(config, context) or _frequencies(file, model["position_base"], head_width)
+    scaling = _scaling(config, context) or _frequencies(file, model["position.base"], head_width)
     config.finish()
     try:
-        return TransformerConfig(kind="transformer", **model, **scaling)
+        return transformer(TransformerConfig, {**model, **scaling})
     except ConfigError as error:
         raise DataError(f"{_METADATA} does not describe a LLaMA model that firth can build: {error}") from error
 
@@ -114,7 +115,7 @@ def _scaling(config: ForeignConfig, context: int) -> dict[str, Any]:
             kind = "linear"
         else:
             return {}
-    return {"rotary_scaling": kind, "rotary_context": trained, "rotary_factor": factor}
+    return {"position.scaling": kind, "position.context": trained, "position.factor": factor}
 
 
 def _frequencies(file: GGUFFile, base: float, width: int) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _frequencies(file: GGUFFile, base: float, width: int) -> dict[str, Any]:
     trained, factor = _recognised(file.tensor(FREQUENCIES).double(), width, base)
     if trained is None:
         raise DataError(f"{FREQUENCIES} has frequencies that are not those of LLaMA 3.1; firth does not know them.")
-    return {"rotary_scaling": "llama3", "rotary_context": trained, "rotary_factor": factor}
+    return {"position.scaling": "llama3", "position.context": trained, "position.factor": factor}
 
 
 def _recognised(given: Tensor, width: int, base: float) -> tuple[int | None, float]:
@@ -141,37 +142,37 @@ def _divisors(trained: int, factor: float, width: int, base: float) -> Tensor:
     return frequencies(width, base) / Scaling("llama3", trained, factor).frequencies(width, base)
 
 
-def write_metadata(model: TransformerConfig, vocab: int) -> Mapping[str, int | float | str]:
+def write_metadata(model: Any, vocab: int) -> Mapping[str, int | float | str]:
     """The keys that `read` reads, without the "llama." before them."""
     scaling: dict[str, int | float | str] = {}
-    if model.rotary_scaling in ("linear", "yarn"):
+    if model.position.scaling in ("linear", "yarn"):
         scaling = {
-            "rope.scaling.type": model.rotary_scaling,
+            "rope.scaling.type": model.position.scaling,
             "rope.scaling.factor": _factor(model),
-            "rope.scaling.original_context_length": _known(model.rotary_context),
+            "rope.scaling.original_context_length": _known(model.position.context),
         }
     return {
         "context_length": _known(model.context),
         "embedding_length": model.width,
         "block_count": model.depth,
         "feed_forward_length": model.inner,
-        "attention.head_count": model.heads,
-        "attention.head_count_kv": model.groups,
+        "attention.head_count": model.attention.heads,
+        "attention.head_count_kv": model.attention.groups,
         "attention.key_length": model.per_head,
         "attention.value_length": model.per_head,
-        "attention.layer_norm_rms_epsilon": model.norm_eps,
+        "attention.layer_norm_rms_epsilon": model.norm.eps,
         "rope.dimension_count": model.per_head,
-        "rope.freq_base": float(model.position_base),
+        "rope.freq_base": float(model.position.base),
         "vocab_size": vocab,
         **scaling,
     }
 
 
-def write_weights(weights: Mapping[str, Tensor], model: TransformerConfig) -> dict[str, Tensor]:
+def write_weights(weights: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
     """Their tensors, with the frequencies of LLaMA 3.1 among them."""
     found = WEIGHTS.write(weights, model)
-    if model.rotary_scaling == "llama3":
-        divisors = _divisors(_known(model.rotary_context), _factor(model), model.per_head, model.position_base)
+    if model.position.scaling == "llama3":
+        divisors = _divisors(_known(model.position.context), _factor(model), model.per_head, model.position.base)
         found[FREQUENCIES] = divisors.float()
     return found
 
@@ -179,15 +180,15 @@ def write_weights(weights: Mapping[str, Tensor], model: TransformerConfig) -> di
 def why_not(model: Any) -> str | None:
     """Why a model of ours cannot be written as a LLaMA model of GGUF."""
     reason = LLAMA.why_not(model)
-    if reason is not None or model.rotary_scaling != "llama3":
+    if reason is not None or model.position.scaling != "llama3":
         return reason
-    divisors = _divisors(model.rotary_context, _factor(model), model.per_head, model.position_base)
-    unknown = _recognised(divisors, model.per_head, model.position_base)[0] is None
-    return f"model.rotary_scaling = 'llama3' with model.rotary_context = {model.rotary_context}" if unknown else None
+    divisors = _divisors(model.position.context, _factor(model), model.per_head, model.position.base)
+    unknown = _recognised(divisors, model.per_head, model.position.base)[0] is None
+    return f"model.position.scaling = 'llama3' with model.position.context = {model.position.context}" if unknown else None
 
 
-def _factor(model: TransformerConfig) -> float:
-    return float(model.rotary_factor or _known(model.context) / _known(model.rotary_context))
+def _factor(model: Any) -> float:
+    return float(model.position.factor or _known(model.context) / _known(model.position.context))
 
 
 def _known(value: int | None) -> int:

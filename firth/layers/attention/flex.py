@@ -17,14 +17,18 @@ from firth.layers.attention.call import Call, MaskKey, learned_slopes
 from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.cap import capped
+from firth.layers.known import unknown_argument
 from firth.layers.position import ALiBi, Buckets
 
 SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, Buckets)  # exactly these
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H", "cap"})
 
 
 def why_not(call: Call) -> str | None:
     q = call.q_BHQD
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if call.cap is not None and type(call.score) is not Dot:
         return "FlexAttention is given only part of this score, and a cap needs all of it"
     if not q.is_cuda:

@@ -8,10 +8,15 @@ from torch import Tensor
 from firth.layers.attention.call import Call, rows_all_see
 from firth.layers.attention.score import Dot
 from firth.layers.cap import capped
+from firth.layers.known import unknown_argument
 from firth.layers.position import Bias, Disentangled, Shaw
+
+KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H", "cap"})
 
 
 def why_not(call: Call) -> str | None:
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if call.position is None or isinstance(call.position, Bias | Shaw | Disentangled):
         return None
     return f"{type(call.position).__name__} is neither a position.Bias nor position.Shaw or Disentangled"

@@ -13,6 +13,7 @@ from firth.layers.attention import chunked
 from firth.layers.attention.call import Call, MaskKey, rows_all_see
 from firth.layers.attention.mask import CAUSAL, FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
+from firth.layers.known import unknown_argument
 from firth.layers.position import Bias
 
 SCORES = (Dot, Gaussian)  # exactly these; positions: any Bias, which is written out
@@ -20,11 +21,14 @@ LARGEST_KEPT = 1 << 22  # bytes of a written-out mask that is kept for the next 
 _FEW = 128  # queries and keys of a small mask
 _WITHOUT_PLANS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _FASTEST_FIRST = [SDPBackend.CUDNN_ATTENTION, *_WITHOUT_PLANS]
+KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H"})
 
 
 def why_not(call: Call) -> str | None:
     if call.cap is not None:
         return f"scaled_dot_product_attention does not cap the scores; the cap is {call.cap}"
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if call.position is None and type(call.score) is Dot:
         return None
     if type(call.score) not in SCORES:

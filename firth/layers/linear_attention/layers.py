@@ -18,6 +18,8 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
+from firth.layers.attention.config import CausalConfig
+from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Linear
 from firth.layers.linear_attention import LEAST_LOG_GATE, run
 from firth.layers.linear_attention.call import LinearCall, LinearState
@@ -49,7 +51,7 @@ class LinearAttend(Tapped):
         if not self.normalised:
             raise ConfigError(
                 "gated linear attention has no attention weights: its coefficients have either sign and any sum. "
-                "Look at a model with another model.attention"
+                "Look at a model with another model.attention.kind"
             )
         return Call(q_BHTD, k_BHTD, v_BHTE, 1.0, LogProduct(self.features), mask.CAUSAL)
 
@@ -66,9 +68,9 @@ class _Linear(TokenMixer):
         """Of S and z, for one text."""
         return self.heads * self.features.width(self.key_width) * (self.head_width + self.attend.normalised)
 
-    def __init__(self, heads: int, key_width: int, head_width: int, normalised: bool = True) -> None:
-        super().__init__()
-        self.heads, self.key_width, self.head_width = heads, key_width, head_width
+    def __init__(self, config: BlockConfig, key_width: int, normalised: bool = True) -> None:
+        super().__init__(config)
+        self.heads, self.key_width, self.head_width = config.attention.heads, key_width, config.head_width
         self.attend = LinearAttend(self.features, normalised)
 
     def _by_head(self, x_BTn: Tensor) -> Tensor:
@@ -79,11 +81,14 @@ class _Linear(TokenMixer):
 class LinearAttention(_Linear):
     features: FeatureMap = ELU_PLUS_ONE
 
-    def __init__(self, width: int, heads: int, bias: bool, key_width: int | None = None) -> None:
-        key_width = key_width or width // heads
-        super().__init__(heads, key_width, width // heads)
-        self.qkv = Linear(width, 2 * heads * key_width + width, bias=bias)
-        self.out = Linear(width, width, bias=bias)
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__(config, self.width_of_keys(config))
+        self.qkv = Linear(config.width, 2 * self.heads * self.key_width + config.width, bias=config.biased)
+        self.out = Linear(config.width, config.width, bias=config.biased)
+
+    @staticmethod
+    def width_of_keys(config: BlockConfig) -> int:
+        return config.head_width
 
     def forward(self, x_BTd: Tensor, allowed: Any, position: Any, past: LinearState | None) -> tuple[Tensor, LinearState | None]:
         keys = self.heads * self.key_width
@@ -95,8 +100,10 @@ class LinearAttention(_Linear):
 class TaylorAttention(LinearAttention):
     features: FeatureMap = TAYLOR
 
-    def __init__(self, width: int, heads: int, bias: bool, key_width: int | None = None) -> None:
-        super().__init__(width, heads, bias, key_width or TAYLOR_WIDTH)
+    @staticmethod
+    def width_of_keys(config: BlockConfig) -> int:
+        assert isinstance(config.attention, CausalConfig)
+        return config.attention.feature_width or TAYLOR_WIDTH
 
 
 class GatedLinearAttention(_Linear):
@@ -108,11 +115,12 @@ class GatedLinearAttention(_Linear):
 
     features: FeatureMap = IDENTITY
 
-    def __init__(self, width: int, heads: int, bias: bool) -> None:
-        super().__init__(heads, width // (2 * heads), width // heads, normalised=False)
+    def __init__(self, config: BlockConfig) -> None:
+        width, bias = config.width, config.biased
+        super().__init__(config, config.head_width // 2, normalised=False)
         self.qkvr = Linear(width, 3 * width, bias=bias)  # the rows of the weight are W^Q and W^K (d/2 each), W^V, W^R (d each)
         self.gate_down = Linear(width, GATE_RANK, bias=False)
-        self.gate_up = Linear(GATE_RANK, heads * self.key_width, bias=True)
+        self.gate_up = Linear(GATE_RANK, self.heads * self.key_width, bias=True)
         self.norm = norm("rms", self.head_width, bias=False)
         self.out = Linear(width, width, bias=bias)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.position.relative import Bias
-from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings
+from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,19 @@ class ALiBi(Bias):
         return ALiBi(self.slope_H[head_H])
 
 
+@dataclass(frozen=True, kw_only=True)
+class ALiBiConfig(PositionConfig):
+    """Scores that fall with the distance, by a slope of each head."""
+
+    kind: Literal["alibi"] = "alibi"
+
+
 class Slopes(PositionScheme):
     """ALiBi of a model; its slopes are not saved."""
 
     kind = "alibi"
+    Config = ALiBiConfig
+    acts_on_scores = True
     oracle = "alibi"
     slope_H: Tensor
 
@@ -47,7 +56,7 @@ class Slopes(PositionScheme):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(settings.heads)
+        return cls(settings.attention.heads)
 
     def relative(self) -> ALiBi:
         return ALiBi(self.slope_H)

@@ -19,10 +19,11 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.norm import EPS
 from firth.layers.position.relative import Relative
-from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, Unprojected
+from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings, Unprojected
 
 Projections = Literal["shared", "own"]
 MAX_DISTANCE = 128  # if a recipe gives none
@@ -139,9 +140,28 @@ class DistanceVectors(Unprojected):
         return Disentangled(key_HRD, query_HRD, self.max_distance)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DisentangledConfig(PositionConfig):
+    """Content and distance compared separately, as in DeBERTa."""
+
+    kind: Literal["disentangled"] = "disentangled"
+    # maximum relative distance; larger distances are treated as equal
+    max_distance: int = renamed(".max_distance", ".clip", ".reach", default=MAX_DISTANCE)
+    # number of ranges of distance in each direction; if not set, every distance is its own
+    buckets: int | None = renamed(".distance_buckets", ".buckets", default=None)
+    # matrices with which a layer projects the vectors of the distances: those of its queries and keys ("shared"), or two more
+    projections: Projections = renamed(".position_projections", default="shared")
+    norm: bool = renamed(".position_norm", default=True)  # LayerNorm on the vectors of the distances
+
+    def __post_init__(self) -> None:
+        if self.buckets is not None:
+            check_buckets(self.buckets, self.max_distance)
+
+
 class DisentangledScheme(PositionScheme):
     kind = "disentangled"
-    settings = ("max_distance", "distance_buckets", "position_projections", "position_norm")
+    Config = DisentangledConfig
+    acts_on_scores = True
     attribute = "relative"
     oracle = "disentangled"
 
@@ -155,25 +175,27 @@ class DisentangledScheme(PositionScheme):
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
-        if settings.score not in SCORES:
+        if settings.attention.score not in SCORES:
             raise ConfigError(
-                f'model.position = "disentangled" adds dot products to the score, so model.score must be "scaled_dot" or "dot"; '
-                f'given "{settings.score}". Change one of them'
+                'model.position = "disentangled" adds dot products to the score, so model.attention.score must be "scaled_dot" '
+                f'or "dot"; given "{settings.attention.score}". Change one of them'
             )
-        buckets, farthest = cls.setting(settings, "distance_buckets"), cls.setting(settings, "max_distance", MAX_DISTANCE)
-        if buckets is not None:
-            check_buckets(buckets, farthest)
+        if settings.attention.qk_norm:
+            raise ConfigError(
+                "model.attention.qk_norm normalises queries and keys, but not those of the distances of model.position = "
+                '"disentangled". Remove one of them.'
+            )
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        buckets, farthest = cls.setting(settings, "distance_buckets"), cls.setting(settings, "max_distance", MAX_DISTANCE)
+        own: DisentangledConfig = settings.position
         return cls(
-            2 * (farthest if buckets is None else buckets),
+            2 * (own.max_distance if own.buckets is None else own.buckets),
             settings.width,
-            None if buckets is None else farthest,
-            own_projections=cls.setting(settings, "position_projections", "shared") == "own",
-            norm=cls.setting(settings, "position_norm", True),
-            eps=settings.norm_eps,
+            None if own.buckets is None else own.max_distance,
+            own_projections=own.projections == "own",
+            norm=own.norm,
+            eps=settings.norm.eps,
         )
 
     def relative(self) -> DistanceVectors:

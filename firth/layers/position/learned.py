@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import dataclass
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.position.scheme import AddedPosition, Draw, PositionSettings, context_of
+from firth.layers.position.scheme import AddedPosition, Draw, PositionConfig, PositionSettings, context_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedConfig(PositionConfig):
+    """One trained vector for each position, up to `context`."""
+
+    kind: Literal["learned"] = "learned"
 
 
 class Learned(AddedPosition):
     kind = "learned"
+    Config = LearnedConfig
+    ends = True
 
     def __init__(self, context: int, width: int) -> None:
         super().__init__()

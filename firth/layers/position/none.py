@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from firth.layers.position.scheme import PositionScheme
+from dataclasses import dataclass
+from typing import Literal
+
+from firth.layers.position.scheme import PositionConfig, PositionScheme
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPositionConfig(PositionConfig):
+    """No positions."""
+
+    kind: Literal["none"] = "none"
 
 
 class NoPosition(PositionScheme):
     kind = "none"
+    Config = NoPositionConfig
     oracle = "ABSENT"

@@ -10,16 +10,19 @@ trained on: rotary_scaling.py. Letters: B batch, H heads, T time, D head width, 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.position.frequencies import angles, check_base
-from firth.layers.position.rotary_scaling import Scaling
+from firth.layers.position.rotary_scaling import RotaryScaling, Scaling
 from firth.layers.position.scheme import (
     Draw,
+    PositionConfig,
     PositionExample,
     PositionScheme,
     PositionSettings,
@@ -31,11 +34,48 @@ from firth.layers.position.scheme import (
 _MOST = 1 << 15  # positions in the table of a new model: some declare a million, which their texts seldom reach
 
 
+@dataclass(frozen=True, kw_only=True)
+class RotaryConfig(PositionConfig):
+    """Rotations of queries and keys by their positions."""
+
+    kind: Literal["rotary"] = "rotary"
+    base: float = renamed(".position_base", ".base", default=10_000.0, always_written=True)  # base of the wavelengths
+    # share of each head that is turned, pairs from the fastest on; if not set, all of it
+    fraction: float | None = renamed(".rotary_fraction", default=None)
+    # method that stretches the positions of a trained model to a longer context
+    scaling: RotaryScaling = renamed(".rotary_scaling", default="none")
+    context: int | None = renamed(".rotary_context", default=None)  # context, in tokens, of the training; required by `scaling`
+    # factor by which `scaling` stretches the positions; if not set, that of the model's context to `context`
+    factor: float | None = renamed(".rotary_factor", default=None)
+    # base of the wavelengths in the layers that attend to a window; if not set, `base`
+    base_local: float | None = renamed(".position_base_local", default=None)
+
+    def __post_init__(self) -> None:
+        check_base(self.base)
+        for name in ("context", "factor"):
+            if self.scaling == "none" and getattr(self, name) is not None:
+                raise ConfigError(
+                    f'model.position.{name} = {getattr(self, name)} needs model.position.scaling; choose "ntk" or "yarn"'
+                )
+        if self.factor is not None and not 1 <= self.factor < math.inf:
+            raise ConfigError(f"model.position.factor is {self.factor}; expected at least 1")
+        if self.scaling != "none" and self.context is None:
+            raise ConfigError(
+                f'model.position.scaling = "{self.scaling}" needs model.position.context, the context the model was trained with'
+            )
+
+    def in_windows(self) -> RotaryConfig:
+        """The positions of layers that attend to a window: they need no stretching, because no distance is longer than that."""
+        if self.base_local is None:
+            return self
+        return replace(self, base=self.base_local, base_local=None, scaling="none", context=None, factor=None)
+
+
 class Rotary(PositionScheme):
     """The rotations as a table that grows when needed; it is not saved."""
 
     kind = "rotary"
-    settings = ("rotary_scaling", "rotary_context", "rotary_factor", "rotary_fraction")
+    Config = RotaryConfig
     oracle = "rotary"
     turns = True
     turn_2TD: Tensor
@@ -51,68 +91,60 @@ class Rotary(PositionScheme):
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
-        if settings.score == "additive":
+        if settings.attention.score == "additive":
             raise ConfigError(
                 'model.position = "rotary" makes q·k depend on the distance alone; tanh(q + k) of turned vectors does not. '
-                'With model.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"'
+                'With model.attention.score = "additive" choose "t5", "alibi", "shaw", "sinusoidal", "learned" or "none"'
             )
-        check_base(settings.position_base)
-        if (settings.per_head) % 2:
+        if settings.per_head % 2:
             raise ConfigError(
-                f'model.position = "rotary" turns pairs, so model.width / model.heads must be even; given '
+                'model.position = "rotary" turns pairs, so model.width / model.attention.heads must be even; given '
                 f"{settings.per_head}. Change either, or the position"
             )
-        cls._check_scaling(settings)
-        cls._check_fraction(settings)
-
-    @classmethod
-    def _check_fraction(cls, settings: PositionSettings) -> None:
-        fraction, turned = cls.setting(settings, "rotary_fraction", 1.0), cls._turned(settings)
+        own, turned = settings.position, cls._turned(settings)
+        cls._check_scaling(own, turned, settings.context)
+        fraction = 1.0 if own.fraction is None else own.fraction
         if not 0 < fraction <= 1 or turned < 2 or turned % 2:
             raise ConfigError(
-                f"model.rotary_fraction is {fraction}; expected a number up to 1 that gives an even part of the width of a head, "
-                f"{settings.per_head}"
+                f"model.position.fraction is {fraction}; expected a number up to 1 that gives an even part of the width of a "
+                f"head, {settings.per_head}"
             )
 
     @classmethod
     def _turned(cls, settings: PositionSettings) -> int:
         """R, how many numbers of a head are turned."""
-        return int(settings.per_head * cls.setting(settings, "rotary_fraction", 1.0))
+        fraction = settings.position.fraction
+        return settings.per_head if fraction is None else int(settings.per_head * fraction)
 
     @classmethod
-    def _check_scaling(cls, settings: PositionSettings) -> None:
-        kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
-        factor = cls.setting(settings, "rotary_factor")
-        if kind == "none":
-            if trained is not None:
-                raise ConfigError(f'model.rotary_context = {trained} needs model.rotary_scaling; choose "ntk" or "yarn"')
-            if factor is not None:
-                raise ConfigError(f'model.rotary_factor = {factor} needs model.rotary_scaling; choose "ntk" or "yarn"')
+    def _check_scaling(cls, own: RotaryConfig, turned: int, context: int | None) -> None:
+        if own.context is None:
             return
-        if factor is not None and not 1 <= factor < math.inf:
-            raise ConfigError(f"model.rotary_factor is {factor}; expected at least 1")
-        if trained is None:
+        if context is not None and context <= own.context and own.factor is None:
             raise ConfigError(
-                f'model.rotary_scaling = "{kind}" needs model.rotary_context, the context the model was trained with'
+                f"model.context = {context} is not longer than model.position.context = {own.context}. "
+                "Set model.context to the longer context, or remove model.position.scaling"
             )
-        if settings.context is not None and settings.context <= trained and factor is None:
+        if turned < 4 or own.base <= 1:
             raise ConfigError(
-                f"model.context = {settings.context} is not longer than model.rotary_context = {trained}. "
-                "Set model.context to the longer context, or remove model.rotary_scaling"
-            )
-        if cls._turned(settings) < 4 or settings.position_base <= 1:
-            raise ConfigError(
-                f'model.rotary_scaling = "{kind}" needs heads of width 4 or more and model.position_base above 1; given '
-                f"{settings.per_head} and {settings.position_base}"
+                f'model.position.scaling = "{own.scaling}" needs heads of width 4 or more and model.position.base above 1; given '
+                f"{turned} and {own.base}"
             )
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        kind, trained = cls.setting(settings, "rotary_scaling", "none"), cls.setting(settings, "rotary_context")
+        return cls.made(settings.position, settings, bidirectional)
+
+    @classmethod
+    def made(cls, own: RotaryConfig, settings: PositionSettings, bidirectional: bool) -> Self:
         context = context_of(settings)
-        factor = cls.setting(settings, "rotary_factor")
-        scaling = None if kind == "none" else Scaling(kind, trained, factor or context / trained)
-        return cls(context, settings.per_head, settings.position_base, scaling, cls._turned(settings))
+        scaling = None if own.context is None else Scaling(own.scaling, own.context, own.factor or context / own.context)
+        return cls(context, settings.per_head, own.base, scaling, cls._turned(settings))
+
+    @classmethod
+    def in_windows(cls, settings: PositionSettings, bidirectional: bool) -> Self | None:
+        own: RotaryConfig = settings.position
+        return None if own.base_local is None else cls.made(own.in_windows(), settings, bidirectional)
 
     def reach(self, length: int) -> None:
         self.turn(0, length)

@@ -14,13 +14,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from firth.config import SubTable
 from firth.errors import ConfigError
 from firth.layers.position.relative import Relative
+
+if TYPE_CHECKING:
+    from firth.layers.attention.config import AttentionConfig
+    from firth.layers.norm import NormConfig
 
 Shape = tuple[int, ...]
 
@@ -52,25 +57,31 @@ class Unprojected(ABC):
 LayerPosition = RotaryTurn | Relative | Unprojected | None  # what a scheme passes to every attention layer
 
 
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig(SubTable):
+    """The table [model.position]; each scheme has a class of its own."""
+
+    kind: str  # position scheme
+
+
 class PositionSettings(Protocol):
-    """The settings of every Transformer that position schemes use. A scheme reads its own by name: PositionScheme.setting."""
+    """The settings of every Transformer that position schemes use."""
 
     @property
     def width(self) -> int: ...
     @property
     def embedding_width(self) -> int: ...
     @property
-    def heads(self) -> int: ...
-    @property
     def per_head(self) -> int: ...
-    @property
-    def norm_eps(self) -> float: ...
     @property
     def context(self) -> int | None: ...
     @property
-    def score(self) -> str: ...
+    def attention(self) -> AttentionConfig: ...
     @property
-    def position_base(self) -> float: ...
+    def norm(self) -> NormConfig: ...
+    @property
+    def position(self) -> Any:
+        """The scheme's own."""
 
 
 Draw = Callable[[str, Shape], Tensor]  # standard normal numbers for a name and a shape
@@ -100,19 +111,14 @@ class LayerTables(Protocol):
 
 class PositionScheme(nn.Module):
     kind: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]] = ()  # optional settings of a model that the scheme understands
+    Config: ClassVar[type[PositionConfig]]  # its settings
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation
+    acts_on_scores: ClassVar[bool] = False  # whether it acts inside attend()
+    ends: ClassVar[bool] = False  # whether there is a last position, that of the context
     scales_embedding: ClassVar[bool] = False  # whether embedded tokens are multiplied by √d, unless a recipe says otherwise
     own_projections: bool = False  # whether each layer has matrices of its own for an Unprojected position
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
-
-    @classmethod
-    def setting(cls, settings: PositionSettings, name: str, default: Any = None) -> Any:
-        """One of the optional `settings`, or `default` if a recipe does not give it."""
-        assert name in cls.settings, name
-        given = getattr(settings, name)
-        return default if given is None else given
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model
@@ -122,6 +128,11 @@ class PositionScheme(nn.Module):
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
         """The scheme of a model; `bidirectional`: a query may see keys after it, so that distances have a sign."""
         return cls()
+
+    @classmethod
+    def in_windows(cls, settings: PositionSettings, bidirectional: bool) -> Self | None:
+        """The scheme of the layers that attend to a window, if theirs is another."""
+        return None
 
     @property
     def end(self) -> int | None:

@@ -8,14 +8,15 @@ model; D key width, E value width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.position.relative import Relative
-from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings, Shape
+from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings, Shape
 
 MAX_DISTANCE = 64  # if a recipe gives none
 
@@ -89,9 +90,19 @@ class ShawTables:
         return Shaw(attend.key_RD, attend.value_RE, self.bidirectional)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShawConfig(PositionConfig):
+    """Vectors of distances, added to keys and values."""
+
+    kind: Literal["shaw"] = "shaw"
+    # maximum relative distance; larger distances are treated as equal
+    max_distance: int = renamed(".max_distance", ".clip", ".reach", default=MAX_DISTANCE)
+
+
 class ShawScheme(PositionScheme):
     kind = "shaw"
-    settings = ("max_distance",)
+    Config = ShawConfig
+    acts_on_scores = True
     oracle = "shaw"
 
     def __init__(self, max_distance: int, bidirectional: bool) -> None:
@@ -100,7 +111,7 @@ class ShawScheme(PositionScheme):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(cls.setting(settings, "max_distance", MAX_DISTANCE), bidirectional)
+        return cls(settings.position.max_distance, bidirectional)
 
     def in_layers(self) -> ShawTables:
         return self.tables

@@ -4,14 +4,16 @@ for a model that is trained with them, the order makes no difference."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.position.frequencies import angles, check_base
-from firth.layers.position.scheme import AddedPosition, Draw, PositionSettings, context_of
+from firth.layers.position.scheme import AddedPosition, Draw, PositionConfig, PositionSettings, context_of
 
 Order = Literal["interleaved", "halves"]
 
@@ -24,11 +26,24 @@ def sinusoid(position_T: Tensor, width: int, base: float = 10_000.0, order: Orde
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SinusoidalConfig(PositionConfig):
+    """Sines and cosines of the position, added to the embedded tokens."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    base: float = renamed(".position_base", ".base", default=10_000.0, always_written=True)  # base of the wavelengths
+    # order of the sines and cosines: by turns, or all sines first
+    order: Order = renamed(".position_order", default="interleaved")
+
+    def __post_init__(self) -> None:
+        check_base(self.base)
+
+
 class Sinusoidal(AddedPosition):
     """The sinusoid as a table that grows when needed; it is not saved."""
 
     kind = "sinusoidal"
-    settings = ("position_order",)
+    Config = SinusoidalConfig
     scales_embedding = True  # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid
     oracle = "sinusoid"
     table_Td: Tensor
@@ -42,7 +57,6 @@ class Sinusoidal(AddedPosition):
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
-        check_base(settings.position_base)
         if settings.embedding_width % 2:
             raise ConfigError(
                 'model.position = "sinusoidal" pairs a sine with a cosine, so model.width must be even; given '
@@ -51,8 +65,7 @@ class Sinusoidal(AddedPosition):
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        order = cls.setting(settings, "position_order", "interleaved")
-        return cls(context_of(settings), settings.embedding_width, settings.position_base, order)
+        return cls(context_of(settings), settings.embedding_width, settings.position.base, settings.position.order)
 
     def forward(self, start: int, length: int) -> Tensor:
         if start + length > len(self.table_Td):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
 
+from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.position.relative import Bias
-from firth.layers.position.scheme import Draw, PositionExample, PositionScheme, PositionSettings
+from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings
 
 BUCKETS, MAX_DISTANCE = 32, 128  # if a recipe gives none
 
@@ -72,11 +73,32 @@ class Buckets(Bias):
         return replace(self, table_NH=self.table_NH[:, head_H])
 
 
+@dataclass(frozen=True, kw_only=True)
+class T5Config(PositionConfig):
+    """A learned number for each range of distance, added to the scores."""
+
+    kind: Literal["t5"] = "t5"
+    # maximum relative distance; larger distances are treated as equal
+    max_distance: int = renamed(".max_distance", ".clip", ".reach", default=MAX_DISTANCE)
+    buckets: int = renamed(".distance_buckets", ".buckets", default=BUCKETS)  # number of ranges of distance
+
+    def __post_init__(self) -> None:
+        count, farthest = self.buckets, self.max_distance
+        if count < 2:
+            raise ConfigError(f"model.position.buckets is {count}, which distinguishes no distances; expected at least 2")
+        if farthest <= count // 2:
+            raise ConfigError(
+                f"model.position.max_distance = {farthest} leaves no room: half of model.position.buckets = {count} hold one "
+                f"distance each, 0 … {count // 2 - 1}. Choose model.position.max_distance > {count // 2}, or fewer buckets"
+            )
+
+
 class Distances(PositionScheme):
     """T5's table of a model, one for all layers. It starts at zero."""
 
     kind = "t5"
-    settings = ("max_distance", "distance_buckets")
+    Config = T5Config
+    acts_on_scores = True
     attribute = "relative"
     oracle = "buckets"
 
@@ -87,24 +109,9 @@ class Distances(PositionScheme):
         self.relative()  # refuses a count and distance that do not fit, before anything is trained
 
     @classmethod
-    def check(cls, settings: PositionSettings) -> None:
-        count, farthest = cls._sizes(settings)
-        if count < 2:
-            raise ConfigError(f"model.distance_buckets is {count}, which distinguishes no distances; expected at least 2")
-        if farthest <= count // 2:
-            raise ConfigError(
-                f"model.max_distance = {farthest} leaves no room: half of model.distance_buckets = {count} hold one distance "
-                f"each, 0 … {count // 2 - 1}. Choose model.max_distance > {count // 2}, or fewer buckets"
-            )
-
-    @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        count, farthest = cls._sizes(settings)
-        return cls(count, settings.heads, bidirectional, farthest)
-
-    @classmethod
-    def _sizes(cls, settings: PositionSettings) -> tuple[int, int]:
-        return cls.setting(settings, "distance_buckets", BUCKETS), cls.setting(settings, "max_distance", MAX_DISTANCE)
+        own: T5Config = settings.position
+        return cls(own.buckets, settings.attention.heads, bidirectional, own.max_distance)
 
     def relative(self) -> Buckets:
         return Buckets(self.table_NH, self.bidirectional, self.max_distance)

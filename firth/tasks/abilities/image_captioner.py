@@ -97,8 +97,7 @@ class ImageCaptioner:
 
     def _longest(self) -> int | None:
         """The most tokens of a caption, <eos> included, that this model has positions for; None: no limit."""
-        learned = isinstance(self.network, TransformerCaptioner) and self.network.config.position == "learned"
-        return self.network.context if learned else None
+        return self.network.config.longest if isinstance(self.network, TransformerCaptioner) else None
 
     def _told(self, hypothesis: Hypothesis) -> Caption:
         text = text_of(hypothesis, self.tokenizer)

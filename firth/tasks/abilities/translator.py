@@ -189,10 +189,10 @@ class Translator:
 
     def _longest(self) -> int | None:
         """The most tokens of a source or a translation, <eos> included, that this model has positions for; None: no limit."""
-        if isinstance(self.network, TransformerSeq2Seq) and self.network.config.position == "learned":
-            return self.network.context
-        if isinstance(self.network, PrefixDecoder) and self.network.config.position == "learned":
-            return (self.network.context or 0) // 2
+        if isinstance(self.network, TransformerSeq2Seq):
+            return self.network.config.longest
+        if isinstance(self.network, PrefixDecoder) and (longest := self.network.config.longest) is not None:
+            return longest // 2
         return None
 
     def _told(self, hypothesis: Hypothesis) -> Translation:

@@ -68,7 +68,7 @@ QUICK = [
 SLOW = [
     ("evaluate", "RUN", "--data", LONG),
     ("train", "hello", "--out", "OUT", f"--training.init={LONG}"),
-    ("train", "hello", "--out", "OUT", f"--model.vectors={LONG}"),
+    ("train", "hello", "--out", "OUT", f"--model.embedding.vectors={LONG}"),
     ("verify", LONG),
     ("vectors", "train", LONG.replace(" ", "_"), "--out", "OUT"),
     ("vectors", "contexts", LONG.replace(" ", "_"), "a"),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from firth.layers.attention.call import Call, MaskKey, kept_spans, learned_slopes
 from firth.layers.attention.score import Additive, Dot, Gaussian
+from firth.layers.known import unknown_argument
 from firth.layers.position import ALiBi, Buckets, Shaw
 
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ SCORES, POSITIONS = (Dot, Gaussian, Additive), (ALiBi, Buckets, Shaw)  # exactly
 WIDEST = 256
 # Read once, here: torch.compile can trace neither a search for modules nor the environment.
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
+KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H"})
 
 
 def why_not(call: Call) -> str | None:
     q, v = call.q_BHQD, call.v_BGKE
     if call.cap is not None:
         return f"the Triton kernels do not cap the scores; the cap is {call.cap}"
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if reason := no_triton(q.device.type):
         return reason
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from firth.layers.kernels.cpu import team
+from firth.layers.known import ANY, Known
 from firth.layers.state import FixedKeyValue, KeyValue
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ FIELDS = (
     *(f"{name}{part}" for name in ("keys", "values") for part in ("", "_row", "_head", "_position")),
     *("o", "scores", "room", "lengths", "length_step", "C", "N", "H", "shared", "scale"),  # shared: H / G
 )
+DOT_PRODUCTS = ("scaled_dot", "dot", "bilinear", "cosine")  # scores that are dot products of q and k, once these are reduced
+KNOWS: Known = {
+    **dict.fromkeys(("heads", "head_width", "kv_heads", "scale", "qk_norm"), ANY),
+    **dict.fromkeys(("kind", "mask", "span", "window_pattern", "feature_width"), ANY),  # the layer and its mask say it
+    "score": DOT_PRODUCTS,
+}  # of [model.attention]
 _WIDEST = 256  # of a head: a query stays in registers
 _WIDTHS = 16  # a head's width is a multiple of these
 

@@ -20,14 +20,13 @@ import torch
 from torch import Tensor
 
 from firth.layers.attention import mask
-from firth.layers.attention.score import Dot
 from firth.layers.hook_free import Linear
 from firth.layers.kernels.cpu import team
 from firth.layers.kernels.cpu.row_product import LANES
 from firth.layers.kernels.triton import one_row
+from firth.layers.known import ANY, Known
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn
-from firth.layers.self_attention import SelfAttention
 from firth.layers.state import FixedKeyValue, KeyValue
 
 if TYPE_CHECKING:
@@ -44,9 +43,17 @@ MEMORY = tuple(f"{name}_{part}" for name in ("keys", "values") for part in ("at"
 MOVING = ("x", "y", "scratch", "room", "cos", "sin", "length", "C", *MEMORY)
 COUNTERS = tuple(f"taken_{stage}" for stage in ("qkv", "heads", "out", "up", "down"))
 FIELDS = (*FIXED, *MOVING, *COUNTERS)
+_ACTIVATIONS = ("relu", "silu", "gelu_tanh", "swiglu", "geglu_tanh")
+# As on a GPU, but only dot products to all tokens so far.
+KNOWS: Known = {
+    **dict.fromkeys(("width", "bias", "dropout", "norm.kind", "norm.eps", "feedforward.hidden"), ANY),
+    **{f"attention.{name}": ANY for name in ("heads", "head_width", "kv_heads", "scale", "mask", "span", "window_pattern")},
+    "attention.score": ("scaled_dot", "dot"),
+    "feedforward.activation": _ACTIVATIONS,
+    "norm.placement": ("pre",),
+}
 _WIDEST = 1 << 15  # numbers of the input of a product, of which every thread has a copy on its stack
 _WIDEST_HEAD = 256
-_ACTIVATIONS = ("relu", "silu", "gelu_tanh", "swiglu", "geglu_tanh")
 
 
 class Kind(NamedTuple):
@@ -178,20 +185,16 @@ def _made(block: Any) -> Plan:
 
 
 def _why_not_block(block: Any, tensors: Sequence[Tensor | None]) -> str | None:
-    if type(block.attention) is not SelfAttention:
-        return "it computes self-attention to all tokens so far"
+    if block.why_not_row_block is not None:
+        return f"it does not know {block.why_not_row_block}"
     attention, feedforward = block.attention, block.feedforward
     if any(type(layer) is not Linear for layer in (attention.qkv, attention.out, feedforward.up, feedforward.down)):
         return "its products are those of plain matrices"
     if reason := one_row.plain(block, torch.empty(1, 1, 1), None):
         return reason
-    attend, norms = attention.attend, (block.attention_norm, block.feedforward_norm)
-    if attend.tables is not None or attend.cap is not None or type(attend.score_layer.score(attend)) is not Dot:
-        return "it computes dot products without positions or a cap"
+    norms = block.attention_norm, block.feedforward_norm
     if type(norms[0]) is not type(norms[1]) or _shifted(norms[0]) != _shifted(norms[1]):
         return "its two norms are of one kind"
-    if feedforward.activation not in _ACTIVATIONS:
-        return f"it knows the activations {', '.join(_ACTIVATIONS)}"
     if any(tensor is not None and (tensor.dtype != torch.float32 or not tensor.is_contiguous()) for tensor in tensors):
         return "weights have to be contiguous, in float32"
     columns = [layer.weight.shape[1] for layer in (attention.qkv, attention.out, feedforward.down)]

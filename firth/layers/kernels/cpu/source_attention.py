@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from firth.layers.kernels.cpu import team
+from firth.layers.known import ANY, Known
 
 if TYPE_CHECKING:
     from firth.layers.kernels.cpu.code import Compiled
@@ -22,6 +23,10 @@ FIELDS = (
     *("taken", "q", "o", "scores", "room", "lengths", "length_step", "N", "H", "shared", "beams", "scale"),  # shared: H / G
     *(f"{name}{part}" for name in ("keys", "values") for part in ("", "_row", "_head", "_position")),
 )
+KNOWS: Known = {
+    **dict.fromkeys(("heads", "head_width", "kv_heads", "scale", "kind", "mask", "span", "window_pattern"), ANY),
+    "score": ("scaled_dot", "dot"),
+}  # of [model.attention]
 _WIDTHS = 16  # a head's width is a multiple of these
 _WIDEST = 256
 

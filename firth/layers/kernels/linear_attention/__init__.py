@@ -8,15 +8,19 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from firth.layers.known import unknown_argument
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import EluPlusOne, Identity
 
 WIDEST = 128
+KNOWS = frozenset({"q_BHTD", "k_BHTD", "v_BHTE", "features", "log_gate_BHTF", "normalised", "state"})
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def why_not(call: LinearCall) -> str | None:
     q, v = call.q_BHTD, call.v_BHTE
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if not _TRITON:
         return "triton is not installed"
     if not q.is_cuda and not _INTERPRETED:

@@ -20,6 +20,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.mask import CAUSAL, FULL, Lengths, StrictlyCausal, Window
 from firth.layers.attention.score import Dot
 from firth.layers.kernels.attention import WIDEST, no_triton
+from firth.layers.known import unknown_argument
 from firth.layers.position import ALiBi, Buckets
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 64  # queries of one program
 _MASKS = "causal, strictly causal, a window, or lengths"
+KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H", "cap"})
 
 
 def why_not(call: Call) -> str | None:
     q, v = call.q_BHQD, call.v_BGKE
+    if reason := unknown_argument(call, KNOWS):
+        return reason
     if reason := no_triton(q.device.type):
         return reason
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, call.k_BGKC, v)):

@@ -12,22 +12,33 @@ always. Letters: B batch, T time, d width, n outputs of a product.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
+from firth.layers.feedforward import Activation
 from firth.layers.hook_free import Linear
 from firth.layers.kernels import transposed_product
 from firth.layers.kernels.attention import no_triton
 from firth.layers.kernels.triton import few_queries
+from firth.layers.known import ANY, Known
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn, Unprojected
 from firth.layers.quantised import QuantisedLinear
-from firth.layers.self_attention import SelfAttention
 from firth.layers.state import FixedKeyValue
 
 WIDEST = 8192  # of what is normalised
+# Two residual layers, x + A(N(x)) and x + F(N(x)), with softmax attention to q and k as the product gives them.
+KNOWS: Known = {
+    **dict.fromkeys(("width", "bias", "dropout", "bidirectional", "tables", "norm.kind", "norm.eps"), ANY),
+    **{f"attention.{name}": ANY for name in ("heads", "head_width", "kv_heads", "scale", "cap", "kind", "mask", "span")},
+    **dict.fromkeys(("attention.window_pattern", "attention.feature_width", "feedforward.hidden"), ANY),
+    "attention.score": ("scaled_dot", "dot", "gaussian", "additive"),
+    "feedforward.activation": get_args(Activation),
+    "mixer": ("softmax", "window"),
+    "norm.placement": ("pre",),
+}
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _NORMS = (nn.LayerNorm, RMSNorm)
 
@@ -37,16 +48,12 @@ def why_not(block: Any, x_BTd: Tensor, position: Any, past: Any) -> str | None:
         return "the keys and values are not in memory of a fixed size"
     if not one_row(x_BTd):
         return "it is for one row on a GPU, without gradients"
-    return plain(block, x_BTd, position)
+    return block.why_not_one_row or plain(block, x_BTd, position)
 
 
 def plain(block: Any, x_BTd: Tensor, position: Any) -> str | None:
-    """Why the block is not two residual layers, x + A(N(x)) and x + F(N(x)), with plain products in both."""
-    if block.placement != "pre" or block.parallel or block.cross is not None:
-        return "it computes blocks with the norms before their two layers"
+    """What is wrong with the modules of a block that it knows: they may have been replaced."""
     attention = block.attention
-    if not isinstance(attention, SelfAttention) or attention.score_layer.reduces or attention.query_norm is not None:
-        return "it computes softmax attention with q and k as the product gives them"
     if isinstance(position, Unprojected):
         return "positions are projected in every layer"
     if x_BTd.shape[2] > WIDEST:

@@ -196,14 +196,14 @@ def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
         "depth": request.number("depth", int, 2, least=1, most=12),
     }
     if kind == "transformer":
-        model |= {
+        attention: dict[str, Any] = {
             "heads": request.number("heads", int, 4, least=1, most=16),
             "score": request.choice("score", SCORES, SCORES[0]),
-            "position": request.choice("position", POSITIONS, POSITIONS[0]),
             "mask": request.choice("mask", MASKS, MASKS[0]),
         }
-        if model["mask"] == "window":
-            model["span"] = request.number("span", int, 8, least=1, most=256)
+        if attention["mask"] == "window":
+            attention["span"] = request.number("span", int, 8, least=1, most=256)
+        model |= {"attention": attention, "position": {"kind": request.choice("position", POSITIONS, POSITIONS[0])}}
     steps = request.number("steps", int, 300, least=1, most=MOST_STEPS)
     return {
         "summary": "a model built in the lab",
